@@ -1,0 +1,1 @@
+"""What we know: nodes, tasks, jobs, queues and namespaces, and who holds what."""

@@ -1,0 +1,1 @@
+"""What keeps objects true: controllers without input or output of their own."""

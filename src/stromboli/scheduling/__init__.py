@@ -1,0 +1,1 @@
+"""How we decide: configuration, sessions, placement and explanations."""

@@ -1,0 +1,1 @@
+"""The steps of a scheduling cycle, one module each."""

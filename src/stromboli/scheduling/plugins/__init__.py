@@ -1,0 +1,1 @@
+"""The policies a cycle follows, one module each."""

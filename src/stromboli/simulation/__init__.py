@@ -1,0 +1,1 @@
+"""A world in virtual time, fed by scenario files."""
