@@ -1,0 +1,65 @@
+"""Names that users write in labels, annotations and quotas, each in exactly one place.
+
+Volcano's names are kept because manifests in the wild carry them; where history left two names for one
+thing, both are read and the first listed is the one we write. Names of our own live under `stromboli.io`.
+"""
+
+from __future__ import annotations
+
+DEFAULT_NAMESPACE = "default"
+DEFAULT_QUEUE = "default"
+ROOT_QUEUE = "root"
+DEFAULT_SCHEDULER = "volcano"
+
+# A pod says which group, queue and role it belongs to.
+GROUP_NAME = "scheduling.k8s.io/group-name"
+GROUP_NAME_VOLCANO = "scheduling.volcano.sh/group-name"
+GROUP_NAMES = (GROUP_NAME, GROUP_NAME_VOLCANO)
+QUEUE_NAME = "scheduling.volcano.sh/queue-name"
+GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+GROUP_MIN_RESOURCES = "scheduling.volcano.sh/group-min-resources"
+TASK_SPEC = "volcano.sh/task-spec"
+TASK_PRIORITY = "volcano.sh/task-priority"
+
+# What the Job controller writes on the pods it makes.
+JOB_NAME = "volcano.sh/job-name"
+JOB_NAMESPACE = "volcano.sh/job-namespace"
+JOB_QUEUE = "volcano.sh/queue-name"
+JOB_VERSION = "volcano.sh/job-version"
+JOB_RETRY_COUNT = "volcano.sh/job-retry-count"
+TASK_INDEX = "volcano.sh/task-index"
+TEMPLATE_UID = "volcano.sh/template-uid"
+VOLCANO_PREFIX = "volcano.sh/"
+
+# How a pod, a job or a queue wants to be treated.
+PREEMPTABLE = "volcano.sh/preemptable"
+REVOCABLE_ZONE = "volcano.sh/revocable-zone"
+COOLDOWN_TIME = "volcano.sh/cooldown-time"
+JDB_MIN_AVAILABLE = "volcano.sh/jdb-min-available"
+JDB_MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
+SLA_WAITING_TIME = "volcano.sh/sla-waiting-time"
+NUMA_TOPOLOGY_POLICY = "volcano.sh/numa-topology-policy"
+QOS_LEVEL = "volcano.sh/qos-level"
+QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+HIERARCHY = "volcano.sh/hierarchy"
+HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
+CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
+NODE_GROUP = "volcano.sh/nodegroup-name"
+
+# A key of ResourceQuota.spec.hard, not an annotation.
+NAMESPACE_WEIGHT = "volcano.sh/namespace.weight"
+
+# Ours.
+BACKFILL = "scheduling.stromboli.io/backfill"
+BACKFILL_LEGACY = "scheduling.k8s.io/kube-batch-backfill"
+BACKFILL_NAMES = (BACKFILL, BACKFILL_LEGACY)
+ESTIMATE = "scheduling.stromboli.io/estimate"
+RESERVATION_ALLOCATED = "scheduling.stromboli.io/reservation"
+
+# A scenario says when things happen.
+SIM_AT = "sim.stromboli.io/at"
+SIM_UNTIL = "sim.stromboli.io/until"
+SIM_RUN = "sim.stromboli.io/run"
+SIM_EXIT_CODE = "sim.stromboli.io/exit-code"
+SIM_GRACE = "sim.stromboli.io/grace"
+SIM_API_VERSION = "sim.stromboli.io/v1"
