@@ -1,0 +1,237 @@
+"""The things a scheduler reasons about: nodes, tasks, jobs, queues and namespaces.
+
+These are plain holders with the few questions that can be answered from themselves alone. Amounts and counters in
+them belong to the ledger (ledger.py): nothing else writes them. "Task" is a pod as the scheduler sees it, and "job"
+is a PodGroup with its tasks.
+
+The life of a task's status::
+
+    Pending ──▶ Allocated ──▶ Binding ──▶ Bound ──▶ Running ──▶ Succeeded / Failed
+       │  ▲                                 │          │
+       │  └─ undo                           └────┬─────┘
+       ├──▶ Pipelined     promised room that is being released      ▼
+       ├──▶ Conditional   counts on room lent to backfill        Releasing ──▶ (gone)
+       └──▶ Reserved      room set aside for a starving job
+
+Allocated, Pipelined and Conditional live inside one session; the others outlive it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NewType
+
+from stromboli.api import Node as NodeObject
+from stromboli.api import Pod, PodGroup
+from stromboli.api import Queue as QueueObject
+
+from .resources import Vector
+
+JobKey = NewType("JobKey", str)  # "namespace/podgroup"
+TaskKey = NewType("TaskKey", str)  # "namespace/pod"
+QueueName = NewType("QueueName", str)
+
+
+class Status(IntEnum):
+    PENDING = 0
+    PIPELINED = 1
+    CONDITIONAL = 2
+    RESERVED = 3
+    ALLOCATED = 4
+    BINDING = 5
+    BOUND = 6
+    RUNNING = 7
+    RELEASING = 8
+    SUCCEEDED = 9
+    FAILED = 10
+    UNKNOWN = 11
+
+
+OCCUPYING = frozenset({Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING})
+"""Statuses in which a task holds room on a node and counts in shares."""
+WAITING = frozenset({Status.PENDING, Status.CONDITIONAL, Status.RESERVED})
+"""Statuses in which a task still wants a place."""
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Shape:
+    """What all pods with the same scheduling needs share: filters and scores are computed once per shape."""
+
+    id: int
+    request: Vector  # with one in the column "pods"
+    best_effort: bool  # asks for nothing but its place among the node's pods
+    pod: Pod  # any pod of this shape, to read selectors, tolerations, ports and so on from
+    has_pod_terms: bool  # inter-pod (anti-)affinity or topology spread: labels and namespace matter
+    has_ports: bool
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    name: str
+    object: NodeObject
+    row: int  # where its amounts stand in the NodeTable; rows are in the order of names
+    labels: dict[str, str]
+    ready: bool
+    schedulable: bool  # not cordoned
+    allocatable: dict[str, int]
+    tasks: dict[TaskKey, Task] = field(default_factory=dict)  # every task that is on it in any status
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    key: TaskKey
+    name: str
+    namespace: str
+    uid: str
+    pod: Pod
+    shape: Shape
+    job: Job | None  # None: not in any group, so no business of ours but for the room it takes
+    priority: int
+    role: str
+    index: int  # the number at the end of its name, -1 if there is none
+    created: float
+    preemptable: bool
+    may_preempt: bool  # preemptionPolicy is not Never
+    gated: bool  # has scheduling gates: not to be placed yet
+    backfill: bool  # runs on room lent by a gang that was not ready
+    nominated: str  # node promised to it by an earlier eviction, or ""
+    status: Status = Status.PENDING
+    node: Node | None = None
+    # What is so outside any session; a snapshot puts status and node back to it.
+    true_status: Status = Status.PENDING
+    true_node: Node | None = None
+
+    @property
+    def request(self) -> Vector:
+        return self.shape.request
+
+    @property
+    def best_effort(self) -> bool:
+        return self.shape.best_effort
+
+    @property
+    def lent_room(self) -> bool:
+        """Whether it counts in the node's column of backfilled room."""
+        return self.backfill and self.status in OCCUPYING
+
+    def __repr__(self) -> str:
+        where = f" on {self.node.name}" if self.node else ""
+        return f"<Task {self.key} {self.status.name.lower()}{where}>"
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    key: JobKey
+    name: str
+    namespace: str
+    queue: Queue
+    allocated: Vector  # what its tasks occupy, and what they were promised (pipelined)
+    object: PodGroup | None = None  # None: tasks name a group that does not exist (yet)
+    priority: int = 0
+    created: float = 0.0
+    min_available: int = 1
+    role_minimums: dict[str, int] = field(default_factory=dict)
+    min_resources: Vector | None = None
+    phase: str = "Pending"
+    tasks: dict[TaskKey, Task] = field(default_factory=dict)
+    counts: list[int] = field(default_factory=lambda: [0] * len(Status))  # tasks by status
+    pending_best_effort: int = 0
+    gated: int = 0  # pending tasks with scheduling gates
+    role_counts: dict[str, list[int]] = field(default_factory=dict)  # by role, then status
+    role_pending_best_effort: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def ready_count(self) -> int:
+        c = self.counts
+        return (
+            c[Status.ALLOCATED] + c[Status.BINDING] + c[Status.BOUND] + c[Status.RUNNING] + c[Status.SUCCEEDED]
+        )
+
+    @property
+    def waiting_count(self) -> int:
+        return self.counts[Status.PIPELINED]
+
+    @property
+    def pending_count(self) -> int:
+        c = self.counts
+        return c[Status.PENDING] + c[Status.CONDITIONAL] + c[Status.RESERVED]
+
+    @property
+    def valid_count(self) -> int:
+        """Tasks that run, ran, or may still be placed."""
+        return self.ready_count + self.waiting_count + self.pending_count
+
+    @property
+    def is_ready(self) -> bool:
+        return self.ready_count + self.pending_best_effort >= self.min_available
+
+    @property
+    def is_pipelined(self) -> bool:
+        return self.waiting_count + self.ready_count + self.pending_best_effort >= self.min_available
+
+    @property
+    def is_starving(self) -> bool:
+        return self.waiting_count + self.ready_count < self.min_available
+
+    @property
+    def roles_matter(self) -> bool:
+        """Role minimums that add up to more than the gang's own are taken for a mistake and ignored, as in Volcano."""
+        return bool(self.role_minimums) and self.min_available >= sum(self.role_minimums.values())
+
+    def role_occupied(self, role: str, *, with_pipelined: bool = False) -> int:
+        counts = self.role_counts.get(role)
+        if counts is None:
+            return 0
+        occupied = (
+            counts[Status.ALLOCATED]
+            + counts[Status.BINDING]
+            + counts[Status.BOUND]
+            + counts[Status.RUNNING]
+            + counts[Status.SUCCEEDED]
+            + self.role_pending_best_effort.get(role, 0)
+        )
+        return occupied + counts[Status.PIPELINED] if with_pipelined else occupied
+
+    def role_valid(self, role: str) -> int:
+        counts = self.role_counts.get(role)
+        if counts is None:
+            return 0
+        return sum(counts[: Status.RELEASING]) + counts[Status.SUCCEEDED]
+
+    def __repr__(self) -> str:
+        return f"<Job {self.key} {self.phase} {self.ready_count}/{self.min_available}>"
+
+
+@dataclass(eq=False, slots=True)
+class Queue:
+    name: QueueName
+    allocated: Vector
+    wanted: Vector  # what its waiting tasks ask for
+    object: QueueObject | None = None  # None: jobs name a queue that does not exist (yet)
+    weight: int = 1
+    priority: int = 0
+    created: float = 0.0
+    capability: Vector | None = None  # UNLIMITED in the columns that are not named
+    guarantee: Vector | None = None
+    deserved: Vector | None = None  # what the spec says, for the capacity plugin
+    reclaimable: bool = True
+    open: bool = True
+    fifo: bool = False  # stops at its first job that cannot be placed
+    parent: str = ""
+    jobs: dict[JobKey, Job] = field(default_factory=dict)
+    by_namespace: dict[str, Vector] = field(default_factory=dict)  # what each namespace has allocated here
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
+
+
+@dataclass(eq=False, slots=True)
+class NamespaceInfo:
+    name: str
+    labels: dict[str, str] = field(default_factory=dict)
+    weights: dict[str, int] = field(default_factory=dict)  # by the name of the ResourceQuota that says so
+
+    @property
+    def weight(self) -> int:
+        return max(self.weights.values(), default=1)
