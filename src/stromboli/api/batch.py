@@ -4,7 +4,7 @@ Volcano's groups and field names are kept to the letter, so that manifests, clie
 written for it work here unchanged. Where we add something (a queue's locked nodes, a group's migration),
 it is an optional field that an older reader simply does not see.
 
-A field that `validation.default` fills in is None here while nobody has said anything: a queue without a
+A field that `default` fills in is None here while nobody has said anything: a queue without a
 weight and a queue of weight 1 must stay distinguishable until then.
 """
 
