@@ -1,9 +1,9 @@
 """The one exception that is addressed to the user.
 
 Most exceptions are for us: they say that the program is wrong, and their traceback is their value. A
-`UserError` says that what the user gave us is wrong (a file, a flag, a name), so its text is the whole message:
-one sentence that names the place and says what to do. The command line prints it as a single line and exits
-with status 2.
+`UserError` says that what the user gave us is wrong (a file, a flag, a name), so its text is the whole
+message: one sentence that names the place and says what to do. The command line prints it as a single line
+and exits with status 2.
 
 It lives in a module of its own, below everything else, so that every room may raise it without knowing that a
 command line exists.

@@ -1,14 +1,15 @@
 """What a configuration file tells one plugin or one action, read with its type.
 
-A wrong value that is quietly replaced by a default is found weeks later, in a cluster that does not do what its
-file says. So every reader here says which type and which range it wants, a missing key gives the default, and
-anything else is a `ConfigurationError` that names the file, the line, the plugin or action and the key.
+A wrong value that is quietly replaced by a default is found weeks later, in a cluster that does not do what
+its file says. So every reader here says which type and which range it wants, a missing key gives the
+default, and anything else is a `ConfigurationError` that names the file, the line, the plugin or action and
+the key.
 
 Two leniencies remain, because existing files rely on them: numbers and truth values may be written as strings
 (`"10"`, `"true"`), and a key that is there without a value counts as missing.
 
-Arguments also remember which keys were asked for. A key that nobody asks for is most often a misspelt one; the
-registry turns those into warnings, with no list of legal keys for anyone to keep up to date.
+Arguments also remember which keys were asked for. A key that nobody asks for is most often a misspelt one;
+the registry turns those into warnings, with no list of legal keys for anyone to keep up to date.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def place(where: str, line: int) -> str:
 
 
 def quoted(value: object) -> str:
-    """A value as it is shown to the user: on one line, strings in double quotes, YAML's words for the rest."""
+    """A value as the user is shown it: on one line, strings in double quotes, else as in YAML."""
     try:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):

@@ -1,13 +1,13 @@
 """What a plugin and an action look like.
 
-A cycle is a list of actions (what is done) under a list of plugins (by which rules). Both are classes that the
-registry finds by name and builds from the arguments of the configuration file, so both have the same first half:
-a name, and a constructor that reads its arguments and nothing else. That constructor runs once when the
-configuration is loaded, only to find mistakes in it, and then again for every session; it must therefore not
-touch a session, keep state in the class, or have effects anyone could see.
+A cycle is a list of actions (what is done) under a list of plugins (by which rules). Both are classes that
+the registry finds by name and builds from the arguments of the configuration file, so both have the same
+first half: a name, and a constructor that reads its arguments and nothing else. That constructor runs once
+when the configuration is loaded, only to find mistakes in it, and then again for every session; it must
+therefore not touch a session, keep state in the class, or have effects anyone could see.
 
-The second half differs. A plugin is opened on every session, where it registers its callbacks, and closed at the
-end of it, where it may report. An action is executed between the two.
+The second half differs. A plugin is opened on every session, where it registers its callbacks, and closed at
+the end of it, where it may report. An action is executed between the two.
 """
 
 from __future__ import annotations

@@ -1,0 +1,185 @@
+"""Which plugins and actions there are, by name.
+
+Built-in ones stand in a table; others come with installed distributions, which announce them by entry points
+of the groups `stromboli.plugins` and `stromboli.actions`. Either way a name leads to "module:attribute", and
+the module is imported only when a configuration asks for the name: a scheduler that runs without a plugin
+does not pay for it, and a distribution that is broken harms only those who use it.
+
+A name has one owner. A distribution that takes a name which is already there would silently change the
+meaning of every existing file, so it is refused, by its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, Generic, TypeVar
+
+from stromboli.scheduling.arguments import ConfigurationError, quoted
+from stromboli.scheduling.configuration import Configuration, default_configuration, load_configuration
+from stromboli.scheduling.plugin import Action, Plugin
+
+_ACTIONS: Final[Mapping[str, str]] = {
+    "allocate": "stromboli.scheduling.actions.allocate:Allocate",
+    "backfill": "stromboli.scheduling.actions.backfill:Backfill",
+    "enqueue": "stromboli.scheduling.actions.enqueue:Enqueue",
+    "preempt": "stromboli.scheduling.actions.preempt:Preempt",
+    "reclaim": "stromboli.scheduling.actions.reclaim:Reclaim",
+}
+_PLUGINS: Final[Mapping[str, str]] = {
+    "binpack": "stromboli.scheduling.plugins.binpack:Binpack",
+    "conformance": "stromboli.scheduling.plugins.conformance:Conformance",
+    "drf": "stromboli.scheduling.plugins.drf:Drf",
+    "gang": "stromboli.scheduling.plugins.gang:Gang",
+    "nodeorder": "stromboli.scheduling.plugins.nodeorder:Nodeorder",
+    "overcommit": "stromboli.scheduling.plugins.overcommit:Overcommit",
+    "pdb": "stromboli.scheduling.plugins.pdb:Pdb",
+    "predicates": "stromboli.scheduling.plugins.predicates:Predicates",
+    "priority": "stromboli.scheduling.plugins.priority:Priority",
+    "proportion": "stromboli.scheduling.plugins.proportion:Proportion",
+}
+# Another name for a plugin -> its own name. Both are legal in a file.
+_PLUGIN_ALIASES: Final[Mapping[str, str]] = {}
+
+_Part = TypeVar("_Part", bound=Plugin | Action)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Where a class is to be found, and which distribution says so ("" for our own)."""
+
+    path: str
+    distribution: str = ""
+
+    def load(self) -> object:
+        module, _, attribute = self.path.partition(":")
+        found: object = import_module(module)
+        for name in attribute.split(".") if attribute else ():
+            found = getattr(found, name)
+        return found
+
+
+class _Shelf(Generic[_Part]):
+    """Names and classes of one kind; plugins and actions have one each."""
+
+    def __init__(
+        self, kind: str, base: type[_Part], built_in: Mapping[str, str], installed: Iterable[EntryPoint]
+    ) -> None:
+        self._kind = kind
+        self._base = base
+        self._targets = {name: _Target(path) for name, path in built_in.items()}
+        self._classes: dict[str, type[_Part]] = {}
+        for entry in sorted(installed, key=lambda entry: (entry.name, _distribution(entry))):
+            if entry.name in self._targets:
+                raise ConfigurationError(
+                    f"distribution {quoted(_distribution(entry))} brings {kind} {quoted(entry.name)}, a name "
+                    "that is already taken; uninstall it or have it renamed"
+                )
+            self._targets[entry.name] = _Target(entry.value, _distribution(entry))
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted({*self._targets, *self._classes}))
+
+    def register(self, name: str, part: type[_Part]) -> None:
+        self._classes[name] = part
+
+    def get(self, name: str) -> type[_Part]:
+        if name not in self._classes:
+            self._classes[name] = self._load(name)
+        return self._classes[name]
+
+    def _load(self, name: str) -> type[_Part]:
+        target = self._targets.get(name)
+        if target is None:
+            raise ConfigurationError(
+                f"unknown {self._kind} {quoted(name)}; known: {', '.join(self.names())}"
+            )
+        if not target.distribution:
+            found = target.load()
+        else:
+            try:
+                found = target.load()
+            except Exception as error:
+                # Whatever a stranger's module raises on import, the user needs to know whose it is.
+                reason = " ".join(f"{type(error).__name__}: {error}".split())
+                raise ConfigurationError(
+                    f"{self._kind} {quoted(name)} of distribution {quoted(target.distribution)} cannot be "
+                    f"imported from {target.path}: {reason}"
+                ) from error
+        if not (isinstance(found, type) and issubclass(found, self._base)):
+            raise ConfigurationError(
+                f"{self._kind} {quoted(name)} ({target.path}"
+                + (f" of distribution {quoted(target.distribution)}" if target.distribution else "")
+                + f") is no subclass of {self._base.__module__}.{self._base.__qualname__}"
+            )
+        return found
+
+
+class Registry:
+    """All plugins and actions that a configuration may name."""
+
+    def __init__(
+        self,
+        *,
+        installed_plugins: Iterable[EntryPoint] | None = None,
+        installed_actions: Iterable[EntryPoint] | None = None,
+        aliases: Mapping[str, str] = _PLUGIN_ALIASES,
+    ) -> None:
+        if installed_plugins is None:
+            installed_plugins = entry_points(group="stromboli.plugins")
+        if installed_actions is None:
+            installed_actions = entry_points(group="stromboli.actions")
+        self._plugins = _Shelf("plugin", Plugin, _PLUGINS, installed_plugins)
+        self._actions = _Shelf("action", Action, _ACTIONS, installed_actions)
+        self._aliases = dict(aliases)
+
+    def plugin_names(self) -> tuple[str, ...]:
+        """All names by which a file may list a plugin, aliases included, in order."""
+        return tuple(sorted({*self._plugins.names(), *self._aliases}))
+
+    def action_names(self) -> tuple[str, ...]:
+        return self._actions.names()
+
+    def plugin(self, name: str) -> type[Plugin]:
+        return self._plugins.get(self._aliases.get(name, name))
+
+    def action(self, name: str) -> type[Action]:
+        return self._actions.get(name)
+
+    def register_plugin(self, name: str, plugin: type[Plugin]) -> None:
+        """Have `name` mean this class, in this registry only; a built-in of that name gives way."""
+        self._plugins.register(name, plugin)
+
+    def register_action(self, name: str, action: type[Action]) -> None:
+        self._actions.register(name, action)
+
+    def load(self, text: str, *, where: str = "configuration") -> Configuration:
+        """Read a configuration file's text and check all of it, arguments included."""
+        configuration = load_configuration(
+            text, where=where, actions=self.action_names(), plugins=self.plugin_names()
+        )
+        return replace(configuration, warnings=configuration.warnings + self.check(configuration))
+
+    def default(self) -> Configuration:
+        """The built-in configuration, as far as its actions and plugins exist here."""
+        return default_configuration(actions=self.action_names(), plugins=self.plugin_names())
+
+    def check(self, configuration: Configuration) -> tuple[str, ...]:
+        """Build every plugin and action once, so that bad arguments are found now; warns of unused ones."""
+        warnings: list[str] = []
+        for action in configuration.actions:
+            arguments = action.arguments.unasked()
+            self.action(action.name)(arguments)
+            warnings.extend(arguments.warnings())
+        for tier in configuration.tiers:
+            for plugin in tier.plugins:
+                arguments = plugin.arguments.unasked()
+                self.plugin(plugin.name)(arguments)
+                warnings.extend(arguments.warnings())
+        return tuple(dict.fromkeys(warnings))
+
+
+def _distribution(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "(unnamed)"
