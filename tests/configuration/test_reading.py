@@ -81,6 +81,19 @@ def test_an_action_may_run_twice_with_one_set_of_arguments() -> None:
     assert [dict(action.arguments) for action in configuration.actions] == [{"x": 1}, {}, {"x": 1}]
 
 
+def test_of_two_configurations_of_an_action_the_first_counts() -> None:
+    configuration = read(
+        """
+        actions: reserve
+        configurations:
+        - {name: reserve, arguments: {scope: node}}
+        - {name: reserve, arguments: {scope: amount}}
+        tiers: [{plugins: [{name: gang}]}]
+        """
+    )
+    assert dict(configuration.actions[0].arguments) == {"scope": "node"}
+
+
 def test_what_stands_with_the_action_beats_configurations() -> None:
     configuration = read(
         """
@@ -170,6 +183,13 @@ def test_yaml_anchors_and_merges_work() -> None:
     first, second = (tier.plugins[0] for tier in configuration.tiers)
     assert (first.is_enabled("jobOrder"), second.is_enabled("jobOrder")) == (False, True)
     assert not second.is_enabled("predicate")
+
+
+def test_aliases_of_aliases_cost_no_more_than_their_text() -> None:
+    # Each line names the one above twice: 2 to the power of 60 values, if every alias were followed.
+    lines = ["l0: &l0 [x]", *(f"l{n}: &l{n} [*l{n - 1}, *l{n - 1}]" for n in range(1, 61))]
+    configuration = read("actions: allocate\n" + TIERS + "\n".join(lines))
+    assert len(configuration.warnings) == 61
 
 
 def test_the_built_in_configuration() -> None:

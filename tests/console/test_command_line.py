@@ -15,13 +15,11 @@ from stromboli.errors import UserError
 from stromboli.scheduling.arguments import ConfigurationError
 
 
-def in_a_new_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def in_a_new_process(code: str) -> subprocess.CompletedProcess[str]:
+    # Without a setting that would take the output buffer away: what is written at exit is part of the story.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
     )
 
 
