@@ -90,7 +90,8 @@ def test_what_the_user_can_mend_is_one_line_and_status_2(
 def test_an_object_that_is_refused_is_status_2(
     failing_with: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from stromboli.api import ApiError, decode
+    from stromboli.api.decoding import decode
+    from stromboli.api.errors import ApiError
 
     with pytest.raises(ApiError) as caught:
         decode({"apiVersion": "v1", "kind": "Pad"})

@@ -126,7 +126,7 @@ def _explained(error: Exception) -> tuple[str, int]:
         reason = error.strerror or str(error) or type(error).__name__
         return (f"{error.filename}: {reason}" if error.filename else reason), WRONG_INPUT
 
-    from stromboli.api import ApiError  # Here, because a start that goes well has no need of it.
+    from stromboli.api.errors import ApiError  # Here, because a start that goes well has no need of it.
 
     if isinstance(error, ApiError):
         return str(error), WRONG_INPUT
