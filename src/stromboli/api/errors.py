@@ -1,0 +1,35 @@
+"""What is wrong with an object, for the person who wrote it: which object, which field, what it must be."""
+
+from __future__ import annotations
+
+import json
+import re
+
+
+class ApiError(ValueError):
+    """One thing wrong with one object. `str()` is one line: `Job ns1/j1: spec.queue: must be …`.
+
+    A rule knows just the field and the message; `about` adds which object, and where it was read.
+    """
+
+    def __init__(self, field: str, message: str, *, what: str = "", where: str = "") -> None:
+        line = ": ".join(part for part in (where, what, field, message) if part)
+        super().__init__(" ".join(line.split()))
+        self.field = field
+        self.message = message
+        self.what = what
+        self.where = where
+
+    def about(self, what: str, where: str) -> ApiError:
+        return ApiError(self.field, self.message, what=what, where=where)
+
+
+def member(path: str, name: object) -> str:
+    """The path of one entry of a mapping: `requests.cpu`, but `labels[example.com/app]`."""
+    return f"{path}.{name}" if re.fullmatch(r"[A-Za-z0-9_-]+", str(name)) else f"{path}[{name}]"
+
+
+def shown(value: object) -> str:
+    """A value inside a message: on one line, as JSON, and never longer than a glance."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."
