@@ -1,0 +1,169 @@
+"""Groups for pods that nobody put into one.
+
+The scheduler decides over groups, and a Deployment or a bare pod has none. Each pod of our scheduler
+without a group gets one: pods with a controlling owner share a group per owner, a bare pod has its own. The
+group is named after the owner's uid, so that two controllers that see the same pod, or one that sees it
+again after a restart, arrive at the same group; and it is owned by what it was made for, which is also how
+such a group is told from one that a user wrote (`is_generated`). A generated group is no gang: its pods
+were never meant to start together unless an annotation says so.
+
+Pods that already run get a group as well. Their room must count in their queue's share from the first
+cycle.
+
+A group goes when it can no longer be needed: it has no pods, and its owner is gone or wants none. An owner
+we cannot see is judged by its pods alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from stromboli.api import (
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodGroup,
+    PodGroupSpec,
+    ReplicaSet,
+    ResourceList,
+    names,
+)
+from stromboli.api.quantity import QuantityError, amounts, format_amount
+from stromboli.api.requests import pod_requests
+
+from .changes import Change, Create, Delete, Objects, Update
+from .owners import (
+    Owner,
+    PodIndex,
+    controlling_reference,
+    find_owner,
+    group_of,
+    is_finished,
+    is_visible_kind,
+    reference_to,
+)
+
+_PREFIX = "podgroup-"
+
+
+def is_generated(group: PodGroup) -> bool:
+    """Whether we made this group for pods without one, rather than a user or a Job."""
+    return any(group.metadata.name == _generated_name(owner) for owner in group.metadata.owner_references)
+
+
+def reconcile(
+    objects: Objects, pods: PodIndex, *, scheduler_name: str = names.DEFAULT_SCHEDULER
+) -> list[Change]:
+    changes: list[Change] = []
+    created: set[str] = set()
+    for pod in pods.all:
+        if pod.spec.scheduler_name in ("", scheduler_name) and not is_finished(pod):
+            changes += _give_group(pod, objects, created)
+    for group in objects.list(PodGroup):
+        if is_generated(group) and not pods.in_group(group) and not _is_awaited(group, objects):
+            changes.append(Delete(group, reason="nothing is left that needs this group"))
+    return changes
+
+
+def _give_group(pod: Pod, objects: Objects, created: set[str]) -> list[Change]:
+    """The group and the pod's annotation. Both are looked at each time: a crash may come between them."""
+    named = group_of(pod)
+    if named and not named.startswith(_PREFIX):
+        return []
+    owner_reference = _owner_of(pod, objects)
+    name = _generated_name(owner_reference)
+    if named and named != name:
+        return []
+    changes: list[Change] = []
+    group_key = f"{pod.metadata.namespace}/{name}"
+    if group_key not in created and objects.get(PodGroup, group_key) is None:
+        created.add(group_key)
+        owner = find_owner(owner_reference, pod.metadata.namespace, objects)
+        changes.append(Create(_group_for(pod, owner_reference, owner)))
+    if not named:
+        annotations = {**pod.metadata.annotations, names.GROUP_NAME: name}
+        metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
+        changes.append(Update(msgspec.structs.replace(pod, metadata=metadata)))
+    return changes
+
+
+def _owner_of(pod: Pod, objects: Objects) -> OwnerReference:
+    reference = controlling_reference(pod.metadata)
+    if reference is None:
+        return reference_to(pod)
+    owner = find_owner(reference, pod.metadata.namespace, objects)
+    return reference_to(owner) if owner is not None else reference
+
+
+def _generated_name(owner: OwnerReference) -> str:
+    # A reference without a uid is to an owner that only a scenario mentions: there is no more than its name.
+    return _PREFIX + (owner.uid or f"{owner.kind}-{owner.name}".lower())
+
+
+def _group_for(pod: Pod, owner_reference: OwnerReference, owner: Owner | None) -> PodGroup:
+    of_owner = owner.metadata if owner is not None else ObjectMeta()
+    said = {**pod.metadata.annotations, **of_owner.annotations}
+    min_member = _min_member(said.get(names.GROUP_MIN_MEMBER, ""))
+    return PodGroup(
+        metadata=ObjectMeta(
+            name=_generated_name(owner_reference),
+            namespace=pod.metadata.namespace,
+            labels=_inherited({**of_owner.labels, **pod.metadata.labels}),
+            annotations=_inherited({**of_owner.annotations, **pod.metadata.annotations}),
+            owner_references=[owner_reference],
+        ),
+        spec=PodGroupSpec(
+            min_member=min_member,
+            queue=pod.metadata.annotations.get(names.QUEUE_NAME)
+            or of_owner.annotations.get(names.QUEUE_NAME)
+            or names.DEFAULT_QUEUE,
+            priority_class_name=pod.spec.priority_class_name,
+            min_resources=_stated_resources(said.get(names.GROUP_MIN_RESOURCES, ""))
+            or {
+                resource: format_amount(resource, value * min_member)
+                for resource, value in pod_requests(pod.spec).items()
+                if min_member
+            },
+        ),
+    )
+
+
+def _inherited(said: Mapping[str, str]) -> dict[str, str]:
+    """What a pod or its owner says about how it wants to be scheduled holds for the group, too."""
+    return {
+        name: value
+        for name, value in said.items()
+        if name.startswith(names.VOLCANO_PREFIX) or name == names.ESTIMATE
+    }
+
+
+def _min_member(text: str) -> int:
+    # Length-limited, because a number of a thousand digits would be read and then overflow everywhere else.
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else 1
+
+
+def _stated_resources(text: str) -> ResourceList:
+    """The amounts of an annotation in JSON; one that cannot be read says nothing."""
+    if not text:
+        return {}
+    try:
+        stated = msgspec.json.decode(text, type=ResourceList)
+        amounts(stated)
+    except (msgspec.DecodeError, QuantityError):
+        return {}
+    return stated
+
+
+def _is_awaited(group: PodGroup, objects: Objects) -> bool:
+    """Whether a group without pods may get some yet."""
+    reference = controlling_reference(group.metadata)
+    if reference is None:
+        return False
+    if not is_visible_kind(reference):
+        return False
+    owner = find_owner(reference, group.metadata.namespace, objects)
+    if owner is None or owner.metadata.uid != reference.uid:
+        return False
+    return not isinstance(owner, ReplicaSet) or owner.spec.replicas > 0
