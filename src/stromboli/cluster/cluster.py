@@ -78,7 +78,7 @@ class Cluster:
         self.namespaces: dict[str, NamespaceInfo] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
-        self._homeless: dict[str, dict[TaskKey, Task]] = {}  # tasks on nodes we have not heard of, by node name
+        self._homeless: dict[str, dict[TaskKey, Task]] = {}  # tasks on nodes without a row (yet), by node name
         self._width = self.axis.width
         self._layout_changed = False
         self._priorities_changed = False
@@ -168,7 +168,7 @@ class Cluster:
         node = self.nodes.get(name)
         self._total = None
         if node is None:
-            node = Node(name, obj, -1, {}, ready, True, {})
+            node = Node(name, obj, -1, {}, ready, True, {})  # its row is given by the next snapshot
             self.nodes[name] = node
             self._layout_changed = True
         node.object = obj
@@ -178,26 +178,24 @@ class Cluster:
         node.allocatable = amounts(obj.status.allocatable or obj.status.capacity)
         for resource in node.allocatable:
             self.axis.column(resource)
-        if node.row >= 0 and not self._layout_changed:
+        if node.row >= 0:
             if self.axis.width != self._width:
                 self._widen()
             self.ledger.table.set_node(node)
-            self.ledger.log.append(node.row)
-        elif node.row < 0:
-            # A row is given at once, so that tasks can enter; the order of names is restored by the next snapshot.
-            self._lay_out()
-            self._settle_homeless(node)
 
     def _lay_out(self) -> None:
-        self.ledger.table.lay_out(self.nodes.values())
-        self.ledger.log.clear()
+        """Give new nodes their rows and close the gaps of gone ones, all at once: a start-up with thousands of
+        nodes would otherwise shift the columns thousands of times."""
+        if not self._layout_changed:
+            return
         self._layout_changed = False
-
-    def _settle_homeless(self, node: Node) -> None:
-        waiting = self._homeless.pop(node.name, {})
-        for task_key in sorted(waiting):
-            task = waiting[task_key]
-            self.ledger.settle(task, task.true_status, node)
+        self.ledger.table.lay_out(self.nodes.values())
+        for name in sorted(self._homeless):
+            node = self.nodes.get(name)
+            if node is not None:
+                waiting = self._homeless.pop(name)
+                for task_key in sorted(waiting):
+                    self.ledger.settle(waiting[task_key], waiting[task_key].true_status, node)
 
     def _node_deleted(self, name: str) -> None:
         node = self.nodes.pop(name, None)
@@ -212,7 +210,7 @@ class Cluster:
                 self.ledger.move(task, task.true_status, task.true_node)
         for reservation in [r for r, held in self.ledger.holdings.items() if held.node is node]:
             self.ledger.set_holding(reservation, None)
-        self._lay_out()
+        self._layout_changed = True
         self._total = None
 
     # -- pods ---------------------------------------------------------------------------------------------------
@@ -264,7 +262,8 @@ class Cluster:
             self.ledger.settle(task, status, None)
             return
         node = self.nodes.get(node_name)
-        if node is None:
+        if node is None or node.row < 0:
+            node = None
             self._homeless.setdefault(node_name, {})[task.key] = task
         self.ledger.settle(task, status, node)
 
@@ -468,6 +467,7 @@ class Cluster:
 
     def snapshot(self) -> Snapshot:
         """Undo what the last session only tried, and hand out what is so."""
+        self._lay_out()
         self.ledger.restore()
         self.ledger.log.clear()
         if self._priorities_changed:
@@ -487,6 +487,7 @@ class Cluster:
 
     def validate(self) -> None:
         """Every invariant of the ledger, checked against a rebuild. For tests, and for a doubt in the field."""
+        self._lay_out()
         self.ledger.validate(self.tasks.values(), list(self.jobs.values()), list(self.queues.values()))
         for task in self.tasks.values():
             if task.job is not None:

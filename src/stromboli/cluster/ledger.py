@@ -127,14 +127,18 @@ class NodeTable:
         locks = {node.name: self.locked_by[node.row] for node in ordered if node.row >= 0}
         for name in ("allocatable", *COLUMNS):
             setattr(self, name, permuted(self.column(name)))
-        self.ready = np.zeros(len(ordered), dtype=np.bool_)
-        self.schedulable = np.zeros(len(ordered), dtype=np.bool_)
+        for name in ("ready", "schedulable"):
+            flags = np.zeros(len(ordered), dtype=np.bool_)
+            flags[known] = getattr(self, name)[old[known]]
+            setattr(self, name, flags)
         self.nodes = ordered
         self.by_name = {node.name: node for node in ordered}
         self.locked_by = [locks.get(node.name) for node in ordered]
         for row, node in enumerate(ordered):
+            new = node.row < 0
             node.row = row
-            self.set_node(node)
+            if new:
+                self.set_node(node)
 
     def widen(self) -> None:
         """Follow the axis when it became wider."""
@@ -153,6 +157,8 @@ class Ledger:
         self.holdings: dict[str, Holding] = {}  # by the name of the Reservation
         # Rows in the order they were written: caches over the columns remember how far they have read.
         self.log: list[int] = []
+        # Grows whenever room may have become free: who found none before need not look again until it does.
+        self.freed = 0
         # Tasks whose status or node differs from what is so outside the session.
         self.strayed: dict[TaskKey, Task] = {}
         # Jobs any of whose tasks moved since the log was cleared.
@@ -211,6 +217,8 @@ class Ledger:
             if task.backfill and status in OCCUPYING:
                 table.backfilled[row] += sign * request
             self.log.append(row)
+            if sign < 0 or status is Status.RELEASING:
+                self.freed += 1
         job = task.job
         if job is not None:
             self._count(task, sign)
@@ -304,6 +312,7 @@ class Ledger:
         table.used[row] += amount
         table.held[row] += amount
         self.log.append(row)
+        self.freed += 1
         if holding.queue is not None:
             queue = holding.queue
             queue.allocated += amount

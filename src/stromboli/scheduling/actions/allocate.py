@@ -1,0 +1,124 @@
+"""allocate: give idle room to jobs, in the one order.
+
+A job is taken as far as it can start and then goes back in line, so queues, namespaces and jobs share turn by turn.
+A job that cannot start gives back all it was tried with (unless leaving pods will make room for it: then it keeps
+its promise for this cycle).
+
+After that pass, room may lie idle only because tasks are larger than what is left of each queue's deserved amount.
+It is lent, in the same order, up to the queues' hard limits; what is lent can be reclaimed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import ClassVar
+
+from stromboli.cluster import Job, Status, Task
+from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.completing import complete_with_best_effort
+from stromboli.scheduling.filling import fill
+from stromboli.scheduling.plugin import Action
+from stromboli.scheduling.reasons import Code
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.walking import Walk
+
+
+class Outcome(Enum):
+    MORE = "started, and has more tasks"
+    DONE = "started, and has no more tasks"
+    WAITS = "waits for leaving pods"
+    NOTHING = "cannot start"
+
+
+class Allocate(Action):
+    name: ClassVar[str] = "allocate"
+
+    def execute(self, session: Session) -> None:
+        pending: dict[str, deque[Task]] = {}
+        jobs = []
+        for job in session.jobs:
+            if not considered(session, job):
+                continue
+            tasks = [task for task in session.pending_tasks(job) if not task.best_effort]
+            if tasks:
+                pending[job.key] = deque(tasks)
+                jobs.append(job)
+        refused = self._ordered_pass(session, jobs, pending)
+        if refused:
+            self._lend(session, refused)
+
+    def _ordered_pass(self, session: Session, jobs: list[Job], pending: dict[str, deque[Task]]) -> list[Job]:
+        """Returns the jobs that a queue's deserved amount held back."""
+        held_back: list[Job] = []
+        walk = Walk(session, jobs, drop=session.overused)
+        while (job := walk.next()) is not None:
+            outcome = self._try(session, job, pending[job.key], lending=False)
+            if outcome is Outcome.MORE:
+                walk.again(job)
+            elif outcome is Outcome.NOTHING:
+                if is_held_back(session, job):
+                    held_back.append(job)
+                if job.queue.fifo:
+                    walk.stop_queue()
+                    for later in walk.dropped:
+                        if later.queue is job.queue:
+                            session.notes.refuse(later, Refusal(Code.QUEUE_FIRST_IN_LINE, subject=job.queue.name))
+        for job in walk.dropped:
+            if job.queue.fifo and job.queue.name in {held.queue.name for held in held_back}:
+                continue
+            task = pending[job.key][0]
+            refusal = session.allocatable(job.queue, task.request)
+            if refusal is not None:
+                session.notes.refuse(job, refusal)
+                held_back.append(job)
+        return held_back
+
+    def _lend(self, session: Session, jobs: list[Job]) -> None:
+        pending = {}
+        for job in jobs:
+            tasks = [task for task in session.pending_tasks(job) if not task.best_effort]
+            if tasks:
+                pending[job.key] = deque(tasks)
+        walk = Walk(session, [job for job in jobs if job.key in pending])
+        while (job := walk.next()) is not None:
+            outcome = self._try(session, job, pending[job.key], lending=True)
+            if outcome is Outcome.MORE:
+                walk.again(job)
+            if outcome in (Outcome.MORE, Outcome.DONE):
+                session.notes.pardon(job)
+            elif job.queue.fifo:
+                walk.stop_queue()
+
+    def _try(self, session: Session, job: Job, tasks: deque[Task], *, lending: bool) -> Outcome:
+        statement = session.statement()
+        fill(session, statement, job, tasks, lending=lending)
+        if not statement.operations:
+            return Outcome.NOTHING
+        if session.job_ready(job) and complete_with_best_effort(session, statement, job):
+            statement.commit()
+            return Outcome.MORE if tasks else Outcome.DONE
+        if session.job_pipelined(job):
+            return Outcome.WAITS
+        statement.discard()
+        return Outcome.NOTHING
+
+
+def considered(session: Session, job: Job) -> bool:
+    """Whether a job may be placed at all in this cycle; if not, it is noted why."""
+    if job.counts[Status.PENDING] == 0:
+        return False
+    if not job.queue.open:
+        session.notes.refuse(job, Refusal(Code.QUEUE_CLOSED, subject=job.queue.name))
+        return False
+    if job.phase == "Pending" and session.has_action("enqueue"):
+        return False
+    refusal = session.job_valid(job)
+    if refusal is not None:
+        session.notes.refuse(job, refusal)
+        return False
+    return True
+
+
+def is_held_back(session: Session, job: Job) -> bool:
+    return any(refusal.code == Code.QUEUE_OVER_DESERVED for refusal in session.notes.of(job).refusals)

@@ -1,0 +1,35 @@
+"""enqueue: let jobs in.
+
+A job waits outside (phase Pending) until its queue and the cluster as a whole can promise it what it needs; then it is
+Inqueue, its controller may create its pods, and the other actions see it. Admission looks at sums, not at nodes: it
+keeps a flood of jobs from being tried in vain, it does not promise a place.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.plugin import Action
+from stromboli.scheduling.reasons import Code
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.walking import Walk
+
+
+class Enqueue(Action):
+    name: ClassVar[str] = "enqueue"
+
+    def execute(self, session: Session) -> None:
+        outside = [job for job in session.jobs if job.phase == "Pending"]
+        walk = Walk(session, outside)
+        while (job := walk.next()) is not None:
+            if not job.queue.open:
+                session.notes.refuse(job, Refusal(Code.QUEUE_CLOSED, subject=job.queue.name))
+                continue
+            if job.min_resources is not None:
+                refusal = session.job_enqueueable(job)
+                if refusal is not None:
+                    session.notes.refuse(job, refusal)
+                    continue
+            session.job_enqueued(job)
+            job.phase = "Inqueue"

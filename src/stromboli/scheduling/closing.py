@@ -1,0 +1,115 @@
+"""The end of a cycle: what became of each job is written down.
+
+PodGroups get their phase, counts and conditions, waiting pods their reason, queues what they have allocated. Only what
+changed becomes a decision, so a quiet cluster writes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stromboli.api import PodGroupCondition
+from stromboli.api.quantity import amounts
+from stromboli.api.timestamps import format_timestamp
+from stromboli.cluster import PODS, Job, Status, Task, Vector
+
+from . import reasons
+from .decisions import Explanation, PatchGroup, PatchPod, PatchQueue
+from .reasons import Code
+
+if TYPE_CHECKING:
+    from .session import Session
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULED = "Scheduled"
+
+_WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status.RESERVED, Status.ALLOCATED})
+"""Statuses at the end of a cycle in which a task has not been given a node for good."""
+
+
+def conclude(session: Session) -> None:
+    changed = session.ledger.changed_jobs
+    for job in session.jobs:
+        waits = job.pending_count or job.waiting_count or job.counts[Status.ALLOCATED]
+        if waits or job.key in changed:
+            _conclude_job(session, job, waits=bool(waits))
+    changed.clear()
+    for queue in session.queues.values():
+        has = session.axis.amounts(_without_pods(queue.allocated))
+        assert queue.object is not None
+        if has != {name: n for name, n in amounts(queue.object.status.allocated).items() if n}:
+            session.cycle.decisions.append(PatchQueue(queue.name, has))
+    for name, deserved in session.deserved.items():
+        session.cycle.deserved[name] = session.axis.amounts(_without_pods(deserved))
+
+
+def _without_pods(vector: Vector) -> Vector:
+    rest = vector.copy()
+    rest[PODS] = 0
+    return rest
+
+
+def _conclude_job(session: Session, job: Job, *, waits: bool) -> None:
+    explanation: Explanation | None = None
+    if waits:
+        explanation = session.notes.explain(job)
+        for task in job.tasks.values():
+            if task.status in _WAITS:
+                _explain_task(session, task, explanation)
+    group = job.object
+    assert group is not None
+    unschedulable = waits and job.ready_count - job.counts[Status.ALLOCATED] < job.min_available
+    phase = _phase(job, unschedulable)
+    job.phase = phase
+    old = {condition.type: condition for condition in group.status.conditions}
+    conditions: tuple[PodGroupCondition, ...] = tuple(group.status.conditions)
+    if unschedulable and explanation is not None:
+        missing = max(0, job.min_available - job.ready_count)
+        message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {explanation.message}"
+        conditions = (_condition(session, old, UNSCHEDULABLE, "NotEnoughResources", message),)
+    elif job.tasks and job.ready_count >= max(1, job.min_available):
+        message = "All pods that must start together have a node."
+        conditions = (_condition(session, old, SCHEDULED, "TasksReady", message),)
+    counts = job.counts
+    running, succeeded, failed = counts[Status.RUNNING], counts[Status.SUCCEEDED], counts[Status.FAILED]
+    status = group.status
+    if (phase, running, succeeded, failed) != (
+        status.phase, status.running, status.succeeded, status.failed,
+    ) or conditions != tuple(status.conditions):  # fmt: skip
+        session.cycle.decisions.append(PatchGroup(job.key, phase, conditions, running, succeeded, failed))
+
+
+def _condition(
+    session: Session, old: dict[str, PodGroupCondition], kind: str, reason: str, message: str
+) -> PodGroupCondition:
+    """The old one if it says the same: a new time alone is no news."""
+    known = old.get(kind)
+    if known is not None and (known.status, known.reason, known.message) == ("True", reason, message):
+        return known
+    stamp = format_timestamp(session.now)
+    return PodGroupCondition(
+        type=kind, status="True", reason=reason, message=message, last_transition_time=stamp, transition_id=stamp
+    )
+
+
+def _phase(job: Job, unschedulable: bool) -> str:
+    counts = job.counts
+    if unschedulable and counts[Status.RUNNING] and job.ready_count < job.min_available:
+        return "Unknown"
+    finished = counts[Status.SUCCEEDED] + counts[Status.FAILED]
+    scheduled = counts[Status.RUNNING] + counts[Status.BOUND] + counts[Status.BINDING] + finished
+    if counts[Status.RELEASING]:
+        scheduled += sum(t.status is Status.RELEASING and t.node is not None for t in job.tasks.values())
+    if scheduled >= max(1, job.min_available):
+        return "Completed" if scheduled == finished else "Running"
+    return "Inqueue" if job.phase == "Inqueue" else "Pending"
+
+
+def _explain_task(session: Session, task: Task, explanation: Explanation) -> None:
+    if task.gated:
+        explanation = Explanation(Code.SCHEDULING_GATED, reasons.gated())
+    session.cycle.waiting[task.key] = explanation
+    said = next((c for c in task.pod.status.conditions if c.type == "PodScheduled"), None)
+    if said is None or said.message != explanation.message or task.pod.status.nominated_node_name != task.nominated:
+        decision = PatchPod(task.key, explanation.code, explanation.message, task.nominated)
+        session.cycle.decisions.append(decision)

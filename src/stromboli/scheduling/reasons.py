@@ -1,0 +1,116 @@
+"""What users read: the codes of reasons, and the sentences that go with them.
+
+Every sentence says what is short, by how much, and where it helps what to do. Codes are stable names for programs;
+sentences may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stromboli.api.quantity import format_amount
+
+from .callbacks import Refusal
+
+
+class Code:
+    """Codes a waiting pod can carry."""
+
+    QUEUE_CLOSED = "QueueClosed"
+    QUEUE_OVER_QUOTA = "QueueOverQuota"
+    QUEUE_OVER_DESERVED = "QueueOverDeserved"
+    NAMESPACE_SHARE_AHEAD = "NamespaceShareAhead"
+    NOT_ENOUGH_PODS = "NotEnoughPods"
+    INSUFFICIENT_NODE = "InsufficientNode"
+    NODE_RESOURCE_RESERVED = "NodeResourceReserved"
+    NODE_LOCKED_BY_QUEUE = "NodeLockedByQueue"
+    RESERVATION_LIMIT_EXCEEDED = "ReservationLimitExceeded"
+    WAITING_FOR_RELEASE = "WaitingForRelease"
+    CONDITIONALLY_READY = "ConditionallyReady"
+    STARVING_RESERVED = "StarvingReserved"
+    GANG_SHORT = "GangShort"
+    SCHEDULING_GATED = "SchedulingGated"
+    QUEUE_FIRST_IN_LINE = "QueueFirstInLine"
+    PREDICATE_NODE_READY = "PredicateNodeReady"
+    PREDICATE_POD_COUNT = "PredicatePodCount"
+    PREDICATE_NODE_UNSCHEDULABLE = "PredicateNodeUnschedulable"
+    PREDICATE_NODE_AFFINITY = "PredicateNodeAffinity"
+    PREDICATE_TAINT_TOLERATION = "PredicateTaintToleration"
+    PREDICATE_NODE_PORTS = "PredicateNodePorts"
+    PREDICATE_INTER_POD_AFFINITY = "PredicateInterPodAffinity"
+    PREDICATE_POD_TOPOLOGY_SPREAD = "PredicatePodTopologySpread"
+
+
+DOMINANT_AT_A_TIE = (Code.NODE_LOCKED_BY_QUEUE, Code.NODE_RESOURCE_RESERVED, Code.INSUFFICIENT_NODE)
+"""Which node-level reason is named first when several stand on equally many nodes; the others follow by name."""
+
+
+def refused(refusal: Refusal) -> str:
+    """The sentence of a refusal."""
+    resource = refusal.resource
+    need = format_amount(resource, refusal.need) if resource else str(refusal.need)
+    have = format_amount(resource, refusal.have) if resource else str(refusal.have)
+    total = format_amount(resource, refusal.total) if resource else str(refusal.total)
+    subject = refusal.subject
+    match refusal.code:
+        case Code.QUEUE_CLOSED:
+            return f"Queue {subject} is not open; open it, or use another queue."
+        case Code.QUEUE_OVER_QUOTA:
+            return (
+                f"Queue {subject} may have {total} of {resource} at most and has {have}; {need} more is asked for. "
+                "Wait for its jobs to end, or raise its capability."
+            )
+        case Code.QUEUE_OVER_DESERVED:
+            return (
+                f"Queue {subject} deserves {total} of {resource} now and has {have}; {need} more is asked for. "
+                "It gets more when other queues ask for less, or with a higher weight."
+            )
+        case Code.NAMESPACE_SHARE_AHEAD:
+            return f"Other namespaces of the queue are served before {subject}, which already has a larger share."
+        case Code.NOT_ENOUGH_PODS if subject:
+            return f"The gang needs {need} pods of role {subject} and only {have} exist; create the missing ones."
+        case Code.NOT_ENOUGH_PODS:
+            return f"The gang needs {need} pods and only {have} exist; create the missing ones or lower minMember."
+        case Code.INSUFFICIENT_NODE:
+            return (
+                f"The cluster can promise {total} of {resource}, of which {have} is left; {need} is asked for. "
+                "The job is let in when others end."
+            )
+        case Code.QUEUE_FIRST_IN_LINE:
+            return f"Queue {subject} is first in, first out, and an earlier job of it is still waiting."
+        case _:
+            return f"{refusal.code}: refused by {subject}." if subject else f"{refusal.code}."
+
+
+def no_node(nodes: int, counts: Iterable[tuple[str, int]]) -> str:
+    """Why no node takes a pod: counts of (what is wrong, nodes), most first."""
+    if nodes == 0:
+        return "There are no nodes."
+    parts = [f"{number} {text}" for text, number in sorted(counts, key=lambda pair: (-pair[1], pair[0]))]
+    return f"0 of {nodes} nodes can take the pod: " + ", ".join(parts) + "."
+
+
+def gang_short(found: int, needed: int, tasks: int, why: str) -> str:
+    return (
+        f"Only {found} of the {needed} pods that must start together (of {tasks} in the group) find a node. " + why
+    ).rstrip()
+
+
+def waiting_for_release(nodes: Iterable[str]) -> str:
+    return "Room is kept on " + ", ".join(sorted(set(nodes))) + ", as soon as the pods leaving there are gone."
+
+
+def gated() -> str:
+    return "The pod has scheduling gates; it is placed when they are removed."
+
+
+def not_considered() -> str:
+    return "No action of this cycle considered the pod; it waits for the next one."
+
+
+def preempted(preemptor: str) -> str:
+    return f"Preempted to make room for {preemptor}, which goes first in the same queue."
+
+
+def reclaimed(claimant: str, queue: str) -> str:
+    return f"Reclaimed for {claimant}: queue {queue} has less than it deserves."

@@ -1,0 +1,364 @@
+"""One cycle's view of the cluster, and the rules it is decided by.
+
+A session is opened on a snapshot, asks every configured plugin to register its callbacks, lets the actions run, and
+is closed with a `Cycle` of decisions. All state it changes is in the ledger, through statements, so what was only
+tried leaves no trace.
+
+Order of things a plugin may rely on: `open` is called tier by tier in the order of the configuration; callbacks are
+only called between open and close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from stromboli.cluster import Job, JobKey, Node, Queue, QueueName, Snapshot, Status, Task, Vector
+
+from . import callbacks as cb
+from .callbacks import Hook, NodeReason, Refusal, Scope, Verdict, Vote
+from .configuration import Configuration, PluginOption
+from .decisions import Cycle
+from .explaining import Notes
+from .placement import Placement
+from .plugin import Plugin
+from .statement import Statement
+
+
+class Session:
+    def __init__(
+        self, snapshot: Snapshot, configuration: Configuration, plugins: dict[int, Plugin], now: float
+    ) -> None:
+        """`plugins`: the instance for each plugin option, by `id(option)`; fresh for this session."""
+        self.snapshot = snapshot
+        self.configuration = configuration
+        self.now = now
+        self.ledger = snapshot.ledger
+        self.axis = snapshot.ledger.axis
+        self.nodes = snapshot.ledger.table
+        self.jobs: list[Job] = snapshot.jobs
+        self.queues: dict[QueueName, Queue] = snapshot.queues
+        self.namespaces = snapshot.namespaces
+        self.budgets = snapshot.budgets
+        self.total: Vector = snapshot.total
+        self.cycle = Cycle()
+        self.notes = Notes()
+        self.deserved: dict[QueueName, Vector] = {}  # as far as a plugin says
+        self.namespace_scope = "beforePriority"  # or withinPriority: the job's priority first, then the namespace
+        self.resource_score = cb.ResourceScore()
+        self.filters: list[cb.FilterHook] = []
+        self.scores: list[cb.ScoreHook] = []
+        self.node_reasons: list[NodeReason] = []
+        self._reason_ids: dict[NodeReason, int] = {}
+        self._hooks: dict[str, list[Hook]] = {}
+        self._option: PluginOption | None = None
+        self._tier = 0
+        self.placement = Placement(self)
+        self._plugins: list[Plugin] = []
+        for tier_number, tier in enumerate(configuration.tiers):
+            for option in tier.plugins:
+                self._option, self._tier = option, tier_number
+                plugin = plugins[id(option)]
+                self._plugins.append(plugin)
+                plugin.open(self)
+        self._option = None
+
+    def has_action(self, name: str) -> bool:
+        return any(action.name == name for action in self.configuration.actions)
+
+    # -- registering (only inside Plugin.open) ------------------------------------------------------------------
+
+    def _add(self, kind: str, call: Callable[..., Any], flag: str | None = None) -> None:
+        if self._enabled(flag or kind):
+            assert self._option is not None
+            self._hooks.setdefault(kind, []).append(Hook(self._tier, self._option.name, call))
+
+    def _enabled(self, flag: str) -> bool:
+        assert self._option is not None, "callbacks are registered in Plugin.open"
+        return self._option.is_enabled(flag)
+
+    def add_job_order(self, key: cb.JobOrder) -> None:
+        self._add("jobOrder", key)
+
+    def add_queue_order(self, key: cb.QueueOrder) -> None:
+        self._add("queueOrder", key)
+
+    def add_namespace_order(self, key: cb.NamespaceOrder) -> None:
+        self._add("namespaceOrder", key)
+
+    def add_task_order(self, key: cb.TaskOrder) -> None:
+        self._add("taskOrder", key)
+
+    def add_victim_queue_order(self, key: cb.VictimQueueOrder) -> None:
+        self._add("victimQueueOrder", key, "always")
+
+    def add_pre_filter(self, check: Callable[[Task], Refusal | None]) -> None:
+        """A reason that rules out every node, found without looking at any."""
+        self._add("prePredicate", check, "predicate")
+
+    def add_filter(
+        self,
+        prepare: Callable[[Task], cb.NodeFilter | None],
+        *,
+        scope: Scope = Scope.STATIC,
+        key: cb.KeyOfTask | None = None,
+    ) -> None:
+        if self._enabled("predicate"):
+            self.filters.append(cb.FilterHook(prepare, scope, key))
+
+    def add_node_filter(self, check: cb.PerNodeFilter, *, scope: Scope = Scope.NODE) -> None:
+        """A filter that looks at one node at a time: returns a sentence if the node is no place for the task."""
+
+        def prepare(task: Task) -> cb.NodeFilter:
+            def judge(rows: cb.Rows) -> cb.ReasonIds:
+                answers = np.zeros(len(rows), dtype=np.int32)
+                for position, row in enumerate(rows.tolist()):
+                    sentence = check(task, self.nodes.nodes[row])
+                    if sentence is not None:
+                        answers[position] = self.node_reason(f"Predicate{plugin}", sentence, resolvable=False)
+                return answers
+
+            return judge
+
+        assert self._option is not None
+        plugin = self._option.name
+        self.add_filter(prepare, scope=scope, key=lambda task: task.key)
+
+    def add_score(
+        self,
+        prepare: Callable[[Task], cb.NodeScore | None],
+        *,
+        scope: Scope = Scope.STATIC,
+        key: cb.KeyOfTask | None = None,
+    ) -> None:
+        if self._enabled("nodeOrder"):
+            self.scores.append(cb.ScoreHook(prepare, scope, key))
+
+    def add_node_score(self, score: cb.PerNodeScore, *, scope: Scope = Scope.NODE) -> None:
+        """A score of one node at a time."""
+
+        def prepare(task: Task) -> cb.NodeScore:
+            def judge(rows: cb.Rows) -> cb.Scores:
+                return np.array([score(task, self.nodes.nodes[row]) for row in rows.tolist()], dtype=np.float64)
+
+            return judge
+
+        self.add_score(prepare, scope=scope, key=lambda task: task.key)
+
+    def add_resource_score(self, score: cb.ResourceScore) -> None:
+        if self._enabled("nodeOrder"):
+            mine = self.resource_score
+            self.resource_score = cb.ResourceScore(
+                least=mine.least + score.least,
+                most=mine.most + score.most,
+                balanced=mine.balanced + score.balanced,
+                pack=mine.pack + score.pack,
+                pack_weights=mine.pack_weights + score.pack_weights,
+            )
+
+    def add_node_order_on_resource(self, score: Callable[[Task], cb.Scores]) -> None:
+        """How good each node (row) is for setting room aside for a task, by what is idle there."""
+        self._add("nodeOrderOnResource", score)
+
+    def add_best_node(self, choose: cb.BestNode) -> None:
+        self._add("bestNode", choose)
+
+    def add_preemptable(self, verdict: cb.VictimVerdict, *, protects: bool) -> None:
+        self._add("preemptable:protect" if protects else "preemptable:permit", verdict, "preemptable")
+
+    def add_reclaimable(self, verdict: cb.VictimVerdict, *, protects: bool) -> None:
+        self._add("reclaimable:protect" if protects else "reclaimable:permit", verdict, "reclaimable")
+
+    def add_overused(self, test: Callable[[Queue], bool]) -> None:
+        self._add("overused", test)
+
+    def add_allocatable(self, test: cb.Allocatable) -> None:
+        self._add("allocatable", test)
+
+    def add_preemptive(self, test: cb.Preemptive) -> None:
+        self._add("preemptive", test)
+
+    def add_job_ready(self, test: Callable[[Job], bool]) -> None:
+        self._add("jobReady", test)
+
+    def add_job_pipelined(self, vote: cb.JobVote) -> None:
+        self._add("jobPipelined", vote)
+
+    def add_job_enqueueable(self, vote: cb.JobVote) -> None:
+        self._add("jobEnqueueable", vote)
+
+    def add_job_enqueued(self, handler: Callable[[Job], None]) -> None:
+        self._add("jobEnqueued", handler)
+
+    def add_job_valid(self, test: Callable[[Job], Refusal | None]) -> None:
+        self._add("jobValid", test, "always")
+
+    def add_job_starving(self, test: Callable[[Job], bool]) -> None:
+        self._add("jobStarving", test)
+
+    def add_victim_tasks(self, choose: Callable[[Sequence[Task]], list[Task]]) -> None:
+        """Tasks that should leave whoever wants their room, for actions that rearrange."""
+        self._add("victimTasks", choose, "victim")
+
+    def add_handlers(self, *, allocate: cb.Handler | None = None, deallocate: cb.Handler | None = None) -> None:
+        """Called after every placement (allocated or pipelined) and after every eviction or undo. An allocate
+        handler may raise `Objection`."""
+        if allocate is not None:
+            self._add("allocate", allocate, "always")
+        if deallocate is not None:
+            self._add("deallocate", deallocate, "always")
+
+    def node_reason(self, code: str, text: str, *, resolvable: bool) -> int:
+        """The id (1 and up) by which a filter says this reason."""
+        reason = NodeReason(code, text, resolvable)
+        known = self._reason_ids.get(reason)
+        if known is None:
+            self.node_reasons.append(reason)
+            known = self._reason_ids[reason] = len(self.node_reasons)
+        return known
+
+    # -- orders -------------------------------------------------------------------------------------------------
+
+    def hooks(self, kind: str) -> list[Hook]:
+        return self._hooks.get(kind, [])
+
+    def job_key(self, job: Job) -> tuple[OrderPart, ...]:
+        return (*[hook.call(job) for hook in self.hooks("jobOrder")], job.created, job.key)
+
+    def queue_key(self, queue: Queue) -> tuple[OrderPart, ...]:
+        return (*[hook.call(queue) for hook in self.hooks("queueOrder")], queue.created, queue.name)
+
+    def namespace_key(self, queue: Queue, namespace: str) -> tuple[OrderPart, ...]:
+        return (*[hook.call(queue, namespace) for hook in self.hooks("namespaceOrder")], namespace)
+
+    def task_key(self, task: Task) -> tuple[OrderPart, ...]:
+        keys = [hook.call(task) for hook in self.hooks("taskOrder")]
+        return (*keys, task.index, task.created, task.key)
+
+    # -- questions ----------------------------------------------------------------------------------------------
+
+    def overused(self, queue: Queue) -> bool:
+        return any(hook.call(queue) for hook in self.hooks("overused"))
+
+    def allocatable(
+        self, queue: Queue, request: Vector, *, credit: Vector | None = None, lending: bool = False
+    ) -> Refusal | None:
+        return self._first_refusal("allocatable", queue, request, credit, lending)
+
+    def preemptive(self, queue: Queue, request: Vector, *, credit: Vector | None = None) -> Refusal | None:
+        """May this queue take room from others for such a task?"""
+        return self._first_refusal("preemptive", queue, request, credit)
+
+    def job_valid(self, job: Job) -> Refusal | None:
+        return self._first_refusal("jobValid", job)
+
+    def pre_filter(self, task: Task) -> Refusal | None:
+        return self._first_refusal("prePredicate", task)
+
+    def _first_refusal(self, kind: str, *arguments: object) -> Refusal | None:
+        for hook in self.hooks(kind):
+            refusal: Refusal | None = hook.call(*arguments)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def job_ready(self, job: Job) -> bool:
+        return all(hook.call(job) for hook in self.hooks("jobReady"))
+
+    def job_pipelined(self, job: Job) -> bool:
+        return self._vote("jobPipelined", job) is None
+
+    def job_enqueueable(self, job: Job) -> Refusal | None:
+        return self._vote("jobEnqueueable", job)
+
+    def job_enqueued(self, job: Job) -> None:
+        for hook in self.hooks("jobEnqueued"):
+            hook.call(job)
+
+    def _vote(self, kind: str, job: Job) -> Refusal | None:
+        permitted_in = -1
+        for hook in self.hooks(kind):
+            if permitted_in >= 0 and hook.tier != permitted_in:
+                return None
+            answer: Vote | Refusal = hook.call(job)
+            if isinstance(answer, Refusal):
+                return answer
+            if answer == Vote.REJECT:
+                return Refusal(code="Rejected", subject=hook.plugin)
+            if answer == Vote.PERMIT:
+                permitted_in = hook.tier
+        return None
+
+    def job_starving(self, job: Job) -> bool:
+        hooks = self.hooks("jobStarving")
+        if not hooks:
+            return False
+        first = hooks[0].tier
+        return all(hook.call(job) for hook in hooks if hook.tier == first)
+
+    def may_evict(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
+        """`kind`: preemptable or reclaimable. The rule is told at `Verdict`."""
+        if not candidate.preemptable:
+            return False
+        for hook in self.hooks(f"{kind}:protect"):
+            if hook.call(evictor, candidate, whole) == Verdict.NO:
+                return False
+        decided_in = -1
+        word = Verdict.NOTHING
+        for hook in self.hooks(f"{kind}:permit"):
+            if decided_in >= 0 and hook.tier != decided_in:
+                break
+            verdict = hook.call(evictor, candidate, whole)
+            if verdict == Verdict.NO:
+                return False
+            if verdict == Verdict.YES:
+                word = Verdict.YES
+                decided_in = hook.tier
+        return word == Verdict.YES
+
+    def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
+        """The union of what the first tier with any word chooses, in the order of the given tasks."""
+        chosen: set[str] = set()
+        tier = -1
+        for hook in self.hooks("victimTasks"):
+            if chosen and hook.tier != tier:
+                break
+            tier = hook.tier
+            chosen.update(task.key for task in hook.call(tasks))
+        return [task for task in tasks if task.key in chosen]
+
+    def victim_queue_key(self, victim: Queue, preemptor: Queue) -> tuple[OrderPart, ...]:
+        return tuple(hook.call(victim, preemptor) for hook in self.hooks("victimQueueOrder"))
+
+    def node_order_on_resource(self, task: Task) -> cb.Scores:
+        scores = np.zeros(len(self.nodes), dtype=np.float64)
+        for hook in self.hooks("nodeOrderOnResource"):
+            scores += hook.call(task)
+        return scores
+
+    # -- doing --------------------------------------------------------------------------------------------------
+
+    def statement(self) -> Statement:
+        return Statement(self)
+
+    def pending_tasks(self, job: Job) -> list[Task]:
+        """Tasks of a job that wait for a place, first to be placed first; gated ones are not asked for yet."""
+        waiting = [t for t in job.tasks.values() if t.status is Status.PENDING and not t.gated]
+        if len(waiting) > 1:
+            waiting.sort(key=self.task_key)
+        return waiting
+
+    def close(self) -> Cycle:
+        for plugin in self._plugins:
+            plugin.close(self)
+        from .closing import conclude
+
+        conclude(self)
+        return self.cycle
+
+
+OrderPart = Any
+FittingKey = Hashable
+__all__ = ["JobKey", "Node", "Session"]

@@ -1,0 +1,201 @@
+"""The transaction: everything a session does to tasks, with a way back.
+
+Each operation takes effect on the ledger at once, so that the next question is answered as if it had happened.
+`discard` undoes all of them, last first, and leaves no trace; `commit` turns them into decisions and makes them true.
+A statement that is neither stays in force until the session ends: that is how room is kept for one cycle for a job
+that waits for leaving pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from stromboli.cluster import Holding, Node, Status, Task, Vector
+
+from .callbacks import Objection
+from .decisions import Bind, Consume, Evict, Reserve, Unreserve
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+class Kind(Enum):
+    ALLOCATE = "allocate"
+    PIPELINE = "pipeline"
+    EVICT = "evict"
+    CONDITION = "condition"
+    RESERVE = "reserve"
+    RELEASE = "release"
+    CONSUME = "consume"
+
+
+GIVES_SHARE = frozenset({Kind.ALLOCATE, Kind.PIPELINE})
+"""Operations that fire allocate handlers; undoing them, and evicting, fires deallocate handlers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    kind: Kind
+    task: Task
+    was: tuple[Status, Node | None]
+    reason: str = ""
+    message: str = ""
+    reservation: str = ""
+    held: Holding | None = None  # what the reservation held before it was consumed
+
+
+class Statement:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.operations: list[Operation] = []
+        self._allocate = [hook.call for hook in session.hooks("allocate")]
+        self._deallocate = [hook.call for hook in session.hooks("deallocate")]
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    @property
+    def has_evictions(self) -> bool:
+        return any(operation.kind is Kind.EVICT for operation in self.operations)
+
+    # -- operations ---------------------------------------------------------------------------------------------
+
+    def allocate(self, task: Task, node: Node) -> bool:
+        """Give a task idle room now. False if a plugin objected; then nothing happened."""
+        return self._place(Kind.ALLOCATE, task, Status.ALLOCATED, node)
+
+    def pipeline(self, task: Task, node: Node) -> bool:
+        """Promise a task room that is being released."""
+        return self._place(Kind.PIPELINE, task, Status.PIPELINED, node)
+
+    def allocate_many(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> int:
+        """`allocate` for tasks of one job and shape; how many were placed (fewer only if a plugin objected)."""
+        if self._allocate or len(tasks) == 1 or any(task.status is not Status.PENDING for task in tasks):
+            for done, (task, node) in enumerate(zip(tasks, nodes, strict=True)):
+                if not self.allocate(task, node):
+                    return done
+            return len(tasks)
+        before = (Status.PENDING, None)
+        self.operations.extend([Operation(Kind.ALLOCATE, task, before) for task in tasks])
+        self.session.ledger.place_many(tasks, Status.ALLOCATED, nodes)
+        return len(tasks)
+
+    def evict(self, task: Task, *, reason: str, message: str) -> None:
+        """Send a running task away. Its share is free at once, its room when it is gone."""
+        self._do(Operation(Kind.EVICT, task, (task.status, task.node), reason, message), Status.RELEASING, task.node)
+        for call in self._deallocate:
+            call(task)
+
+    def spare(self, task: Task) -> None:
+        """Take back one eviction of this statement."""
+        for index in range(len(self.operations) - 1, -1, -1):
+            operation = self.operations[index]
+            if operation.kind is Kind.EVICT and operation.task is task:
+                self._undo(operation)
+                del self.operations[index]
+                return
+        raise ValueError(f"{task} is not evicted in this statement")
+
+    def condition(self, task: Task, node: Node) -> None:
+        """Count on idle and lent room together; nobody's share changes."""
+        self._do(Operation(Kind.CONDITION, task, (task.status, task.node)), Status.CONDITIONAL, node)
+
+    def reserve(self, task: Task, node: Node) -> None:
+        """Set room aside for a starving task; it occupies nothing."""
+        self._do(Operation(Kind.RESERVE, task, (task.status, task.node)), Status.RESERVED, node)
+
+    def release(self, task: Task) -> None:
+        """Give up a reservation or a conditional place."""
+        if task.status not in (Status.RESERVED, Status.CONDITIONAL):
+            raise ValueError(f"{task} holds nothing that could be released")
+        self._do(Operation(Kind.RELEASE, task, (task.status, task.node)), Status.PENDING, None)
+
+    def consume(self, task: Task, reservation: str, amount: Vector) -> None:
+        """Take this much out of what a Reservation holds, for a task placed there."""
+        ledger = self.session.ledger
+        held = ledger.holdings[reservation]
+        rest = replace(held, remainder=held.remainder - amount)
+        ledger.set_holding(reservation, rest)
+        was = (task.status, task.node)
+        self.operations.append(Operation(Kind.CONSUME, task, was, reservation=reservation, held=held))
+
+    def _place(self, kind: Kind, task: Task, status: Status, node: Node) -> bool:
+        operation = Operation(kind, task, (task.status, task.node))
+        self._do(operation, status, node)
+        for done, call in enumerate(self._allocate):
+            try:
+                call(task)
+            except Objection:
+                self.operations.pop()
+                self._move_back(operation)
+                for undo in self._deallocate[: done + 1]:
+                    undo(task)
+                return False
+        return True
+
+    def _do(self, operation: Operation, status: Status, node: Node | None) -> None:
+        self.session.ledger.move(operation.task, status, node)
+        self.operations.append(operation)
+
+    # -- ends ---------------------------------------------------------------------------------------------------
+
+    def discard(self, *, down_to: int = 0) -> None:
+        """Undo everything, last first (or back to a length of the statement noted before)."""
+        while len(self.operations) > down_to:
+            self._undo(self.operations.pop())
+
+    def _undo(self, operation: Operation) -> None:
+        self._move_back(operation)
+        if operation.kind in GIVES_SHARE:
+            for call in self._deallocate:
+                call(operation.task)
+        elif operation.kind is Kind.EVICT:
+            for call in self._allocate:
+                call(operation.task)
+
+    def _move_back(self, operation: Operation) -> None:
+        if operation.kind is Kind.CONSUME:
+            self.session.ledger.set_holding(operation.reservation, operation.held)
+        else:
+            self.session.ledger.move(operation.task, *operation.was)
+
+    def merge(self, other: Statement) -> None:
+        """Take over another statement's operations, in their order; it is empty afterwards."""
+        self.operations.extend(other.operations)
+        other.operations = []
+
+    def commit(self) -> None:
+        """Make it true: decisions for the world, and settled facts for the ledger."""
+        ledger = self.session.ledger
+        decide = self.session.cycle.decisions.append
+        for operation in self.operations:
+            task = operation.task
+            node = task.node
+            match operation.kind:
+                case Kind.ALLOCATE:
+                    assert node is not None
+                    assert task.job is not None
+                    if operation.was[0] is Status.RESERVED:
+                        decide(Unreserve(task.key, operation.was[1].name if operation.was[1] else ""))
+                    ledger.settle(task, Status.BINDING, node)
+                    decide(Bind(task.key, node.name, task.job.key, task.backfill))
+                case Kind.EVICT:
+                    assert node is not None
+                    ledger.settle(task, Status.RELEASING, node)
+                    decide(Evict(task.key, node.name, operation.reason, operation.message))
+                case Kind.RESERVE:
+                    assert node is not None
+                    ledger.settle(task, Status.RESERVED, node)
+                    decide(Reserve(task.key, node.name))
+                case Kind.RELEASE if operation.was[0] is Status.RESERVED:
+                    if task.true_status is Status.RESERVED:
+                        task.true_status, task.true_node = Status.PENDING, None
+                    decide(Unreserve(task.key, operation.was[1].name if operation.was[1] else ""))
+                case Kind.CONSUME:
+                    decide(Consume(operation.reservation, task.key))
+                case _:
+                    pass  # a promise for this cycle: nothing to tell the world
+        self.operations = []
