@@ -167,6 +167,15 @@ def test_in_the_nodes_network_a_container_port_is_a_host_port() -> None:
     decoded = decode({**POD, "spec": spec})
     assert isinstance(decoded, Pod)
     assert decoded.spec.containers[0].ports[0].host_port == 80
+    job = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "j1"},
+        "spec": {"tasks": [{"replicas": 1, "template": {"spec": spec}}]},
+    }
+    made = decode(job)
+    assert isinstance(made, Job)
+    assert made.spec.tasks[0].template.spec.containers[0].ports[0].host_port == 80
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,11 @@ def test_time_does_not_run_backwards(text: str | float) -> None:
         parse_duration(text)
 
 
+def test_a_duration_beyond_counting_is_refused() -> None:
+    with pytest.raises(QuantityError, match="shorter"):
+        parse_duration("9" * 30 + "h")
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0s"), (0.25, "250ms"), (1, "1s"), (2.5, "2.5s"), (90, "1m30s"), (5400, "1h30m"), (86400, "24h")],

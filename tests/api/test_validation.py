@@ -369,6 +369,41 @@ def test_queues(change: dict[str, Any], field: str, message: str) -> None:
             "spec.template.metadata.labels",
             "match spec.selector",
         ),
+        (
+            "ReplicaSet",
+            spec(selector={"matchExpressions": [{"key": "app", "operator": "In"}]}),
+            "spec.selector.matchExpressions[0].values",
+            "at least one value",
+        ),
+        (
+            "PodDisruptionBudget",
+            spec(selector={"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}),
+            "spec.selector.matchExpressions[0].values",
+            "must be empty",
+        ),
+        (
+            "PodDisruptionBudget",
+            spec(selector={"matchExpressions": [{"key": "a", "operator": "In", "values": ["b c"]}]}),
+            "spec.selector.matchExpressions[0].values[0]",
+            "letters",
+        ),
+        ("Node", spec(taints=[{"key": "a b", "effect": "NoSchedule"}]), "spec.taints[0].key", "key"),
+        (
+            "Node",
+            spec(taints=[{"key": "a", "value": "b c", "effect": "NoSchedule"}]),
+            "spec.taints[0].value",
+            "letters",
+        ),
+        ("Queue", spec(deserved={"cpu": "x"}), "spec.deserved.cpu", "quantity"),
+        ("Job", spec(priorityClassName="High"), "spec.priorityClassName", "lower-case"),
+        ("Job", tasks(maxRetry=-1), "spec.tasks[0].maxRetry", "0 or more"),
+        ("Pod", {"metadata": {"labels": {"a": "x" * 64}}}, "metadata.labels.a", "63"),
+        (
+            "Reservation",
+            spec(owners=[{"labelSelector": {}, "namespaces": ["A"]}]),
+            "spec.owners[0].namespaces[0]",
+            "lower-case",
+        ),
         ("Command", {"action": ""}, "action", "required"),
         ("Command", {"target": None}, "target", "required"),
         ("Command", {"target": {"kind": "Pod"}}, "target.kind", "Queue"),
@@ -387,6 +422,33 @@ def test_queues(change: dict[str, Any], field: str, message: str) -> None:
 )
 def test_other_kinds(kind: str, change: dict[str, Any], field: str, message: str) -> None:
     breaks(kind, change, field, message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        (
+            "Pod",
+            spec(tolerations=[{"operator": "Exists"}, {"key": "a", "value": "b", "effect": "NoSchedule"}]),
+        ),
+        ("Pod", spec(tolerations=[{"key": "a", "effect": "NoExecute", "tolerationSeconds": 0}])),
+        ("Pod", spec(resources={"requests": {"cpu": 1, "memory": 1, "hugepages-2Mi": "4Mi"}})),
+        ("Pod", {"metadata": {"labels": {"a": "x" * 63, "b": ""}}}),
+        ("Pod", node_terms({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]})),
+        ("Pod", node_terms({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["-3"]}]})),
+        ("Queue", spec(guarantee={"percentage": {"value": 0}})),
+        ("Queue", spec(guarantee={"percentage": {"value": "1", "dimensions": ["cpu", "nvidia.com/gpu"]}})),
+        ("Queue", spec(weight=65535)),
+        ("Queue", spec(guarantee={"resource": {"cpu": 1}}, deserved={"cpu": 1}, capability={"cpu": 1})),
+        ("Queue", hierarchy("root/a", "1/1.5")),
+        ("PriorityClass", {"value": 1_000_000_000}),
+        ("PodDisruptionBudget", spec(minAvailable="100%")),
+        ("Job", tasks(partitionPolicy={"totalPartitions": 2, "partitionSize": 1})),
+        ("Job", policies({"action": "AbortJob", "event": "*"}, {"action": "RestartJob", "exitCode": 3})),
+    ],
+)
+def test_what_lies_just_inside_the_rules_is_accepted(kind: str, change: dict[str, Any]) -> None:
+    assert decode(document(kind, **change)).kind == kind
 
 
 def test_a_system_class_may_stand_above_the_users() -> None:
