@@ -1,1 +1,1 @@
-"""A world in virtual time, fed by scenario files."""
+"""Virtual time: scenario files in, the very scheduler and controllers of the product, a report out."""

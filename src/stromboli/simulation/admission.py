@@ -1,0 +1,78 @@
+"""What an API server does to an object before it is there: fill in, or refuse.
+
+Filling in is for pods. Their priority is a number that comes from a class, and a pod that names no scheduler
+is for ours. Refusing is for what only the state of the cluster can tell: an object that is invalid by itself
+never gets as far as a run.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stromboli.api import ApiError, Job, KObject, Pod, PodGroup, PriorityClass, Queue, names
+
+from .store import Store
+
+
+def admitted(obj: KObject, store: Store, *, before: KObject | None = None) -> KObject:
+    """The object as it goes into the store; ApiError if it is refused. `before` is what it replaces."""
+    match obj:
+        case Pod():
+            same_class = (
+                isinstance(before, Pod) and before.spec.priority_class_name == obj.spec.priority_class_name
+            )
+            return obj if same_class else _with_priority(obj, store)
+        case Job() if before is None:
+            _check_queue(obj, store)
+        case _:
+            pass
+    return obj
+
+
+def check_deletion(obj: KObject, store: Store) -> None:
+    """Raise ApiError if the object must stay."""
+    if not isinstance(obj, Queue):
+        return
+    name = obj.metadata.name
+    groups = sum(group.spec.queue == name for group in store.list(PodGroup))
+    if groups:
+        raise ApiError("", f"the queue still holds {groups} pod group{'s' if groups > 1 else ''}")
+    if any(queue.spec.parent == name for queue in store.list(Queue)):
+        raise ApiError("", "the queue is the parent of others")
+
+
+def _with_priority(pod: Pod, store: Store) -> Pod:
+    spec = pod.spec
+    found: PriorityClass | None = None
+    if spec.priority_class_name:
+        found = store.get(PriorityClass, spec.priority_class_name)
+        if found is None:
+            raise ApiError(
+                "spec.priorityClassName", f'there is no PriorityClass "{spec.priority_class_name}" now'
+            )
+    elif spec.priority is None:
+        found = _default_class(store)
+    priority = found.value if found is not None else spec.priority or 0
+    policy = spec.preemption_policy or (found.preemption_policy if found is not None else "")
+    scheduler = spec.scheduler_name or names.DEFAULT_SCHEDULER
+    return replace(
+        pod, spec=replace(spec, priority=priority, preemption_policy=policy, scheduler_name=scheduler)
+    )
+
+
+def _default_class(store: Store) -> PriorityClass | None:
+    marked = [known for known in store.list(PriorityClass) if known.global_default]
+    return max(marked, key=lambda known: known.value, default=None)
+
+
+def _check_queue(job: Job, store: Store) -> None:
+    name = job.spec.queue
+    if name == names.ROOT_QUEUE:
+        raise ApiError("spec.queue", "jobs cannot be put into the queue root itself")
+    queue = store.get(Queue, name)
+    if queue is None:
+        raise ApiError("spec.queue", f'there is no queue "{name}"')
+    if queue.status.state not in ("", "Open"):
+        raise ApiError("spec.queue", f'the queue "{name}" is {queue.status.state}, so it takes no jobs')
+    if any(other.spec.parent == name for other in store.list(Queue)):
+        raise ApiError("spec.queue", f'the queue "{name}" has queues below it; only a leaf takes jobs')

@@ -1,0 +1,116 @@
+"""YAML documents that remember where they stand.
+
+A scenario is often generated, or glued together from several files, and the error that helps is the one that
+says which document of which file it means. So a document travels with its origin, and whoever finds fault
+with it asks the origin for the sentence.
+
+Two things differ from a plain `yaml.safe_load_all`. A key that is written twice is an error: YAML would
+quietly keep the last one, and the user would search for the effect of the first. And a date stays the text it
+was written as, because Kubernetes objects hold text.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from stromboli.errors import UserError
+
+try:
+    from yaml import CSafeLoader as SafeLoader
+except ImportError:  # PyYAML built without libyaml: the same results, slower.
+    from yaml import SafeLoader  # type: ignore[assignment]
+
+STANDARD_INPUT = "-"
+_MERGE = "tag:yaml.org,2002:merge"
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a document stands: its file, which document of it, and the line where that begins."""
+
+    file: str
+    number: int
+    line: int
+
+    def fault(self, message: str, *, what: str = "", field: str = "") -> UserError:
+        """The one line for the user; `what` is what the document describes, such as `Pod ns1/p1`."""
+        place = f"{self.file}, document {self.number}" + (f" ({what})" if what else f" (line {self.line})")
+        return UserError(": ".join(part for part in (place, field, message) if part))
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    content: Any
+    origin: Origin
+
+
+class _Loader(SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be text", key.start_mark)
+            if key.value in seen and key.tag != _MERGE:
+                problem = f'the key "{key.value}" is there twice; keep one of them'
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+    for first, resolvers in SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_documents(path: str) -> Iterator[Document]:
+    """All documents of a file, or of the standard input for `-`; empty ones are counted and left out."""
+    if path == STANDARD_INPUT:
+        name, data = "standard input", sys.stdin.buffer.read()
+    else:
+        name, data = path, Path(path).read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{name}: is not text in UTF-8 (byte {error.start})") from None
+    yield from _documents(name, text)
+
+
+def _documents(name: str, text: str) -> Iterator[Document]:
+    number = 0
+    loader: _Loader | None = None
+    try:
+        loader = _Loader(text)
+        while loader.check_node():
+            number += 1
+            node = loader.get_node()
+            assert node is not None, "check_node says so"
+            content = loader.construct_document(node)
+            if content is not None:
+                yield Document(content, Origin(name, number, node.start_mark.line + 1))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f" (line {mark.line + 1})" if mark else ""
+        _not_yaml(
+            f"{name}, document {max(number, 1)}{line}", error.problem or error.context or "cannot be read"
+        )
+    except yaml.YAMLError as error:
+        _not_yaml(name, getattr(error, "reason", None) or str(error))
+    except (ValueError, OverflowError) as error:  # a tag that its value does not keep to, such as "!!int ten"
+        _not_yaml(f"{name}, document {number}", str(error))
+    except RecursionError:
+        _not_yaml(f"{name}, document {number}", "it is nested too deeply")
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+def _not_yaml(place: str, problem: str) -> NoReturn:
+    raise UserError(f"{place}: not valid YAML: {' '.join(problem.split())}") from None
