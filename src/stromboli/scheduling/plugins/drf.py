@@ -1,0 +1,121 @@
+"""Dominant resource fairness: of jobs and namespaces, the one that has least is served first.
+
+What a job has is one number: its share of the cluster in the resource of which it has the largest share. A job that
+uses a tenth of all CPUs and half of all GPUs has a half. The job with the smallest number goes first, and since it
+grows with every pod placed, the jobs of a queue take turns.
+
+The same number orders the namespaces of a queue, over what each has *in that queue* and divided by the namespace's
+weight: a namespace of weight 3 may have three times as much before it has to wait.
+
+With preemption, shares are compared as they would be after the move: the evictor with its new pod, the victim without
+the one that leaves. So the victim never ends with a reason to take the room back. Different namespaces are compared
+first, and jobs where namespaces are even. Inside one job shares say nothing.
+
+Shares are compared exactly. All of them are fractions over a few totals, so they are brought to one denominator, the
+least common multiple of the totals, and kept as whole numbers: comparing them costs no more than comparing integers.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import lcm
+from typing import TYPE_CHECKING, Final
+
+from stromboli.cluster import PODS, Job, Queue, Task, Vector
+from stromboli.scheduling.arguments import ConfigurationError
+from stromboli.scheduling.callbacks import Verdict
+from stromboli.scheduling.plugin import Plugin
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.arguments import Arguments
+    from stromboli.scheduling.session import Session
+
+_EVEN: Final = 1_000_000
+"""Shares that differ by no more than one part in so many are even, in preemption: nobody is evicted over less."""
+
+
+class DominantShare:
+    """Shares of a total, as whole numbers of `one`-ths."""
+
+    def __init__(self, total: Vector) -> None:
+        amounts = total.tolist()
+        self.one = lcm(*[amount for amount in amounts if amount > 0])
+        # A resource nobody offers: whoever has some of it all the same has all of it.
+        self._weights = [
+            (column, self.one // amount if amount > 0 else None)
+            for column, amount in enumerate(amounts)
+            if column != PODS
+        ]
+
+    def of(self, amount: Vector) -> int:
+        held = amount.tolist()
+        largest = 0
+        for column, weight in self._weights:
+            if held[column] > 0:
+                share = self.one if weight is None else held[column] * weight
+                if share > largest:
+                    largest = share
+        return largest
+
+
+class Drf(Plugin):
+    name = "drf"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._scope = arguments.text(
+            "namespaceOrderScope", "beforePriority", choices=("beforePriority", "withinPriority")
+        )
+
+    def open(self, session: Session) -> None:
+        self._namespaces = session.namespaces
+        self._share = DominantShare(session.total)
+        self._compares_namespaces = True
+        for option in (o for tier in session.configuration.tiers for o in tier.plugins if o.name == self.name):
+            if option.is_enabled("hierarchy"):
+                raise ConfigurationError(
+                    'plugin "drf": shares over a hierarchy of queues are not supported; remove "enableHierarchy"',
+                    line=option.line,
+                )
+            self._compares_namespaces = option.is_enabled("namespaceOrder")
+        session.namespace_scope = self._scope
+        session.add_job_order(self._job_share)
+        session.add_namespace_order(self._namespace_share)
+        session.add_preemptable(self._smaller_share_wins, protects=False)
+
+    def _job_share(self, job: Job) -> int:
+        return self._share.of(job.allocated)
+
+    def _namespace_share(self, queue: Queue, namespace: str) -> Fraction | int:
+        held = queue.by_namespace.get(namespace)
+        if held is None:
+            return 0
+        weight = self._weight(namespace)
+        share = self._share.of(held)
+        return share if weight == 1 else Fraction(share, weight)
+
+    def _weight(self, namespace: str) -> int:
+        known = self._namespaces.get(namespace)
+        return 1 if known is None else known.weight
+
+    def _smaller_share_wins(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
+        mine, theirs = evictor.job, candidate.job
+        if mine is None or theirs is None or mine is theirs:
+            return Verdict.NOTHING
+        leaving = theirs.allocated if whole else candidate.request
+        if self._compares_namespaces and mine.namespace != theirs.namespace:
+            ahead = self._ahead_of_namespace(mine, evictor.request, theirs, leaving)
+            if ahead * _EVEN > self._share.one:
+                return Verdict.NO
+            if ahead < 0:
+                return Verdict.YES
+        ahead = self._share.of(mine.allocated + evictor.request) - self._share.of(theirs.allocated - leaving)
+        return Verdict.YES if ahead * _EVEN <= self._share.one else Verdict.NO
+
+    def _ahead_of_namespace(self, mine: Job, arriving: Vector, theirs: Job, leaving: Vector) -> Fraction | int:
+        """By how much my namespace's weighted share would exceed theirs after the move."""
+        taken = mine.queue.by_namespace.get(mine.namespace)
+        with_mine = arriving if taken is None else taken + arriving
+        without_theirs = theirs.queue.by_namespace[theirs.namespace] - leaving
+        return Fraction(self._share.of(with_mine), self._weight(mine.namespace)) - Fraction(
+            self._share.of(without_theirs), self._weight(theirs.namespace)
+        )

@@ -1,0 +1,83 @@
+"""Gangs: pods that start together or not at all, and that are not broken apart later.
+
+A job states how many of its pods it needs at once (`minMember`), and perhaps how many of each role. This plugin
+turns that into the words the session understands: when a job is worth trying, when it is ready, and when it goes
+hungry. Jobs that still miss members are served before those that only want more, since every member that waits for
+the rest of its gang holds room without doing any work.
+
+As a protector it keeps running gangs whole. What a gang runs above its minimum may be taken pod by pod. At the
+minimum a single pod may not be taken, because the others would then hold their room for nothing; all of them together
+may. A gang that is already broken has nothing left to protect, and a job with a minimum of nothing never had.
+
+NB: every count is the session's live one, with the victims chosen so far already gone. So the question is the same
+for the first victim of a job and for its fifth, and nothing has to be counted here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stromboli.cluster import Job, Task
+from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
+from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.reasons import Code
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+
+class Gang(Plugin):
+    name = "gang"
+
+    def open(self, session: Session) -> None:
+        session.add_job_valid(_missing_pods)
+        session.add_job_ready(_is_ready)
+        session.add_job_pipelined(_is_promised)
+        session.add_job_starving(_is_starving)
+        session.add_job_order(_is_ready)  # False, a gang with members missing, sorts before True
+        session.add_preemptable(_keep_whole, protects=True)
+        session.add_reclaimable(_keep_whole, protects=True)
+
+
+def _missing_pods(job: Job) -> Refusal | None:
+    """Too few pods exist for the gang ever to start: no use in looking for nodes."""
+    if job.valid_count < job.min_available:
+        return Refusal(Code.NOT_ENOUGH_PODS, need=job.min_available, have=job.valid_count)
+    if job.roles_matter:
+        for role, minimum in sorted(job.role_minimums.items()):
+            if job.role_valid(role) < minimum:
+                return Refusal(Code.NOT_ENOUGH_PODS, need=minimum, have=job.role_valid(role), subject=role)
+    return None
+
+
+def _is_ready(job: Job) -> bool:
+    return job.is_ready and _roles_filled(job)
+
+
+def _is_promised(job: Job) -> Vote:
+    filled = job.is_pipelined and _roles_filled(job, with_pipelined=True)
+    return Vote.PERMIT if filled else Vote.REJECT
+
+
+def _is_starving(job: Job) -> bool:
+    return job.is_starving
+
+
+def _roles_filled(job: Job, *, with_pipelined: bool = False) -> bool:
+    return not job.roles_matter or all(
+        job.role_occupied(role, with_pipelined=with_pipelined) >= minimum
+        for role, minimum in job.role_minimums.items()
+    )
+
+
+def _keep_whole(evictor: Task, candidate: Task, whole: bool) -> Verdict:
+    job = candidate.job
+    if whole or job is None or job.min_available <= 0 or not _is_ready(job):
+        return Verdict.NOTHING
+    if job.ready_count - 1 < job.min_available:
+        return Verdict.NO
+    if job.roles_matter and candidate.role in job.role_minimums:
+        waiting = job.role_pending_best_effort.get(candidate.role, 0)
+        if job.role_occupied(candidate.role) - waiting - 1 < job.role_minimums[candidate.role]:
+            return Verdict.NO
+    return Verdict.NOTHING

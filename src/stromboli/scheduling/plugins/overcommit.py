@@ -1,0 +1,65 @@
+"""Overcommit: how many jobs the cluster as a whole lets in.
+
+If every job were let in at once, the API server would fill with pods that cannot start. If only those were let in that
+fit this minute, room would lie idle until the next cycle notices each job that ends. So the cluster promises a little
+more than it has: `overcommit-factor` times its capacity, less what is used, less what was promised already.
+
+Nodes are not looked at one by one; whether the pods of a job fit on them is for allocation to find out.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stromboli.cluster import PODS, Job
+from stromboli.scheduling.callbacks import Refusal, Vote
+from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.promises import Promises
+from stromboli.scheduling.reasons import Code
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.arguments import Arguments
+    from stromboli.scheduling.session import Session
+
+_DEFAULT_FACTOR: Final = 1.2
+
+
+class Overcommit(Plugin):
+    name = "overcommit"
+
+    def __init__(self, arguments: Arguments) -> None:
+        given = arguments.number("overcommit-factor", _DEFAULT_FACTOR)
+        if given < 1:  # A cluster that promises less than it has would never be full; files say so all the same.
+            given = _DEFAULT_FACTOR
+        self._factor = Fraction(str(given))  # 1.2 is six fifths, not the nearest float
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._promises = Promises(session)
+        self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
+        self._promisable = [int(amount * self._factor) for amount in session.total.tolist()]
+        session.add_job_enqueueable(self._has_room)
+        session.add_job_enqueued(self._promises.admit)
+
+    def _has_room(self, job: Job) -> Vote | Refusal:
+        if job.min_resources is None:
+            return Vote.PERMIT
+        nodes = self._session.nodes
+        used = np.asarray(nodes.used[nodes.ready].sum(axis=0), dtype=np.int64)
+        spoken_for = (used + self._promises.promised_everywhere()).tolist()
+        minimum = job.min_resources.tolist()
+        for name, column in self._columns:
+            need = minimum[column]
+            left = self._promisable[column] - spoken_for[column]
+            if need > 0 and need > left:
+                return Refusal(
+                    Code.INSUFFICIENT_NODE,
+                    resource=name,
+                    need=need,
+                    have=max(left, 0),
+                    total=self._promisable[column],
+                )
+        return Vote.PERMIT

@@ -1,0 +1,231 @@
+"""Queues in proportion to their weights.
+
+Every cycle the cluster is divided among the queues by weight, resource by resource. A queue is never given more than
+it asks for or may have, nor less than it is guaranteed, so what one queue leaves goes to the others: nothing stays
+unassigned while somebody wants it. What comes out is what a queue *deserves* this cycle (see `dividing`).
+
+Limits, per resource:
+
+    request          what its pods occupy and what its waiting pods ask for
+    real capability  the cluster less what is guaranteed to others, and no more than the queue's `capability`
+    deserved         between its guarantee and the smaller of those two
+
+A pod is placed while its queue stays within what it deserves in the resources the pod asks for; a queue is overused
+only when it has nothing left in any resource it deserves some of, so running out of CPU does not keep a queue from its
+GPUs. Room that all queues are too coarse to use may be lent beyond that, up to the hard limits (`lending`).
+
+Who may take room from whom. The claimant's queue must stay within what it deserves with the new pod. The other
+queue must have more than it deserves, in a resource that the claimant needs and the victim gives back. Pods are
+larger than units, so it may end with less than it deserves; this is allowed as long as it then lacks no more than the
+claimant lacked before, in shares of the cluster, and never below its guarantee. Nobody can turn this around: the
+evicted pod would lift its queue above what it deserves again, which a claimant may not do, and the claimant's queue
+has no more than it deserves, so there is nothing to take from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stromboli.cluster import PODS, Job, Queue, QueueName, Status, Task, Vector
+from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
+from stromboli.scheduling.dividing import Claim, divide
+from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.promises import Promises
+from stromboli.scheduling.reasons import Code
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Entitlement:
+    """What a queue may have in this session, by column. Plain integers: these are read thousands of times."""
+
+    deserved: list[int]
+    real_capability: list[int]
+    guarantee: list[int]
+
+
+class Proportion(Plugin):
+    name = "proportion"
+
+    def open(self, session: Session) -> None:
+        self._total: list[int] = session.total.tolist()
+        # "pods" is a matter of nodes, not of shares. By name, so that the first short resource is the same for all.
+        self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
+        self.entitlements = self._entitle(session)
+        self._promises = Promises(session)
+        for name, entitlement in self.entitlements.items():
+            session.deserved[name] = np.array(entitlement.deserved, dtype=np.int64)
+        session.add_queue_order(self._order)
+        session.add_overused(self._is_overused)
+        session.add_allocatable(self._may_take)
+        session.add_preemptive(lambda queue, request, credit: self._may_take(queue, request, credit, False))
+        session.add_reclaimable(self._may_lose, protects=False)
+        session.add_job_enqueueable(self._may_enter)
+        session.add_job_enqueued(self._promises.admit)
+
+    # -- who deserves what ------------------------------------------------------------------------------------
+
+    def _entitle(self, session: Session) -> dict[QueueName, Entitlement]:
+        queues = sorted(session.queues.values(), key=lambda q: (-q.priority, q.created, q.name))
+        nothing = session.axis.zeros()
+        guarantees = [nothing if q.guarantee is None else q.guarantee for q in queues]
+        free = np.maximum(session.total - sum(guarantees, start=nothing), 0)
+        real = [free + own for own in guarantees]
+        for position, queue in enumerate(queues):
+            if queue.capability is not None:
+                real[position] = np.minimum(real[position], queue.capability)
+        requests = [_request(queue) for queue in queues]
+        deserved = np.zeros((len(queues), session.axis.width), dtype=np.int64)
+        for _, column in self._columns:
+            claims = [
+                Claim(queue.weight, least, max(min(int(limit[column]), int(request[column])), least))
+                for queue, limit, request, least in zip(
+                    queues, real, requests, (int(own[column]) for own in guarantees), strict=True
+                )
+            ]
+            deserved[:, column] = divide(self._total[column], claims)
+        return {
+            queue.name: Entitlement(deserved[i].tolist(), real[i].tolist(), guarantees[i].tolist())
+            for i, queue in enumerate(queues)
+        }
+
+    # -- order ------------------------------------------------------------------------------------------------
+
+    def _order(self, queue: Queue) -> tuple[int, Fraction]:
+        return (-queue.priority, self._share(queue))
+
+    def _share(self, queue: Queue) -> Fraction:
+        """How much of what it deserves a queue has, in the resource where that is most."""
+        deserved = self.entitlements[queue.name].deserved
+        held = queue.allocated.tolist()
+        most, of = 0, 1
+        for _, column in self._columns:
+            if held[column] > 0:
+                amount, whole = (held[column], deserved[column]) if deserved[column] > 0 else (1, 1)
+                if amount * of > most * whole:
+                    most, of = amount, whole
+        return Fraction(most, of)
+
+    def _is_overused(self, queue: Queue) -> bool:
+        deserved = self.entitlements[queue.name].deserved
+        held = queue.allocated.tolist()
+        counts = [column for _, column in self._columns if deserved[column] > 0]
+        # A queue that deserves nothing is not held back here: either its pods ask for nothing, or the test of
+        # each pod says what there is too little of.
+        return bool(counts) and all(held[column] >= deserved[column] for column in counts)
+
+    # -- placing ----------------------------------------------------------------------------------------------
+
+    def _may_take(
+        self, queue: Queue, request: Vector, credit: Vector | None, lending: bool
+    ) -> Refusal | None:
+        if not queue.open:
+            return Refusal(Code.QUEUE_CLOSED, subject=queue.name)
+        entitlement = self.entitlements[queue.name]
+        need = request.tolist()
+        held = (queue.allocated if credit is None else queue.allocated - credit).tolist()
+        limits = entitlement.real_capability
+        for name, column in self._columns:
+            after = held[column] + need[column]
+            # A limit that is all of the cluster is none of the queue's: nodes say it better.
+            if need[column] > 0 and limits[column] < after and limits[column] < self._total[column]:
+                return _over(Code.QUEUE_OVER_QUOTA, queue, name, need[column], held[column], limits[column])
+        if lending:
+            return None
+        limits = entitlement.deserved
+        for name, column in self._columns:
+            if need[column] > 0 and held[column] + need[column] > limits[column]:
+                return _over(Code.QUEUE_OVER_DESERVED, queue, name, need[column], held[column], limits[column])
+        return None
+
+    # -- taking back ------------------------------------------------------------------------------------------
+
+    def _may_lose(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
+        mine, theirs = evictor.job, candidate.job
+        if mine is None or theirs is None or mine.queue is theirs.queue:
+            return Verdict.NOTHING
+        claimant, victim = self.entitlements[mine.queue.name], self.entitlements[theirs.queue.name]
+        need, held = evictor.request.tolist(), mine.queue.allocated.tolist()
+        needed = [column for _, column in self._columns if need[column] > 0]
+        if any(held[column] + need[column] > claimant.deserved[column] for column in needed):
+            return Verdict.NO
+        leaves = theirs.allocated if whole else candidate.request
+        after = (theirs.queue.allocated - leaves).tolist()
+        gone = leaves + _tentatively_gone(theirs) if whole else leaves
+        gives = gone.tolist()
+        useful = [column for column in needed if gives[column] > 0]
+        if not any(after[column] + gives[column] > victim.deserved[column] for column in useful):
+            return Verdict.NO
+        if any(gives[column] > 0 and after[column] < victim.guarantee[column] for _, column in self._columns):
+            return Verdict.NO
+        lacking_then = self._lack(victim.deserved, after, useful)
+        lacking_now = self._lack(claimant.deserved, held, needed)
+        return Verdict.YES if lacking_then <= lacking_now else Verdict.NO
+
+    def _lack(self, deserved: list[int], held: list[int], columns: Iterable[int]) -> Fraction:
+        """How much a queue has too little, as the largest share of the cluster."""
+        return max(
+            (
+                Fraction(deserved[column] - held[column], self._total[column])
+                for column in columns
+                if deserved[column] > held[column] and self._total[column] > 0
+            ),
+            default=Fraction(0),
+        )
+
+    # -- letting in -------------------------------------------------------------------------------------------
+
+    def _may_enter(self, job: Job) -> Vote | Refusal:
+        queue = job.queue
+        if not queue.open:
+            return Refusal(Code.QUEUE_CLOSED, subject=queue.name)
+        if job.min_resources is None:
+            return Vote.PERMIT
+        limits = self.entitlements[queue.name].real_capability
+        need = job.min_resources.tolist()
+        bound = queue.allocated + self._promises.promised(queue) - self._promises.elastic(queue)
+        held = bound.tolist()
+        for name, column in self._columns:
+            limit = limits[column]
+            if need[column] > 0 and held[column] + need[column] > limit:
+                if limit < self._total[column]:
+                    return _over(Code.QUEUE_OVER_QUOTA, queue, name, need[column], held[column], limit)
+                left = max(limit - held[column], 0)
+                return Refusal(
+                    Code.INSUFFICIENT_NODE, resource=name, need=need[column], have=left, total=limit
+                )
+        return Vote.PERMIT
+
+
+def _request(queue: Queue) -> Vector:
+    """All that a queue asks for. Pods of a group that does not exist (yet) cannot be placed, so what they want must
+    not be taken from others."""
+    request = queue.allocated + queue.wanted
+    for job in queue.jobs.values():
+        if job.object is None:
+            for task in job.tasks.values():
+                if task.status is Status.PENDING and not task.gated:
+                    request -= task.request
+    return request
+
+
+def _tentatively_gone(job: Job) -> Vector:
+    """What a gang has lost in a statement that is still being made: when it goes as a whole, one pod after the other,
+    the last of them is judged like the first."""
+    gone = np.zeros_like(job.allocated)
+    if job.counts[Status.RELEASING]:
+        for task in job.tasks.values():
+            if task.status is Status.RELEASING and task.true_status is not Status.RELEASING:
+                gone += task.request
+    return gone
+
+
+def _over(code: str, queue: Queue, resource: str, need: int, have: int, total: int) -> Refusal:
+    return Refusal(code, resource=resource, need=need, have=have, total=total, subject=queue.name)
