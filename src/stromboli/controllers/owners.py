@@ -10,8 +10,6 @@ once for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from stromboli.api import Job, ObjectMeta, OwnerReference, Pod, PodGroup, ReplicaSet, names
 
 from .changes import Objects
@@ -111,9 +109,6 @@ class PodIndex:
 
     def of_job(self, key: str) -> list[Pod]:
         return self._by_owner.get(("Job", key), [])
-
-    def owned_by_jobs(self) -> Iterator[tuple[str, list[Pod]]]:
-        return ((key, pods) for (kind, key), pods in self._by_owner.items() if kind == "Job")
 
     def in_group(self, group: PodGroup) -> list[Pod]:
         return self._by_group.get(f"{group.metadata.namespace}/{group.metadata.name}", [])

@@ -53,9 +53,7 @@ def is_generated(group: PodGroup) -> bool:
     return any(group.metadata.name == _generated_name(owner) for owner in group.metadata.owner_references)
 
 
-def reconcile(
-    objects: Objects, pods: PodIndex, *, scheduler_name: str = names.DEFAULT_SCHEDULER
-) -> list[Change]:
+def reconcile(objects: Objects, pods: PodIndex, *, scheduler_name: str = names.DEFAULT_SCHEDULER) -> list[Change]:
     changes: list[Change] = []
     created: set[str] = set()
     for pod in pods.all:
@@ -133,9 +131,7 @@ def _group_for(pod: Pod, owner_reference: OwnerReference, owner: Owner | None) -
 def _inherited(said: Mapping[str, str]) -> dict[str, str]:
     """What a pod or its owner says about how it wants to be scheduled holds for the group, too."""
     return {
-        name: value
-        for name, value in said.items()
-        if name.startswith(names.VOLCANO_PREFIX) or name == names.ESTIMATE
+        name: value for name, value in said.items() if name.startswith(names.VOLCANO_PREFIX) or name == names.ESTIMATE
     }
 
 
