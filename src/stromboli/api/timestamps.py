@@ -1,7 +1,7 @@
 """Kubernetes timestamps as seconds, and back.
 
-Inside, a moment is a float of seconds since the epoch: it can be compared and subtracted. Objects carry RFC 3339
-text. Whole seconds are written without a fraction, as the API server writes them.
+Inside, a moment is a float of seconds since the epoch: it can be compared and subtracted. Objects carry RFC
+3339 text. Whole seconds are written without a fraction, as the API server writes them.
 """
 
 from __future__ import annotations

@@ -249,8 +249,7 @@ class Cluster:
         if task.true_status is Status.BINDING and status is Status.PENDING:
             return  # our bind is on its way; this news is older
         if task.true_status is Status.RELEASING and task.true_node is not None and status in _ALIVE:
-            if pod.metadata.deletion_timestamp is None:
-                return  # our eviction is on its way; it comes back as EvictFailed if it is refused
+            return  # our eviction is on its way; it comes back as EvictFailed if it is refused
         self._settle(task, status)
 
     def _settle(self, task: Task, status: Status) -> None:
@@ -281,6 +280,8 @@ class Cluster:
         self.tasks[task_key] = task
         self._read_pod(task, pod)
         self._join(task, _group_of(pod))
+        # Nominations are ours to make and to withdraw; the pod's is read once, to survive a restart.
+        self.ledger.nominate(task, "" if pod.spec.node_name else pod.status.nominated_node_name)
         return task
 
     def _refresh_task(self, task: Task, pod: Pod) -> None:
@@ -319,7 +320,6 @@ class Cluster:
         task.may_preempt = spec.preemption_policy != "Never"
         task.gated = bool(spec.scheduling_gates)
         task.backfill = _is_backfill(pod)
-        task.nominated = pod.status.nominated_node_name
 
     def _join(self, task: Task, group: JobKey | None) -> None:
         if group is not None:
@@ -333,6 +333,7 @@ class Cluster:
             return
         self.ledger.leave(task)
         self.ledger.strayed.pop(task_key, None)
+        self.ledger.nominated.pop(task_key, None)
         for waiting in self._homeless.values():
             waiting.pop(task_key, None)
         if task.job is not None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .model import OCCUPYING, WAITING, Job, Node, Queue, Status, Task, TaskKey
+from .model import OCCUPYING, WAITING, Job, JobKey, Node, Queue, Status, Task, TaskKey
 from .resources import PODS, Matrix, ResourceAxis, Vector
 
 NO_POD_LIMIT = 1 << 40
@@ -97,6 +97,9 @@ class NodeTable:
         """What will be free once everything on its way out is gone and every promise is kept."""
         return self.idle + self.releasing - self.pipelined
 
+    def future_idle_of(self, row: int) -> Vector:
+        return np.asarray(self.idle[row] + self.releasing[row] - self.pipelined[row])
+
     @property
     def accessible(self) -> Matrix:
         """What could be had if all lent room were given back, less what is already counted on."""
@@ -161,6 +164,8 @@ class Ledger:
         self.freed = 0
         # Tasks whose status or node differs from what is so outside the session.
         self.strayed: dict[TaskKey, Task] = {}
+        # Waiting tasks for which a node was made free: what they were promised outlives the session.
+        self.nominated: dict[TaskKey, Task] = {}
         # Jobs any of whose tasks moved since the log was cleared.
         self.changed_jobs: dict[str, Job] = {}
 
@@ -191,6 +196,14 @@ class Ledger:
             self.move(task, status, node)
         else:
             self.strayed.pop(task.key, None)
+
+    def nominate(self, task: Task, node: str) -> None:
+        """Remember that a node is being made free for a task ("": no more)."""
+        task.nominated = node
+        if node:
+            self.nominated[task.key] = task
+        else:
+            self.nominated.pop(task.key, None)
 
     def enter(self, task: Task) -> None:
         self._apply(task, +1)
@@ -380,7 +393,7 @@ class Ledger:
                 assert (amount == true_amount).all(), f"{queue}: namespace {namespace} is off"
 
 
-def _twin(task: Task, shadow: Ledger, jobs: dict[str, Job]) -> Task:
+def _twin(task: Task, shadow: Ledger, jobs: dict[JobKey, Job]) -> Task:
     node = None if task.node is None else shadow.table.by_name[task.node.name]
     return Task(
         key=task.key, name=task.name, namespace=task.namespace, uid=task.uid, pod=task.pod, shape=task.shape,

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stromboli.cluster import Job, Status, Task
 
 from .callbacks import Refusal
@@ -111,8 +109,8 @@ def _place(session: Session, statement: Statement, fitting: Fitting, group: list
         return placed
     future = session.placement.future_room()
     if future is not None:
-        fitting.refresh()
-        for task, row in zip(group[placed:], fitting.choose(first, len(group) - placed, future), strict=False):
+        later = session.placement.fitting(first, ahead=True)
+        for task, row in zip(group[placed:], later.choose(first, len(group) - placed, future), strict=False):
             if not statement.pipeline(task, nodes.nodes[row]):
                 return placed
             placed += 1
@@ -124,14 +122,12 @@ def _place(session: Session, statement: Statement, fitting: Fitting, group: list
 def _place_on_nominated(session: Session, statement: Statement, fitting: Fitting, task: Task) -> bool:
     """A node was made free for this task: it goes there if it still can."""
     node = session.nodes.by_name.get(task.nominated)
-    if node is None or not fitting.mask[node.row]:
+    if node is None:
         return False
-    row = node.row
-    columns = fitting.columns
-    if bool(np.all(session.nodes.idle[row, columns] >= task.request[columns])):
+    if fitting.takes(node.row, session.nodes.idle[node.row]):
         return statement.allocate(task, node)
-    future = session.nodes.idle[row] + session.nodes.releasing[row] - session.nodes.pipelined[row]
-    if bool(np.all(future[columns] >= task.request[columns])):
+    later = session.placement.fitting(task, ahead=True)
+    if later.takes(node.row, session.nodes.future_idle_of(node.row)):
         return statement.pipeline(task, node)
     return False
 

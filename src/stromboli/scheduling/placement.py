@@ -51,37 +51,40 @@ class Placement:
     def key(self, task: Task) -> Hashable:
         """Tasks with equal keys are judged alike by every filter and score."""
         if self._keys is None:
-            hooks = (*self.session.filters, *self.session.scores)
-            self._keys = [hook.key for hook in hooks if hook.key is not None]
+            keys = [hook.key for hook in self.session.filters] + [hook.key for hook in self.session.scores]
+            self._keys = [key for key in keys if key is not None]
         if not self._keys:
             return task.shape.id
         return (task.shape.id, *[of(task) for of in self._keys])
 
-    def fitting(self, task: Task) -> Fitting:
-        """Up to date with the ledger as it stands."""
-        key = self.key(task)
+    def fitting(self, task: Task, *, ahead: bool = False) -> Fitting:
+        """Up to date with the ledger as it stands; `ahead`: as if leaving pods were gone already."""
+        key = (self.key(task), ahead)
         fitting = self._fittings.get(key)
         if fitting is None:
-            fitting = self._fittings[key] = Fitting(self.session, self, task)
+            fitting = self._fittings[key] = Fitting(self.session, self, task, ahead=ahead)
         fitting.refresh()
         return fitting
 
     def future_room(self) -> Matrix | None:
-        """What will be free once everything on its way out is gone; None if nothing is on its way out."""
+        """What will be free once everything on its way out is gone and all promises are kept; None if nothing is
+        on its way out and nothing is promised: then it is what is idle."""
         log = len(self.session.ledger.log)
         if self._future_at != log:
             self._future_at = log
             nodes = self.session.nodes
-            self._future = nodes.future_idle if nodes.releasing.any() else None
+            self._future = nodes.future_idle if nodes.releasing.any() or nodes.pipelined.any() else None
         return self._future
 
 
 class Fitting:
     """One kind of task on all nodes. `reasons` and `score` are by row."""
 
-    def __init__(self, session: Session, placement: Placement, task: Task) -> None:
+    def __init__(self, session: Session, placement: Placement, task: Task, *, ahead: bool) -> None:
         self.session = session
         self.placement = placement
+        self.ahead = ahead
+        session.ahead = ahead
         self.request: Vector = task.request
         self.columns = np.flatnonzero(self.request)
         size = len(session.nodes)
@@ -165,6 +168,7 @@ class Fitting:
         self._refresh_rows(rows)
 
     def _refresh_rows(self, rows: Rows) -> None:
+        self.session.ahead = self.ahead
         if self._filters:
             reasons = self._static[rows]
             for judge, _ in self._filters:
@@ -208,6 +212,11 @@ class Fitting:
             if row is not None:
                 return [int(row)]
         return [int(rows[np.argmax(scores)])]
+
+    def takes(self, row: int, room: Vector) -> bool:
+        """Whether this one node would take the task in this much room."""
+        columns = self.columns
+        return bool(self.mask[row]) and bool((room[columns] >= self.request[columns]).all())
 
     def has_room(self, room: Matrix) -> Any:
         """Per row: does `room` cover the request?"""

@@ -10,18 +10,21 @@ only called between open and close.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, JobKey, Node, Queue, QueueName, Snapshot, Status, Task, Vector
+from stromboli.cluster import Job, JobKey, Queue, QueueName, Snapshot, Status, Task, Vector
 
 from . import callbacks as cb
 from .callbacks import Hook, NodeReason, Refusal, Scope, Verdict, Vote
+from .closing import conclude
 from .configuration import Configuration, PluginOption
 from .decisions import Cycle
+from .evicting import evictable_by_row
 from .explaining import Notes
+from .nominating import honour_nominations
 from .placement import Placement
 from .plugin import Plugin
 from .statement import Statement
@@ -47,6 +50,8 @@ class Session:
         self.notes = Notes()
         self.deserved: dict[QueueName, Vector] = {}  # as far as a plugin says
         self.namespace_scope = "beforePriority"  # or withinPriority: the job's priority first, then the namespace
+        # Set while filters and scores are asked: whether pods that are leaving count as gone already.
+        self.ahead = False
         self.resource_score = cb.ResourceScore()
         self.filters: list[cb.FilterHook] = []
         self.scores: list[cb.ScoreHook] = []
@@ -56,6 +61,9 @@ class Session:
         self._option: PluginOption | None = None
         self._tier = 0
         self.placement = Placement(self)
+        self.version = 0  # grows with every commit: the session's state, for who remembers a failure
+        self.hopeless: dict[Any, int] = {}  # hunts for victims that failed, and the version they failed at
+        self._evictable: dict[str, dict[int, list[Task]]] = {}
         self._plugins: list[Plugin] = []
         for tier_number, tier in enumerate(configuration.tiers):
             for option in tier.plugins:
@@ -64,6 +72,8 @@ class Session:
                 self._plugins.append(plugin)
                 plugin.open(self)
         self._option = None
+        # Room kept for tasks that others were evicted for, by job; see nominating.py.
+        self.promised: dict[JobKey, Statement] = honour_nominations(self)
 
     def has_action(self, name: str) -> bool:
         return any(action.name == name for action in self.configuration.actions)
@@ -224,16 +234,16 @@ class Session:
     def hooks(self, kind: str) -> list[Hook]:
         return self._hooks.get(kind, [])
 
-    def job_key(self, job: Job) -> tuple[OrderPart, ...]:
+    def job_key(self, job: Job) -> tuple[Any, ...]:
         return (*[hook.call(job) for hook in self.hooks("jobOrder")], job.created, job.key)
 
-    def queue_key(self, queue: Queue) -> tuple[OrderPart, ...]:
+    def queue_key(self, queue: Queue) -> tuple[Any, ...]:
         return (*[hook.call(queue) for hook in self.hooks("queueOrder")], queue.created, queue.name)
 
-    def namespace_key(self, queue: Queue, namespace: str) -> tuple[OrderPart, ...]:
+    def namespace_key(self, queue: Queue, namespace: str) -> tuple[Any, ...]:
         return (*[hook.call(queue, namespace) for hook in self.hooks("namespaceOrder")], namespace)
 
-    def task_key(self, task: Task) -> tuple[OrderPart, ...]:
+    def task_key(self, task: Task) -> tuple[Any, ...]:
         keys = [hook.call(task) for hook in self.hooks("taskOrder")]
         return (*keys, task.index, task.created, task.key)
 
@@ -318,6 +328,13 @@ class Session:
                 decided_in = hook.tier
         return word == Verdict.YES
 
+    def evictable(self, queue: Queue) -> dict[int, list[Task]]:
+        """Tasks of a queue that were evictable when first asked, by row; nobody becomes evictable in a session."""
+        known = self._evictable.get(queue.name)
+        if known is None:
+            known = self._evictable[queue.name] = evictable_by_row(queue)
+        return known
+
     def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """The union of what the first tier with any word chooses, in the order of the given tasks."""
         chosen: set[str] = set()
@@ -329,7 +346,7 @@ class Session:
             chosen.update(task.key for task in hook.call(tasks))
         return [task for task in tasks if task.key in chosen]
 
-    def victim_queue_key(self, victim: Queue, preemptor: Queue) -> tuple[OrderPart, ...]:
+    def victim_queue_key(self, victim: Queue, preemptor: Queue) -> tuple[Any, ...]:
         return tuple(hook.call(victim, preemptor) for hook in self.hooks("victimQueueOrder"))
 
     def node_order_on_resource(self, task: Task) -> cb.Scores:
@@ -353,12 +370,7 @@ class Session:
     def close(self) -> Cycle:
         for plugin in self._plugins:
             plugin.close(self)
-        from .closing import conclude
-
         conclude(self)
         return self.cycle
 
 
-OrderPart = Any
-FittingKey = Hashable
-__all__ = ["JobKey", "Node", "Session"]

@@ -3,7 +3,8 @@
 Each operation takes effect on the ledger at once, so that the next question is answered as if it had happened.
 `discard` undoes all of them, last first, and leaves no trace; `commit` turns them into decisions and makes them true.
 A statement that is neither stays in force until the session ends: that is how room is kept for one cycle for a job
-that waits for leaving pods.
+that waits for leaving pods. Pods were evicted for a promise: then the promise is remembered beyond the session, as
+the task's nominated node.
 """
 
 from __future__ import annotations
@@ -73,15 +74,11 @@ class Statement:
 
     def allocate_many(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> int:
         """`allocate` for tasks of one job and shape; how many were placed (fewer only if a plugin objected)."""
-        if self._allocate or len(tasks) == 1 or any(task.status is not Status.PENDING for task in tasks):
-            for done, (task, node) in enumerate(zip(tasks, nodes, strict=True)):
-                if not self.allocate(task, node):
-                    return done
-            return len(tasks)
-        before = (Status.PENDING, None)
-        self.operations.extend([Operation(Kind.ALLOCATE, task, before) for task in tasks])
-        self.session.ledger.place_many(tasks, Status.ALLOCATED, nodes)
-        return len(tasks)
+        return self._place_many(Kind.ALLOCATE, tasks, Status.ALLOCATED, nodes)
+
+    def pipeline_many(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> int:
+        """`pipeline` for tasks of one job and shape; how many got their promise."""
+        return self._place_many(Kind.PIPELINE, tasks, Status.PIPELINED, nodes)
 
     def evict(self, task: Task, *, reason: str, message: str) -> None:
         """Send a running task away. Its share is free at once, its room when it is gone."""
@@ -121,6 +118,17 @@ class Statement:
         ledger.set_holding(reservation, rest)
         was = (task.status, task.node)
         self.operations.append(Operation(Kind.CONSUME, task, was, reservation=reservation, held=held))
+
+    def _place_many(self, kind: Kind, tasks: Sequence[Task], status: Status, nodes: Sequence[Node]) -> int:
+        if self._allocate or len(tasks) == 1 or any(task.status is not Status.PENDING for task in tasks):
+            for done, (task, node) in enumerate(zip(tasks, nodes, strict=True)):
+                if not self._place(kind, task, status, node):
+                    return done
+            return len(tasks)
+        before = (Status.PENDING, None)
+        self.operations.extend([Operation(kind, task, before) for task in tasks])
+        self.session.ledger.place_many(tasks, status, nodes)
+        return len(tasks)
 
     def _place(self, kind: Kind, task: Task, status: Status, node: Node) -> bool:
         operation = Operation(kind, task, (task.status, task.node))
@@ -169,8 +177,10 @@ class Statement:
 
     def commit(self) -> None:
         """Make it true: decisions for the world, and settled facts for the ledger."""
+        self.session.version += 1
         ledger = self.session.ledger
         decide = self.session.cycle.decisions.append
+        evicts = self.has_evictions
         for operation in self.operations:
             task = operation.task
             node = task.node
@@ -181,6 +191,8 @@ class Statement:
                     if operation.was[0] is Status.RESERVED:
                         decide(Unreserve(task.key, operation.was[1].name if operation.was[1] else ""))
                     ledger.settle(task, Status.BINDING, node)
+                    if task.nominated:
+                        ledger.nominate(task, "")
                     decide(Bind(task.key, node.name, task.job.key, task.backfill))
                 case Kind.EVICT:
                     assert node is not None
@@ -196,6 +208,9 @@ class Statement:
                     decide(Unreserve(task.key, operation.was[1].name if operation.was[1] else ""))
                 case Kind.CONSUME:
                     decide(Consume(operation.reservation, task.key))
+                case Kind.PIPELINE if evicts:
+                    assert node is not None
+                    ledger.nominate(task, node.name)
                 case _:
                     pass  # a promise for this cycle: nothing to tell the world
         self.operations = []

@@ -18,6 +18,7 @@ from stromboli.cluster import Job, Status, Task
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.completing import complete_with_best_effort
 from stromboli.scheduling.filling import fill
+from stromboli.scheduling.nominating import hold
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.reasons import Code
 from stromboli.scheduling.session import Session
@@ -35,6 +36,7 @@ class Allocate(Action):
     name: ClassVar[str] = "allocate"
 
     def execute(self, session: Session) -> None:
+        self._keep_promises(session)
         pending: dict[str, deque[Task]] = {}
         jobs = []
         for job in session.jobs:
@@ -47,6 +49,19 @@ class Allocate(Action):
         refused = self._ordered_pass(session, jobs, pending)
         if refused:
             self._lend(session, refused)
+
+    def _keep_promises(self, session: Session) -> None:
+        """Jobs for which pods were evicted in an earlier cycle take that room before anybody else may."""
+        jobs = {job.key: job for job in session.jobs if job.key in session.promised}
+        for job in sorted(jobs.values(), key=session.job_key):
+            session.promised.pop(job.key).discard()
+            tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
+            outcome = Outcome.MORE
+            while outcome is Outcome.MORE and any(task.nominated for task in tasks):
+                outcome = self._try(session, job, tasks, lending=True)
+            statement = session.statement()
+            if hold(session, statement, job):
+                session.promised[job.key] = statement
 
     def _ordered_pass(self, session: Session, jobs: list[Job], pending: dict[str, deque[Task]]) -> list[Job]:
         """Returns the jobs that a queue's deserved amount held back."""
@@ -75,12 +90,8 @@ class Allocate(Action):
         return held_back
 
     def _lend(self, session: Session, jobs: list[Job]) -> None:
-        pending = {}
-        for job in jobs:
-            tasks = [task for task in session.pending_tasks(job) if not task.best_effort]
-            if tasks:
-                pending[job.key] = deque(tasks)
-        walk = Walk(session, [job for job in jobs if job.key in pending])
+        pending = {job.key: deque(t for t in session.pending_tasks(job) if not t.best_effort) for job in jobs}
+        walk = Walk(session, [job for job in jobs if pending[job.key]])
         while (job := walk.next()) is not None:
             outcome = self._try(session, job, pending[job.key], lending=True)
             if outcome is Outcome.MORE:

@@ -1,0 +1,56 @@
+"""preempt: inside a queue, jobs that should go first make room by evicting others.
+
+A starving job is placed as a whole in one statement: tasks that fit without evicting are promised their room, the
+others evict. Only if then the whole gang has a place is anything evicted at all. A job that could be placed without
+any eviction is left to allocate.
+
+After that, inside a starving job, tasks of higher priority may take the place of their own siblings.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from stromboli.cluster import Job, Task
+from stromboli.scheduling import reasons
+from stromboli.scheduling.actions.allocate import considered
+from stromboli.scheduling.evicting import Hunt
+from stromboli.scheduling.gathering import place_with_evictions, starving_jobs
+from stromboli.scheduling.plugin import Action
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.walking import Walk
+
+
+class Preempt(Action):
+    name: ClassVar[str] = "preempt"
+
+    def execute(self, session: Session) -> None:
+        jobs = starving_jobs(session, lambda job: considered(session, job))
+        walk = Walk(session, jobs)
+        while (job := walk.next()) is not None:
+            self._between_jobs(session, job)
+        for job in jobs:
+            if session.job_starving(job):
+                self._inside(session, job)
+
+    def _between_jobs(self, session: Session, job: Job) -> None:
+        hunt = Hunt(
+            session, "preemptable", [job.queue], among=lambda task: task.job is not job,
+            rank=_no_rank, reason="Preempted", message=lambda task: reasons.preempted(task.key),
+        )  # fmt: skip
+        place_with_evictions(session, hunt, job, may_evict=lambda task: task.may_preempt, only_while_starving=True)
+
+    def _inside(self, session: Session, job: Job) -> None:
+        hunt = Hunt(
+            session, "preemptable", [job.queue], among=lambda task: task.job is job, group=job.key,
+            rank=_no_rank, reason="Preempted", message=lambda task: reasons.preempted(task.key),
+        )  # fmt: skip
+        for task in session.pending_tasks(job):
+            statement = session.statement()
+            if not task.may_preempt or not hunt.make_room(statement, task):
+                return
+            statement.commit()
+
+
+def _no_rank(task: Task) -> Any:
+    return ()

@@ -1,0 +1,50 @@
+"""reclaim: a queue that has less than it deserves takes room back from queues that have more.
+
+The job is placed as a whole in one statement, as in preempt; victims come from other queues that allow it. All
+pending tasks of a job that was starving when its turn began are tried: a queue takes back its share, not only its
+gangs' minimum.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from stromboli.cluster import Job, Task
+from stromboli.scheduling import reasons
+from stromboli.scheduling.actions.allocate import considered
+from stromboli.scheduling.evicting import Hunt
+from stromboli.scheduling.gathering import place_with_evictions, starving_jobs
+from stromboli.scheduling.plugin import Action
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.walking import Walk
+
+
+class Reclaim(Action):
+    name: ClassVar[str] = "reclaim"
+
+    def execute(self, session: Session) -> None:
+        jobs = starving_jobs(session, lambda job: considered(session, job))
+        walk = Walk(session, jobs, drop=session.overused)
+        while (job := walk.next()) is not None:
+            self._reclaim(session, job)
+
+    def _reclaim(self, session: Session, job: Job) -> None:
+        queues = sorted(session.queues.values(), key=session.queue_key)
+        last_first = {queue.name: -position for position, queue in enumerate(queues)}
+
+        def rank(task: Task) -> Any:
+            """Queues that would be served last lose first."""
+            assert task.job is not None
+            owner = task.job.queue
+            return (session.victim_queue_key(owner, job.queue), last_first[owner.name])
+
+        lenders = [queue for queue in queues if queue is not job.queue and queue.reclaimable]
+        hunt = Hunt(
+            session, "reclaimable", lenders, among=lambda task: True,
+            rank=rank, reason="Reclaimed", message=lambda task: reasons.reclaimed(task.key, job.queue.name),
+        )  # fmt: skip
+
+        def may_evict(task: Task) -> bool:
+            return task.may_preempt and session.preemptive(job.queue, task.request) is None
+
+        place_with_evictions(session, hunt, job, may_evict=may_evict, only_while_starving=False)

@@ -1,0 +1,257 @@
+"""Finding the pods whose eviction does the least harm.
+
+For one task that fits nowhere, every node is looked at on which evictions could help. Evictable units on a node are
+single tasks above their gang's minimum, and whole gangs. By arithmetic alone a plan is made for each node: the least
+valuable units until the task would fit, then spare whoever is not needed after all. Plans are tried for real, in the
+statement, best first: the plugins are asked again before each eviction (what was evicted so far counts), and filters
+and the queue's limits have to be satisfied, too. The best plan that works is carried out.
+
+Best means: the highest-ranking victim ranks lowest; then the fewest victims; then the youngest; then the node's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stromboli.cluster import Job, Node, Queue, Status, Task
+
+from .placement import Fitting
+from .statement import Statement
+
+if TYPE_CHECKING:
+    from .session import Session
+
+EVICTABLE = frozenset({Status.BOUND, Status.RUNNING})
+
+
+def evictable_by_row(queue: Queue) -> dict[int, list[Task]]:
+    """The running tasks of a queue that may be evicted at all, by the row of their node."""
+    by_row: dict[int, list[Task]] = {}
+    for job in queue.jobs.values():
+        if job.object is None or not (job.counts[Status.RUNNING] or job.counts[Status.BOUND]):
+            continue
+        for task in job.tasks.values():
+            if task.status in EVICTABLE and task.node is not None and task.preemptable:
+                by_row.setdefault(task.node.row, []).append(task)
+    return by_row
+
+
+@dataclass(slots=True)
+class Unit:
+    """What can only go together. `here`: those of its tasks that are on the node in question."""
+
+    tasks: list[Task]
+    here: list[Task]
+    rank: Any
+    whole: bool
+
+
+@dataclass(slots=True)
+class Plan:
+    key: Any
+    node: Node
+    units: list[Unit]  # least valuable first
+
+
+class Hunt:
+    """Evictions for the tasks of one job, by the rules of one kind (preemptable or reclaimable)."""
+
+    def __init__(
+        self,
+        session: Session,
+        kind: str,
+        queues: Sequence[Queue],
+        *,
+        among: Callable[[Task], bool],
+        rank: Callable[[Task], Any],
+        reason: str,
+        message: Callable[[Task], str],
+        group: Hashable = None,
+    ) -> None:
+        """Candidates are the tasks of `queues` for which `among` holds (hunts of equal `group` hold the same for
+        all tasks but the evictor's own job's). `rank`: how much a candidate's loss would
+        hurt, before its priority is looked at; lower goes first."""
+        self.session = session
+        self.kind = kind
+        self.queues = queues
+        self.among = among
+        self.rank = rank
+        self.reason = reason
+        self.message = message
+        self.group = group
+
+    def make_room(self, statement: Statement, task: Task) -> bool:
+        """Evict what is needed for `task` and promise it the room; False, and nothing done, if nothing works."""
+        signature = self._signature(task)
+        if self.session.hopeless.get(signature) == self.session.version:
+            return False
+        fitting = self.session.placement.fitting(task, ahead=True)
+        best: tuple[Any, Plan] | None = None
+        for plan in sorted(self._plans(task, fitting), key=lambda plan: plan.key):
+            if best is not None and best[0] <= plan.key:
+                break
+            mark = len(statement)
+            victims = self._carry_out(statement, task, plan)
+            statement.discard(down_to=mark)
+            if victims is not None:
+                key = _key(victims, plan.node, self.rank)
+                if best is None or key < best[0]:
+                    best = (key, plan)
+        if best is None:
+            if not statement.operations:
+                self.session.hopeless[signature] = self.session.version
+            return False
+        carried = self._carry_out(statement, task, best[1])
+        assert carried is not None, "what worked a moment ago works again"
+        return True
+
+    def _signature(self, task: Task) -> Any:
+        """Tasks alike in this fare alike in a hunt, as long as nothing is committed in between: most of a long line
+        of waiting jobs need not be tried."""
+        job = task.job
+        assert job is not None
+        has = job.allocated.tobytes()
+        return (self.kind, self.group, job.queue.name, job.namespace, job.priority, task.priority, has,
+                self.session.placement.key(task))  # fmt: skip
+
+    def _candidates(self) -> dict[int, list[Task]]:
+        """Tasks that could be evicted, by row."""
+        by_row: dict[int, list[Task]] = {}
+        for queue in self.queues:
+            for row, tasks in self.session.evictable(queue).items():
+                chosen = [t for t in tasks if t.status in EVICTABLE and self.among(t)]
+                if chosen:
+                    by_row.setdefault(row, []).extend(chosen)
+        return by_row
+
+    # -- plans --------------------------------------------------------------------------------------------------
+
+    def _plans(self, task: Task, fitting: Fitting) -> Iterable[Plan]:
+        session = self.session
+        future = session.nodes.future_idle
+        columns = fitting.columns
+        wanted = task.request[columns]
+        candidates = self._candidates()
+        for row in sorted(candidates):
+            reason = int(fitting.reasons[row])
+            if reason and not session.node_reasons[reason - 1].resolvable:
+                continue
+            # Nothing that asks for room is evicted for a task that asks for none.
+            tasks = [t for t in candidates[row] if t.best_effort or not task.best_effort]
+            most = future[row, columns] + sum((t.request[columns] for t in tasks), np.zeros_like(wanted))
+            if not tasks or bool((most < wanted).any()):
+                continue
+            units = self._units(task, tasks)
+            plan = self._plan(task, session.nodes.nodes[row], units, future[row, columns], columns)
+            if plan is not None:
+                yield plan
+
+    def _units(self, evictor: Task, tasks: list[Task]) -> list[Unit]:
+        """Single tasks that may go, and whole gangs; least valuable first."""
+        session = self.session
+        units: list[Unit] = []
+        gangs: set[str] = set()
+        for task in tasks:
+            assert task.job is not None
+            if session.may_evict(self.kind, evictor, task):
+                units.append(Unit([task], [task], self._rank(task), whole=False))
+            elif task.job.key not in gangs:
+                gangs.add(task.job.key)
+        for task in tasks:
+            job = task.job
+            assert job is not None
+            if job.key not in gangs:
+                continue
+            gangs.discard(job.key)
+            members = self._gang(evictor, job)
+            if members:
+                here = [member for member in members if member.node is task.node]
+                units.append(Unit(members, here, max(self._rank(member) for member in members), whole=True))
+        units.sort(key=lambda unit: (unit.rank, unit.whole, len(unit.tasks), -unit.tasks[0].created, unit.tasks[0].key))
+        return units
+
+    def _gang(self, evictor: Task, job: Job) -> list[Task]:
+        """All tasks of a gang, if it may go as a whole; else none."""
+        if evictor.job is job:
+            return []
+        members = sorted((t for t in job.tasks.values() if t.node is not None), key=lambda member: member.key)
+        held = [t for t in members if t.status not in EVICTABLE and t.status is not Status.RELEASING]
+        members = [t for t in members if t.status in EVICTABLE]
+        if held or not all(self.session.may_evict(self.kind, evictor, t, whole=True) for t in members):
+            return []
+        return members
+
+    def _rank(self, task: Task) -> Any:
+        assert task.job is not None
+        return (self.rank(task), task.job.priority, task.priority)
+
+    def _plan(self, task: Task, node: Node, units: list[Unit], room: Any, columns: Any) -> Plan | None:
+        wanted = task.request[columns]
+        chosen: list[Unit] = []
+        for unit in units:
+            if chosen and bool((room >= wanted).all()):
+                break
+            chosen.append(unit)
+            room = room + sum((t.request[columns] for t in unit.here), np.zeros_like(wanted))
+        if not bool((room >= wanted).all()):
+            return None
+        needed = list(chosen)
+        for unit in reversed(chosen):
+            without = room - sum((t.request[columns] for t in unit.here), np.zeros_like(wanted))
+            if len(needed) > 1 and bool((without >= wanted).all()):
+                room = without
+                needed.remove(unit)
+        victims = [victim for unit in needed for victim in unit.tasks]
+        return Plan(_key(victims, node, self.rank), node, units)
+
+    # -- for real -----------------------------------------------------------------------------------------------
+
+    def _carry_out(self, statement: Statement, task: Task, plan: Plan) -> list[Task] | None:
+        """Evict until the task fits, spare who is not needed, promise the room. None, and nothing done, if it
+        never fits."""
+        mark = len(statement)
+        gone: list[Unit] = []
+        for unit in plan.units:
+            if gone and self._fits(task, plan.node):
+                break
+            if self._may_go(task, unit):
+                for victim in unit.tasks:
+                    statement.evict(victim, reason=self.reason, message=self.message(task))
+                gone.append(unit)
+        if not gone or not self._fits(task, plan.node):
+            statement.discard(down_to=mark)
+            return None
+        for unit in reversed(gone[:-1]) if len(gone) > 1 else ():
+            for victim in unit.tasks:
+                statement.spare(victim)
+            if self._fits(task, plan.node):
+                gone.remove(unit)
+            else:
+                for victim in unit.tasks:
+                    statement.evict(victim, reason=self.reason, message=self.message(task))
+        if not statement.pipeline(task, plan.node):
+            statement.discard(down_to=mark)
+            return None
+        return [victim for unit in gone for victim in unit.tasks]
+
+    def _may_go(self, evictor: Task, unit: Unit) -> bool:
+        if any(task.status not in EVICTABLE for task in unit.tasks):
+            return False
+        return all(self.session.may_evict(self.kind, evictor, task, whole=unit.whole) for task in unit.tasks)
+
+    def _fits(self, task: Task, node: Node) -> bool:
+        session = self.session
+        assert task.job is not None
+        if not session.placement.fitting(task, ahead=True).takes(node.row, session.nodes.future_idle_of(node.row)):
+            return False
+        return session.allocatable(task.job.queue, task.request) is None
+
+
+def _key(victims: list[Task], node: Node, rank: Callable[[Task], Any]) -> Any:
+    worst = max((rank(v), v.job.priority if v.job else 0, v.priority) for v in victims)
+    youngest = max(v.created for v in victims)
+    return (worst, len(victims), -youngest, node.name)

@@ -1,0 +1,84 @@
+"""Placing a whole gang where some of its tasks need evictions.
+
+Shared by preempt and reclaim. Tasks that fit without evicting anybody are promised their room first; the rest hunt.
+Nothing is evicted unless then the whole gang has a place, and if no eviction was needed the job is left to allocate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from stromboli.cluster import Job, Status, Task
+
+from .evicting import Hunt
+from .statement import Statement
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+def starving_jobs(session: Session, considered: Callable[[Job], bool]) -> list[Job]:
+    return [
+        job
+        for job in session.jobs
+        if job.counts[Status.PENDING] and session.job_starving(job) and considered(job)
+    ]
+
+
+def place_with_evictions(
+    session: Session,
+    hunt: Hunt,
+    job: Job,
+    *,
+    may_evict: Callable[[Task], bool],
+    only_while_starving: bool,
+) -> None:
+    """Promise places to the job's pending tasks and commit if evictions made the gang whole; else change nothing.
+
+    `may_evict`: whether others may be evicted for this task at all.
+    `only_while_starving`: stop as soon as the job has what it needs to start.
+    """
+    tasks = session.pending_tasks(job)
+    if _all_fit(session, job, tasks):
+        return
+    statement = session.statement()
+    for task in tasks:
+        if only_while_starving and not session.job_starving(job):
+            break
+        if not _fits_without(session, statement, task) and may_evict(task):
+            hunt.make_room(statement, task)
+    if statement.has_evictions and session.job_pipelined(job):
+        statement.commit()
+        note = session.notes.attempt(job)
+        note.released_on = sorted(
+            t.node.name for t in job.tasks.values() if t.status is Status.PIPELINED and t.node is not None
+        )
+    else:
+        statement.discard()
+
+
+def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
+    """A quick look for the common case: a job of equal tasks for which there is room without any eviction."""
+    first = tasks[0]
+    kind = session.placement.key(first)
+    if any(session.placement.key(task) != kind for task in tasks):
+        return False
+    if session.allocatable(job.queue, first.request * len(tasks)) is not None:
+        return False
+    fitting = session.placement.fitting(first)
+    return not fitting.alone and len(fitting.choose(first, len(tasks), session.nodes.idle)) == len(tasks)
+
+
+def _fits_without(session: Session, statement: Statement, task: Task) -> bool:
+    """Idle room, or room that is being released anyway."""
+    assert task.job is not None
+    fitting = session.placement.fitting(task, ahead=True)
+    if fitting.known_to_fail or session.allocatable(task.job.queue, task.request) is not None:
+        return False
+    room = session.placement.future_room()
+    rows = fitting.choose(task, 1, session.nodes.idle if room is None else room)
+    if not rows:
+        fitting.mark_failed()
+        return False
+    return statement.pipeline(task, session.nodes.nodes[rows[0]])
