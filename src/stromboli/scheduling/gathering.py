@@ -28,14 +28,15 @@ def starving_jobs(session: Session, considered: Callable[[Job], bool]) -> list[J
 
 def place_with_evictions(
     session: Session,
-    hunt: Hunt,
     job: Job,
     *,
+    hunt: Callable[[], Hunt],
     may_evict: Callable[[Task], bool],
     only_while_starving: bool,
 ) -> None:
     """Promise places to the job's pending tasks and commit if evictions made the gang whole; else change nothing.
 
+    `hunt`: made only when somebody has to go.
     `may_evict`: whether others may be evicted for this task at all.
     `only_while_starving`: stop as soon as the job has what it needs to start.
     """
@@ -43,11 +44,13 @@ def place_with_evictions(
     if _all_fit(session, job, tasks):
         return
     statement = session.statement()
+    hunter: Hunt | None = None
     for task in tasks:
         if only_while_starving and not session.job_starving(job):
             break
         if not _fits_without(session, statement, task) and may_evict(task):
-            hunt.make_room(statement, task)
+            hunter = hunter or hunt()
+            hunter.make_room(statement, task)
     if statement.has_evictions and session.job_pipelined(job):
         statement.commit()
         note = session.notes.attempt(job)

@@ -34,11 +34,15 @@ class Preempt(Action):
                 self._inside(session, job)
 
     def _between_jobs(self, session: Session, job: Job) -> None:
-        hunt = Hunt(
-            session, "preemptable", [job.queue], among=lambda task: task.job is not job,
-            rank=_no_rank, reason="Preempted", message=lambda task: reasons.preempted(task.key),
-        )  # fmt: skip
-        place_with_evictions(session, hunt, job, may_evict=lambda task: task.may_preempt, only_while_starving=True)
+        def hunt() -> Hunt:
+            return Hunt(
+                session, "preemptable", [job.queue], among=lambda task: task.job is not job,
+                rank=_no_rank, reason="Preempted", message=lambda task: reasons.preempted(task.key),
+            )  # fmt: skip
+
+        place_with_evictions(
+            session, job, hunt=hunt, may_evict=lambda task: task.may_preempt, only_while_starving=True
+        )
 
     def _inside(self, session: Session, job: Job) -> None:
         hunt = Hunt(

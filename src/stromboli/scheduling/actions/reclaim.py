@@ -29,6 +29,14 @@ class Reclaim(Action):
             self._reclaim(session, job)
 
     def _reclaim(self, session: Session, job: Job) -> None:
+        def may_evict(task: Task) -> bool:
+            return task.may_preempt and session.preemptive(job.queue, task.request) is None
+
+        place_with_evictions(
+            session, job, hunt=lambda: self._hunt(session, job), may_evict=may_evict, only_while_starving=False
+        )
+
+    def _hunt(self, session: Session, job: Job) -> Hunt:
         queues = sorted(session.queues.values(), key=session.queue_key)
         last_first = {queue.name: -position for position, queue in enumerate(queues)}
 
@@ -39,12 +47,7 @@ class Reclaim(Action):
             return (session.victim_queue_key(owner, job.queue), last_first[owner.name])
 
         lenders = [queue for queue in queues if queue is not job.queue and queue.reclaimable]
-        hunt = Hunt(
+        return Hunt(
             session, "reclaimable", lenders, among=lambda task: True,
             rank=rank, reason="Reclaimed", message=lambda task: reasons.reclaimed(task.key, job.queue.name),
         )  # fmt: skip
-
-        def may_evict(task: Task) -> bool:
-            return task.may_preempt and session.preemptive(job.queue, task.request) is None
-
-        place_with_evictions(session, hunt, job, may_evict=may_evict, only_while_starving=False)
