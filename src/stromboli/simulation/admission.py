@@ -18,9 +18,7 @@ def admitted(obj: KObject, store: Store, *, before: KObject | None = None) -> KO
     """The object as it goes into the store; ApiError if it is refused. `before` is what it replaces."""
     match obj:
         case Pod():
-            same_class = (
-                isinstance(before, Pod) and before.spec.priority_class_name == obj.spec.priority_class_name
-            )
+            same_class = isinstance(before, Pod) and before.spec.priority_class_name == obj.spec.priority_class_name
             return obj if same_class else _with_priority(obj, store)
         case Job() if before is None:
             _check_queue(obj, store)
@@ -47,17 +45,13 @@ def _with_priority(pod: Pod, store: Store) -> Pod:
     if spec.priority_class_name:
         found = store.get(PriorityClass, spec.priority_class_name)
         if found is None:
-            raise ApiError(
-                "spec.priorityClassName", f'there is no PriorityClass "{spec.priority_class_name}" now'
-            )
+            raise ApiError("spec.priorityClassName", f'there is no PriorityClass "{spec.priority_class_name}" now')
     elif spec.priority is None:
         found = _default_class(store)
     priority = found.value if found is not None else spec.priority or 0
     policy = spec.preemption_policy or (found.preemption_policy if found is not None else "")
     scheduler = spec.scheduler_name or names.DEFAULT_SCHEDULER
-    return replace(
-        pod, spec=replace(spec, priority=priority, preemption_policy=policy, scheduler_name=scheduler)
-    )
+    return replace(pod, spec=replace(spec, priority=priority, preemption_policy=policy, scheduler_name=scheduler))
 
 
 def _default_class(store: Store) -> PriorityClass | None:

@@ -98,9 +98,7 @@ def _documents(name: str, text: str) -> Iterator[Document]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f" (line {mark.line + 1})" if mark else ""
-        _not_yaml(
-            f"{name}, document {max(number, 1)}{line}", error.problem or error.context or "cannot be read"
-        )
+        _not_yaml(f"{name}, document {max(number, 1)}{line}", error.problem or error.context or "cannot be read")
     except yaml.YAMLError as error:
         _not_yaml(name, getattr(error, "reason", None) or str(error))
     except (ValueError, OverflowError) as error:  # a tag that its value does not keep to, such as "!!int ten"

@@ -276,17 +276,13 @@ class Engine:
             short = table.axis.amounts((-table.idle[node.row]).clip(min=0))
             if short:
                 listed = ", ".join(f"{format_amount(r, amount)} {r}" for r, amount in short.items())
-                self.journal.warn(
-                    at, name, "Overcommitted", f"Its pods request {listed} more than the node offers."
-                )
+                self.journal.warn(at, name, "Overcommitted", f"Its pods request {listed} more than the node offers.")
         self.world.crowded.clear()
 
 
 def _with_reason(pod: Pod, decision: PatchPod, at: Moment) -> Pod:
     condition = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-    since = (
-        condition.last_transition_time if condition is not None and condition.status == "False" else stamp(at)
-    )
+    since = condition.last_transition_time if condition is not None and condition.status == "False" else stamp(at)
     said = Condition(
         type="PodScheduled", status="False", reason=decision.reason, message=decision.message,
         last_transition_time=since,

@@ -33,9 +33,7 @@ def build_report(engine: Engine) -> Section:
         "events": [event_document(event) for event in engine.journal.events],
         "pods": _pods(engine),
         "podGroups": _groups(engine),
-        "jobs": {
-            key(job): {"phase": job.status.state.phase or "Pending"} for job in engine.world.store.list(Job)
-        },
+        "jobs": {key(job): {"phase": job.status.state.phase or "Pending"} for job in engine.world.store.list(Job)},
         "queues": _queues(engine),
         "namespaces": _namespaces(engine),
         "nodes": _nodes(engine.cluster),
@@ -73,9 +71,7 @@ def _why_pending(engine: Engine, pod_key: str) -> tuple[str, str]:
         return explanation.code, explanation.message
     pod = engine.world.store.get(Pod, pod_key)
     if pod is not None and pod.spec.scheduler_name != names.DEFAULT_SCHEDULER:
-        told = (
-            f'It asks for the scheduler "{pod.spec.scheduler_name}"; "{names.DEFAULT_SCHEDULER}" runs here.'
-        )
+        told = f'It asks for the scheduler "{pod.spec.scheduler_name}"; "{names.DEFAULT_SCHEDULER}" runs here.'
         return "OtherScheduler", told
     return "", ""
 
@@ -176,9 +172,7 @@ def _reservations(engine: Engine) -> Section:
             "node": reservation.status.node_name,
             "allocatable": _texts(amounts(reservation.status.allocatable)),
             "allocated": _texts(amounts(reservation.status.allocated)),
-            "owners": sorted(
-                f"{owner.namespace}/{owner.name}" for owner in reservation.status.current_owners
-            ),
+            "owners": sorted(f"{owner.namespace}/{owner.name}" for owner in reservation.status.current_owners),
         }
         for reservation in engine.world.store.list(Reservation)
     }

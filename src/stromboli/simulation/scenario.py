@@ -114,9 +114,7 @@ def _read(document: Document, scenario: Scenario) -> None:
     except RecursionError:
         raise origin.fault("a value must not contain itself") from None
     if isinstance(obj, Reservation):
-        raise origin.fault(
-            "Reservation is not supported yet", what=called(Reservation, key(obj)), field="kind"
-        )
+        raise origin.fault("Reservation is not supported yet", what=called(Reservation, key(obj)), field="kind")
     scenario.arrivals.append(Arrival(obj, lifetime, origin))
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar, cast
-from uuid import UUID, uuid5
+from hashlib import sha256
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -26,8 +26,6 @@ T = TypeVar("T", bound=KObject)
 
 Listener = Callable[[ClusterEvent], None]
 Place = tuple[str, str]  # kind and key
-
-_UIDS: Final = UUID("5b0d6c1e-5f3c-5b6e-9d53-7c1f6a0f9a11")
 
 
 class Conflict(Exception):
@@ -62,11 +60,7 @@ class Store:
 
     def everything(self) -> Sequence[KObject]:
         """All objects, kind by kind, in the order of names."""
-        return [
-            self._shelves[kind].objects[key]
-            for kind in sorted(self._shelves)
-            for key in self._shelves[kind].keys
-        ]
+        return [self._shelves[kind].objects[key] for kind in sorted(self._shelves) for key in self._shelves[kind].keys]
 
     def current(self, obj: T) -> T | None:
         """The object as it is now, if it is still the same one."""
@@ -176,4 +170,5 @@ class Store:
 
     @staticmethod
     def _uid(kind: str, object_key: str, birth: int) -> str:
-        return str(uuid5(_UIDS, f"{kind}/{object_key}/{birth}"))
+        name = object_key.rpartition("/")[2]
+        return f"{name}-{birth}-{sha256(f'{kind}/{object_key}'.encode()).hexdigest()[:12]}"

@@ -64,9 +64,7 @@ class _Story:
 
 def print_table(report: Report) -> None:
     console = Console(highlight=False)
-    console = Console(
-        highlight=False, width=min(console.width, _WIDEST) if console.is_terminal else PIPED_WIDTH
-    )
+    console = Console(highlight=False, width=min(console.width, _WIDEST) if console.is_terminal else PIPED_WIDTH)
     console.print(Group(*_parts(report)))
 
 
@@ -163,9 +161,7 @@ def _line_of_time(story: _Story, end: float) -> Text:
         begin, close = slot * width, (slot + 1) * width
         if any(_during(pod["bound"], pod["finished"], begin, close) for pod in story.pods):
             line.append("█", style="cyan")
-        elif any(
-            _during(pod["submitted"], pod["bound"] or pod["finished"], begin, close) for pod in story.pods
-        ):
+        elif any(_during(pod["submitted"], pod["bound"] or pod["finished"], begin, close) for pod in story.pods):
             line.append("·", style="yellow")
         else:
             line.append(" ")
@@ -181,18 +177,14 @@ def _events(events: list[dict[str, Any]]) -> RenderableType:
     for event in events[:_MOST_ROWS]:
         style = _STYLES.get(event["type"], "yellow")
         told = f"{event['reason']}: {event['message']}" if event["message"] else event["reason"]
-        grid.add_row(
-            format_duration(event["t"]), Text(event["type"], style=style), Text(event["object"]), Text(told)
-        )
+        grid.add_row(format_duration(event["t"]), Text(event["type"], style=style), Text(event["object"]), Text(told))
     return _with_rest(grid, len(events) - _MOST_ROWS, "events")
 
 
 def _queues(queues: dict[str, dict[str, Any]]) -> RenderableType:
     grid = _grid("Queue", "State", "Allocated", "Deserved")
     for name, queue in queues.items():
-        grid.add_row(
-            Text(name), queue["state"], Text(_listed(queue["allocated"])), Text(_listed(queue["deserved"]))
-        )
+        grid.add_row(Text(name), queue["state"], Text(_listed(queue["allocated"])), Text(_listed(queue["deserved"])))
     return grid
 
 

@@ -34,9 +34,7 @@ class Lifetime:
     until: Moment | None = None
 
     def overlaps(self, other: Lifetime) -> bool:
-        return (other.until is None or self.at < other.until) and (
-            self.until is None or other.at < self.until
-        )
+        return (other.until is None or self.at < other.until) and (self.until is None or other.at < self.until)
 
     def covers(self, at: Moment) -> bool:
         return self.at <= at and (self.until is None or at < self.until)
@@ -57,9 +55,7 @@ def pod_timing(annotations: Mapping[str, str], *, field: str = "metadata.annotat
     run = annotations.get(names.SIM_RUN)
     code = annotations.get(names.SIM_EXIT_CODE, "0")
     if not (code.isascii() and code.isdigit() and int(code) <= 255):
-        raise ApiError(
-            f"{field}[{names.SIM_EXIT_CODE}]", f'must be a whole number from 0 to 255, not "{code}"'
-        )
+        raise ApiError(f"{field}[{names.SIM_EXIT_CODE}]", f'must be a whole number from 0 to 255, not "{code}"')
     return PodTiming(
         run=None if run is None else _duration(run, field, names.SIM_RUN),
         exit_code=int(code),

@@ -130,11 +130,7 @@ class World:
         elif isinstance(updated, Pod):
             self.journal.pod_seen(updated)
             self._track(updated)
-            if (
-                updated.status.phase in _FINISHED
-                and isinstance(before, Pod)
-                and before.status.phase not in _FINISHED
-            ):
+            if updated.status.phase in _FINISHED and isinstance(before, Pod) and before.status.phase not in _FINISHED:
                 self._ended(updated, at, "it was told so by a patch")
         return updated
 
@@ -162,10 +158,7 @@ class World:
                     self._remove_pod(pod, at, evicted=True)
             case Namespace():
                 for inhabitant in self.store.everything():
-                    if (
-                        is_namespaced(type(inhabitant))
-                        and inhabitant.metadata.namespace == found.metadata.name
-                    ):
+                    if is_namespaced(type(inhabitant)) and inhabitant.metadata.namespace == found.metadata.name:
                         self.delete(inhabitant, at, "its namespace was deleted")
             case _:
                 pass
