@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from simulation.runs import FirstFit, happened, run, run_text
 
 POD = """

@@ -106,22 +106,19 @@ def _read(document: Document, scenario: Scenario) -> None:
                 message = f'must be Patch or Restart for {names.SIM_API_VERSION}, not "{other}"'
                 raise origin.fault(message, field="kind")
         return
+    if isinstance(content, Mapping) and content.get("kind") == Reservation.__name__:
+        raise origin.fault("is not supported yet", what=Reservation.__name__, field="kind")
     try:
-        obj, lifetime = take_lifetime(decode(content))
+        obj = decode(content)
     except ApiError as error:
-        what = error.what or _label(content)
-        raise origin.fault(error.message, what=what, field=error.field) from None
+        raise origin.fault(error.message, what=error.what, field=error.field) from None
     except RecursionError:
         raise origin.fault("a value must not contain itself") from None
-    if isinstance(obj, Reservation):
-        raise origin.fault("Reservation is not supported yet", what=called(Reservation, key(obj)), field="kind")
-    scenario.arrivals.append(Arrival(obj, lifetime, origin))
-
-
-def _label(content: object) -> str:
-    """What to call an object whose annotations were at fault: decoding itself went well."""
-    obj = decode(content)
-    return called(type(obj), key(obj))
+    try:
+        bare, lifetime = take_lifetime(obj)
+    except ApiError as error:
+        raise origin.fault(error.message, what=called(type(obj), key(obj)), field=error.field) from None
+    scenario.arrivals.append(Arrival(bare, lifetime, origin))
 
 
 class _Order:

@@ -1,0 +1,127 @@
+"""What a run prints: its shape, and that equal input gives equal bytes."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulation.runs import SCENARIOS, FirstFit, engine_for, run
+from stromboli.console.main import run as command
+from stromboli.simulation.report import build_report, encode_report
+
+FILES = ("one-node", "crowd", "in-turn", "replicas")
+DOCUMENTS = [
+    document for name in FILES for document in (SCENARIOS / f"{name}.yaml").read_text(encoding="utf-8").split("---\n")
+]
+
+
+def printed(*paths: Path) -> bytes:
+    return encode_report(build_report(engine_for(*paths, until=30)))
+
+
+def test_keys_stand_in_the_order_of_the_contract() -> None:
+    report = run("one-node", "crowd", until=10)
+    assert list(report) == [
+        "end", "events", "pods", "podGroups", "jobs", "queues", "namespaces", "nodes", "reservations",
+    ]  # fmt: skip
+    assert list(report["events"][0]) == ["t", "type", "object", "node", "reason", "message"]
+    assert list(report["pods"]["ns1/g-0"]) == [
+        "phase", "node", "queue", "podGroup", "backfill", "submitted", "bound", "finished", "reason", "message",
+    ]  # fmt: skip
+    assert list(report["podGroups"]["ns1/pg1"]) == [
+        "phase", "running", "pending", "conditions", "migrationState",
+    ]  # fmt: skip
+    assert list(report["queues"]["q1"]) == ["state", "allocated", "deserved", "reservation"]
+    assert list(report["namespaces"]["q1/ns1"]) == ["allocated", "weight"]
+    assert list(report["nodes"]["n1"]) == ["allocatable", "used", "held", "reservedFor", "lockedBy"]
+    for section in ("pods", "podGroups", "queues", "namespaces", "nodes"):
+        assert list(report[section]) == sorted(report[section])
+
+
+def test_amounts_are_what_pods_hold_at_the_end() -> None:
+    # g-0 (1500m, 1536Mi) ended at 4; g-1 (1500m, one GPU) runs on; big (64 CPUs) never fits.
+    report = run("one-node", "crowd", until=10)
+    assert report["queues"]["q1"]["allocated"] == {"cpu": "1500m", "nvidia.com/gpu": "1"}
+    assert report["namespaces"] == {
+        "default/ns2": {"allocated": {}, "weight": 1},
+        "q1/ns1": {"allocated": {"cpu": "1500m", "nvidia.com/gpu": "1"}, "weight": 3},
+    }
+    assert report["nodes"]["n2"] == {
+        "allocatable": {"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "2", "pods": "10"},
+        "used": {"cpu": "1500m", "memory": "0", "nvidia.com/gpu": "1"},
+        "held": {"cpu": "0", "memory": "0", "nvidia.com/gpu": "0"},
+        "reservedFor": [],
+        "lockedBy": None,
+    }
+    assert (report["podGroups"]["ns1/pg1"]["running"], report["podGroups"]["ns1/pg1"]["pending"]) == (1, 0)
+    assert report["pods"]["ns2/big"]["reason"] == "InsufficientNode"
+
+
+@given(st.permutations(DOCUMENTS), st.integers(0, len(DOCUMENTS)))
+def test_the_order_of_documents_and_files_decides_nothing(
+    tmp_path_factory: pytest.TempPathFactory, documents: list[str], cut: int
+) -> None:
+    expected = printed(*(SCENARIOS / f"{name}.yaml" for name in FILES))
+    directory = tmp_path_factory.mktemp("shuffled")
+    parts = [directory / "second.yaml", directory / "first.yaml"]
+    parts[0].write_text("---\n".join(documents[:cut]), encoding="utf-8")
+    parts[1].write_text("---\n".join(documents[cut:]), encoding="utf-8")
+    assert printed(*parts) == expected
+
+
+def on_the_command_line(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> bytes:
+    paths = [str(SCENARIOS / f"{name}.yaml") for name in FILES]
+    assert command(["simulate", *paths, *arguments]) == 0
+    captured = capfdbinary.readouterr()
+    assert captured.err == b""
+    return captured.out
+
+
+def test_the_real_scheduler_is_as_indifferent_to_order(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    expected = on_the_command_line(capfdbinary, "--output", "json", "--until", "30s")
+    for seed in range(3):
+        documents = DOCUMENTS.copy()
+        random.Random(seed).shuffle(documents)
+        file = tmp_path / f"{seed}.yaml"
+        file.write_text("---\n".join(documents), encoding="utf-8")
+        assert command(["simulate", str(file), "--output", "json", "--until", "30s"]) == 0
+        assert capfdbinary.readouterr().out == expected
+
+
+def test_events_alone_are_the_events_of_the_report(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    report: dict[str, Any] = json.loads(on_the_command_line(capfdbinary, "--output", "json"))
+    lines = on_the_command_line(capfdbinary, "--output", "events").decode().splitlines()
+    assert [json.loads(line) for line in lines] == report["events"]
+    assert lines[0].startswith('{"t":0.0,"type":"Submitted",')
+
+
+def test_events_are_printed_when_they_happen(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each cycle looks at how much was printed before it: what was submitted at its time must be there already.
+    seen: list[int] = []
+
+    class Watching(FirstFit):
+        def run(self, cluster: Any, now: float) -> Any:
+            seen.append(capfdbinary.readouterr().out.count(b"\n"))
+            return super().run(cluster, now)
+
+    monkeypatch.setattr("stromboli.scheduling.cycle.Scheduler", lambda *_: Watching())
+    paths = [str(SCENARIOS / f"{name}.yaml") for name in ("one-node", "in-turn")]
+    assert command(["simulate", *paths, "--output", "events"]) == 0
+    # 0: a and b submitted; 1: a bound; 10: a finished; 11: b bound; 12: c submitted; …
+    assert seen[:13] == [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1]
+
+
+def test_the_table_fits_a_hundred_columns_and_tells_who_waits(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    told = on_the_command_line(capfdbinary).decode()
+    assert max(map(len, told.splitlines())) <= 100
+    assert "\x1b" not in told
+    for part in ("Jobs", "ns1/pg1", "Queues", "Nodes", "n1", "Waiting", "ns2/big"):
+        assert part in told
