@@ -1,0 +1,168 @@
+"""What nodes say about themselves, arranged for questions about all of them at once.
+
+A cluster has thousands of nodes and only a few different values of any one label, and a few different sets of taints.
+So a label is kept as a column of small codes, made when somebody first asks for it, and a requirement is judged once
+for each *value* and then looked up for each node. Taints are judged once for each distinct set of them. What a
+requirement or a toleration means is not written here: `stromboli.api.selectors` knows, and is asked.
+
+Code 0 of a column stands for "the node has no such label". Arrays indexed by code therefore have one entry more than
+there are values, and no question about a missing label needs a case of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stromboli.api import NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration
+from stromboli.api.selectors import matches_node_term, tolerates, untolerated
+from stromboli.cluster import Node
+from stromboli.scheduling.callbacks import Rows, Scores
+
+Mask = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int64]
+
+KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
+DISCOURAGES = frozenset({"PreferNoSchedule"})
+CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""A cordoned node is treated as if it had this taint, which is also how a pod says that it does not mind."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumn:
+    """One label on all nodes: `codes` by row, 0 for none, else one more than the position in `values`."""
+
+    codes: Codes
+    values: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """How long an array indexed by code is."""
+        return len(self.values) + 1
+
+
+class NodeFacts:
+    """Labels and taints of the nodes of one session, in the order of rows."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+        self._columns: dict[str, LabelColumn] = {}
+        self._tainted: list[tuple[list[Taint], Rows]] | None = None
+        self._cordoned: Rows | None = None
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    # -- labels -------------------------------------------------------------------------------------------------
+
+    def column(self, label: str) -> LabelColumn:
+        column = self._columns.get(label)
+        if column is None:
+            found: dict[str, int] = {}
+            codes = np.zeros(len(self._nodes), dtype=np.int64)
+            for row, node in enumerate(self._nodes):
+                value = node.labels.get(label)
+                if value is not None:
+                    codes[row] = found.setdefault(value, len(found) + 1)
+            column = self._columns[label] = LabelColumn(codes, tuple(found))
+        return column
+
+    def required(self, spec: PodSpec) -> Mask | None:
+        """Which nodes the pod insists on, by nodeSelector and required node affinity; None: it does not care."""
+        affinity = spec.affinity.node_affinity if spec.affinity else None
+        selector = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+        if not spec.node_selector and selector is None:
+            return None
+        mask = np.ones(len(self._nodes), dtype=np.bool_)
+        for label, value in spec.node_selector.items():
+            column = self.column(label)
+            # A value that no node has gets a code that no node has.
+            code = column.values.index(value) + 1 if value in column.values else -1
+            mask &= column.codes == code
+        if selector is not None:
+            any_term = np.zeros(len(self._nodes), dtype=np.bool_)
+            for term in selector.node_selector_terms:
+                any_term |= self.satisfying(term)
+            mask &= any_term
+        return mask
+
+    def preferred(self, spec: PodSpec) -> Scores | None:
+        """The sum of the weights of preferences each node satisfies; None: the pod has no preferences."""
+        affinity = spec.affinity.node_affinity if spec.affinity else None
+        if affinity is None or not affinity.preferred_during_scheduling_ignored_during_execution:
+            return None
+        weights = np.zeros(len(self._nodes), dtype=np.float64)
+        for preferred in affinity.preferred_during_scheduling_ignored_during_execution:
+            weights += preferred.weight * self.satisfying(preferred.preference)
+        return weights
+
+    def satisfying(self, term: NodeSelectorTerm) -> Mask:
+        if not term.match_expressions and not term.match_fields:
+            return np.zeros(len(self._nodes), dtype=np.bool_)
+        mask = np.ones(len(self._nodes), dtype=np.bool_)
+        for requirement in term.match_expressions:
+            mask &= self._meeting(requirement)
+        if term.match_fields:
+            # The only field is the name, of which every node has its own: nothing to gain from a column.
+            fields = NodeSelectorTerm(match_fields=term.match_fields)
+            for row in np.flatnonzero(mask).tolist():
+                mask[row] = matches_node_term(fields, {}, self._nodes[row].name)
+        return mask
+
+    def _meeting(self, requirement: NodeSelectorRequirement) -> Mask:
+        column = self.column(requirement.key)
+        alone = NodeSelectorTerm(match_expressions=[requirement])
+        verdicts = np.zeros(column.width, dtype=np.bool_)
+        verdicts[0] = matches_node_term(alone, {}, "")
+        for code, value in enumerate(column.values, start=1):
+            verdicts[code] = matches_node_term(alone, {requirement.key: value}, "")
+        mask: Mask = verdicts[column.codes]
+        return mask
+
+    # -- taints and cordons -------------------------------------------------------------------------------------
+
+    def cordoned_for(self, tolerations: Sequence[Toleration]) -> Rows:
+        """Cordoned nodes, unless the pod does not mind that."""
+        if self._cordoned is None:
+            closed = [row for row, node in enumerate(self._nodes) if not node.schedulable]
+            self._cordoned = np.array(closed, dtype=np.int64)
+        if len(self._cordoned) and tolerates(tolerations, CORDON):
+            return self._cordoned[:0]
+        return self._cordoned
+
+    def repelled_by(self, tolerations: Sequence[Toleration], effects: Collection[str]) -> Iterator[tuple[Taint, Rows]]:
+        """(taint, rows) for nodes with a taint of these effects that the pod does not tolerate; the first such
+        taint of a node stands for all of them."""
+        for taints, rows in self._taint_sets():
+            taint = untolerated(tolerations, taints, effects)
+            if taint is not None:
+                yield taint, rows
+
+    def discouraged(self, tolerations: Sequence[Toleration]) -> Scores | None:
+        """How many taints of each node would rather not have the pod; None if none would."""
+        counts = np.zeros(len(self._nodes), dtype=np.float64)
+        for taints, rows in self._taint_sets():
+            counts[rows] = sum(t.effect in DISCOURAGES and not tolerates(tolerations, t) for t in taints)
+        return counts if counts.any() else None
+
+    def welcoming(self, tolerations: Sequence[Toleration]) -> Mask:
+        """Nodes without a cordon or taint that keeps the pod away."""
+        mask = np.ones(len(self._nodes), dtype=np.bool_)
+        mask[self.cordoned_for(tolerations)] = False
+        for _, rows in self.repelled_by(tolerations, KEEPS_AWAY):
+            mask[rows] = False
+        return mask
+
+    def _taint_sets(self) -> list[tuple[list[Taint], Rows]]:
+        if self._tainted is None:
+            sets: dict[tuple[tuple[str, str, str], ...], tuple[list[Taint], list[int]]] = {}
+            for row, node in enumerate(self._nodes):
+                taints = node.object.spec.taints
+                if taints:
+                    same = tuple((taint.key, taint.value, taint.effect) for taint in taints)
+                    sets.setdefault(same, (taints, []))[1].append(row)
+            self._tainted = [(taints, np.array(rows, dtype=np.int64)) for taints, rows in sets.values()]
+        return self._tainted

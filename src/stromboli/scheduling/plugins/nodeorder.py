@@ -1,0 +1,112 @@
+"""Which of the nodes that may take a pod is the best one.
+
+Several wishes, each worth 0 to 100 times its weight, are added up; a weight of 0 switches a wish off. Those that
+follow from amounts (leave room, pack, keep CPU and memory in balance) change with every placement and are left to the
+kernels. The others are vectors over nodes, made once per kind of task, and most tasks have no such wish at all.
+
+Wishes are normalised over all nodes, not only over those that passed the filters: the best value stays the best either
+way, and the vector need not be made again whenever a node fills up.
+
+For rooms to be set aside (the reserve action) there is a ranking of its own: the share of the node that is idle, where
+devices count twice as much as CPU and memory together, since they are what large jobs wait for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stromboli.cluster import CPU, MEMORY, PODS, Task
+from stromboli.scheduling.arguments import Arguments
+from stromboli.scheduling.callbacks import NodeScore, ResourceScore, Scope, Scores
+from stromboli.scheduling.plugin import Plugin
+
+from .image_locality import ImageLocality
+from .node_facts import NodeFacts
+from .pod_affinity import PodAffinityScore
+from .population import Population
+from .topology_spread import SpreadScore
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+
+class Nodeorder(Plugin):
+    name = "nodeorder"
+
+    def __init__(self, arguments: Arguments) -> None:
+        def weight(wish: str, default: float) -> float:
+            return arguments.number(f"{wish}.weight", default, minimum=0)
+
+        self._amounts = ResourceScore(
+            least=weight("leastrequested", 1),
+            most=weight("mostrequested", 0),
+            balanced=weight("balancedresource", 1),
+        )
+        self._node_affinity = weight("nodeaffinity", 2)
+        self._pod_affinity = weight("podaffinity", 2)
+        self._taints = weight("tainttoleration", 3)
+        self._images = weight("imagelocality", 1)
+        self._spread = weight("podtopologyspread", 2)
+
+    def open(self, session: Session) -> None:
+        facts = NodeFacts(session.nodes.nodes)
+        population = Population(session)
+        session.add_resource_score(self._amounts)
+        if self._node_affinity:
+            session.add_score(lambda task: _node_affinity(facts, task, self._node_affinity))
+        if self._taints:
+            session.add_score(lambda task: _taints(facts, task, self._taints))
+        if self._images:
+            session.add_score(ImageLocality(session, weight=self._images).prepare)
+        if self._pod_affinity:
+            between = PodAffinityScore(session, facts, population, weight=self._pod_affinity)
+            session.add_score(between.prepare, scope=Scope.CLUSTER, key=between.key)
+        if self._spread:
+            spread = SpreadScore(facts, population, weight=self._spread)
+            session.add_score(spread.prepare, scope=Scope.CLUSTER, key=spread.key)
+        session.add_node_order_on_resource(lambda task: idle_share(session, task))
+
+
+def _node_affinity(facts: NodeFacts, task: Task, weight: float) -> NodeScore | None:
+    """The node that satisfies most of the pod's preferences, by weight, has 100."""
+    satisfied = facts.preferred(task.shape.pod.spec)
+    if satisfied is None or not satisfied.any():
+        return None
+    scores: Scores = satisfied * (100.0 * weight / satisfied.max())
+    return scores.__getitem__
+
+
+def _taints(facts: NodeFacts, task: Task, weight: float) -> NodeScore | None:
+    """A node none of whose taints would rather not have the pod has 100, the one with most such taints 0."""
+    counts = facts.discouraged(task.shape.pod.spec.tolerations)
+    if counts is None:
+        return None
+    scores: Scores = (1.0 - counts / counts.max()) * (100.0 * weight)
+    return scores.__getitem__
+
+
+def idle_share(session: Session, task: Task) -> Scores:
+    """By row: a third of the mean idle percentage of CPU and memory, and two thirds of that of the other resources
+    the task asks for, as far as the node has them."""
+    nodes = session.nodes
+    devices = np.zeros(len(nodes), dtype=np.float64)
+    kinds = np.zeros(len(nodes), dtype=np.float64)
+    for _, column in session.axis.by_name():
+        if column not in (CPU, MEMORY, PODS) and task.request[column] > 0:
+            has = nodes.allocatable[:, column] > 0
+            devices += np.where(has, _idle_percentage(session, column), 0.0)
+            kinds += has
+    devices /= np.maximum(kinds, 1.0)
+    basics = (_idle_percentage(session, CPU) + _idle_percentage(session, MEMORY)) / 2.0
+    scores: Scores = (basics + 2.0 * devices) / 3.0
+    return scores
+
+
+def _idle_percentage(session: Session, column: int) -> Scores:
+    allocatable = session.nodes.allocatable[:, column].astype(np.float64)
+    used = session.nodes.used[:, column].astype(np.float64)
+    share = np.divide(used, allocatable, out=np.ones_like(used), where=allocatable > 0)
+    percentage: Scores = 100.0 * (1.0 - np.clip(share, 0.0, 1.0))
+    return percentage

@@ -1,0 +1,212 @@
+"""Which pods are on which node, counted by whatever inter-pod rules ask for, and kept current while a cycle places.
+
+Rules between pods ("not where another pod of my service is") depend on tasks everywhere, and every placement may
+change the answer. Counting fifty thousand tasks again after each of a thousand placements is out of the question.
+So each question is a `Tally`, a count by row that is taken once, and the ledger's log of touched rows says which rows
+have to be looked at again: what a placement, an eviction or an undo costs is the tasks of one node. Because rows are
+compared with what was counted there before, the counts are exact whatever the order of doing and undoing.
+
+Who counts as being on a node: everybody who runs there, or has been given or promised the place. Room that is merely
+reserved or counted on does not make a neighbour. A pod on its way out stays a neighbour until it is gone, except while
+its eviction is only being tried: otherwise no trial could ever find that evicting somebody helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from stromboli.api import LabelSelector
+from stromboli.cluster import Status, Task, TaskKey
+from stromboli.scheduling.callbacks import Rows
+
+from .node_facts import LabelColumn, Mask
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+Counts = npt.NDArray[np.float64]
+_Number = TypeVar("_Number", bound=np.generic)
+
+_THERE = frozenset({Status.PIPELINED, Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN})
+
+
+def is_there(task: Task) -> bool:
+    """Whether others have to reckon with this task on the node it is on."""
+    return task.status in _THERE or is_leaving(task)
+
+
+def is_leaving(task: Task) -> bool:
+    return task.status is Status.RELEASING and task.true_status is Status.RELEASING
+
+
+class Tally:
+    """How many tasks of one kind are on each row. `version` changes with every change of the counts."""
+
+    def __init__(self, rows: int, selects: Callable[[Task], bool], *, with_leaving: bool) -> None:
+        self.per_row: Counts = np.zeros(rows, dtype=np.float64)
+        self.version = 0
+        self.selects = selects
+        self.with_leaving = with_leaving
+
+    def count(self, task: Task, row: int, *, leaving: bool, change: int) -> None:
+        if (self.with_leaving or not leaving) and self.selects(task):
+            self.per_row[row] += change
+            self.version += 1
+
+    def by_domain(self, column: LabelColumn, among: Mask | None = None) -> Counts:
+        """Summed over nodes with the same value of a label, indexed by code. Nodes without the label are in no
+        domain, so the entry of code 0 is always 0."""
+        counts = self.per_row if among is None else self.per_row * among
+        sums = np.bincount(column.codes, weights=counts, minlength=column.width).astype(np.float64, copy=False)
+        sums[0] = 0.0
+        return sums
+
+
+Clue = tuple[str, tuple[str, ...]]
+"""A label and the values of it that a selector can match at all: saves looking at everybody else."""
+
+
+def clue_of(selector: LabelSelector | None) -> Clue | None:
+    """The narrowest easy bound on whom a selector means; None if there is no such bound."""
+    if selector is None:
+        return ("", ())
+    for label, value in sorted(selector.match_labels.items()):
+        return (label, (value,))
+    for requirement in selector.match_expressions:
+        if requirement.operator == "In":
+            return (requirement.key, tuple(requirement.values))
+    return None
+
+
+_Neighbours = dict[TaskKey, tuple[Task, bool]]  # the tasks on a row as they were counted; True: leaving
+
+
+class Population:
+    """Everybody who is there, and the tallies over them. Costs nothing until the first tally is asked for."""
+
+    def __init__(self, session: Session) -> None:
+        self._ledger = session.ledger
+        self._nodes = session.nodes.nodes
+        self._marks: Callable[[Task], Iterable[Hashable]] = lambda task: ()
+        self._tallies: dict[Hashable, Tally] = {}
+        self._carried: dict[Hashable, Tally] = {}
+        self._rows: list[_Neighbours] = []  # empty until somebody asks
+        self._tried: dict[TaskKey, Task] = {}  # evictions not committed when last looked at
+        # label -> value -> tasks that are there or were; a superset, so that only arrivals have to be entered.
+        self._index: dict[str, dict[str, dict[TaskKey, Task]]] = {}
+        self._read_to = 0
+
+    def mark_by(self, marks: Callable[[Task], Iterable[Hashable]]) -> None:
+        """Have tasks counted by what they carry, such as their anti-affinity terms. To be said at the start."""
+        self._marks = marks
+
+    def tally(
+        self, key: Hashable, selects: Callable[[Task], bool], *, clue: Clue | None, with_leaving: bool = True
+    ) -> Tally:
+        """The tally of the tasks that `selects` chooses. Equal keys must mean equal choices."""
+        tally = self._tallies.get(key)
+        if tally is None:
+            self.refresh()
+            tally = self._tallies[key] = Tally(len(self._nodes), selects, with_leaving=with_leaving)
+            for task in self._candidates(clue):
+                node = task.node
+                known = None if node is None else self._rows[node.row].get(task.key)
+                if node is not None and known is not None:
+                    tally.count(task, node.row, leaving=known[1], change=+1)
+        return tally
+
+    def carrying(self, mark: Hashable) -> Tally:
+        """The tally of the tasks that have a mark. Current after `refresh`, as any other."""
+        tally = self._carried.get(mark)
+        if tally is None:
+            tally = self._carried[mark] = Tally(len(self._nodes), lambda task: True, with_leaving=True)
+        return tally
+
+    def following(
+        self, tallies: Iterable[Tally], everywhere: Callable[[], npt.NDArray[_Number]]
+    ) -> Callable[[Rows], npt.NDArray[_Number]]:
+        """An answer about all rows, worked out again only when one of the tallies it comes from has changed."""
+        sources = tuple(tallies)
+        version = -1
+        answers: npt.NDArray[Any] = np.zeros(0)
+
+        def about(rows: Rows) -> npt.NDArray[_Number]:
+            nonlocal version, answers
+            self.refresh()
+            # Versions only ever grow, so equal sums mean that nothing changed.
+            now = sum(tally.version for tally in sources)
+            if version != now:
+                version, answers = now, everywhere()
+            return answers[rows]
+
+        return about
+
+    def refresh(self) -> None:
+        """Bring every tally up to date with the ledger."""
+        log = self._ledger.log
+        if len(self._rows) != len(self._nodes):
+            self._rows = [{} for _ in self._nodes]
+            self._read_to = len(log)
+            for row in range(len(self._nodes)):
+                self._recount(row)
+        if self._read_to == len(log) and not self._tried:
+            return
+        rows = dict.fromkeys(log[self._read_to :])
+        self._read_to = len(log)
+        # A commit turns a trial into a fact without touching the columns, so the log does not tell of it.
+        for task in self._tried.values():
+            if task.node is not None and is_leaving(task):
+                rows[task.node.row] = None
+        for row in rows:
+            self._recount(row)
+
+    def _recount(self, row: int) -> None:
+        before = self._rows[row]
+        after: _Neighbours = {}
+        for key, task in self._nodes[row].tasks.items():
+            if is_there(task):
+                after[key] = (task, task.status is Status.RELEASING)
+                self._tried.pop(key, None)
+            elif task.status is Status.RELEASING:
+                self._tried[key] = task
+        self._rows[row] = after
+        for key, known in before.items():
+            if after.get(key) != known:
+                self._count(*known, row, -1)
+        for key, known in after.items():
+            if before.get(key) != known:
+                self._count(*known, row, +1)
+                self._enter(key, known[0])
+
+    def _count(self, task: Task, leaving: bool, row: int, change: int) -> None:
+        for tally in self._tallies.values():
+            tally.count(task, row, leaving=leaving, change=change)
+        if task.shape.has_pod_terms:
+            for mark in self._marks(task):
+                self.carrying(mark).count(task, row, leaving=leaving, change=change)
+
+    def _enter(self, key: TaskKey, task: Task) -> None:
+        for label, values in self._index.items():
+            value = task.pod.metadata.labels.get(label)
+            if value is not None:
+                values.setdefault(value, {})[key] = task
+
+    def _candidates(self, clue: Clue | None) -> Iterable[Task]:
+        if clue is None:
+            return [task for neighbours in self._rows for task, _ in neighbours.values()]
+        label, values = clue
+        if not values:
+            return []
+        index = self._index.get(label)
+        if index is None:
+            index = self._index[label] = {}
+            for neighbours in self._rows:
+                for key, (task, _) in neighbours.items():
+                    value = task.pod.metadata.labels.get(label)
+                    if value is not None:
+                        index.setdefault(value, {})[key] = task
+        return [task for value in dict.fromkeys(values) for task in index.get(value, {}).values()]

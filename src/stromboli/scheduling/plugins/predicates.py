@@ -1,0 +1,109 @@
+"""Which nodes may take a pod at all, by the rules of Kubernetes.
+
+Room is the core's business, and so is whether a node is ready. Here is the rest: cordons, node selectors and affinity,
+taints, host ports, affinity between pods, and topology spread. A filter that has nothing to say about a task says so
+once and is never asked again, which is the case for nearly every pod of a batch cluster; what depends on nodes alone is
+answered once for all nodes of a session.
+
+Whether evicting somebody could help ("resolvable") is told with each reason: a port or a neighbour goes away with a
+pod, a taint or a label does not.
+
+Volumes are not looked at: pods that need a volume in a certain zone say so by node affinity, and the switches of those
+checks are read only so that files which set them stay valid.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stromboli.cluster import Task
+from stromboli.scheduling.arguments import Arguments
+from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Scope
+from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.reasons import Code
+
+from .host_ports import HostPortsFilter
+from .node_facts import KEEPS_AWAY, NodeFacts
+from .pod_affinity import PodAffinityFilter
+from .population import Population
+from .topology_spread import SpreadFilter
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+_IGNORED = ("NodeVolumeLimits", "VolumeZone", "VolumeBinding")
+
+
+class Predicates(Plugin):
+    name = "predicates"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._node_affinity = arguments.boolean("predicate.NodeAffinityEnable", True)
+        self._node_ports = arguments.boolean("predicate.NodePortsEnable", True)
+        self._taints = arguments.boolean("predicate.TaintTolerationEnable", True)
+        self._pod_affinity = arguments.boolean("predicate.PodAffinityEnable", True)
+        self._spread = arguments.boolean("predicate.PodTopologySpreadEnable", True)
+        for check in _IGNORED:
+            arguments.boolean(f"predicate.{check}Enable", True)
+        # Answers are always kept per shape, which is what this once switched on.
+        arguments.boolean("predicate.CacheEnable", False)
+
+    def open(self, session: Session) -> None:
+        facts = NodeFacts(session.nodes.nodes)
+        population = Population(session)
+        own = _NodeRules(session, facts)
+        session.add_filter(own.cordons)
+        if self._node_affinity:
+            session.add_filter(own.affinity)
+        if self._node_ports:
+            session.add_filter(HostPortsFilter(session).prepare, scope=Scope.NODE)
+        if self._taints:
+            session.add_filter(own.taints)
+        if self._pod_affinity:
+            between = PodAffinityFilter(session, facts, population)
+            session.add_filter(between.prepare, scope=Scope.CLUSTER, key=between.key)
+        if self._spread:
+            spread = SpreadFilter(session, facts, population)
+            session.add_filter(spread.prepare, scope=Scope.CLUSTER, key=spread.key)
+
+
+class _NodeRules:
+    """Filters that look at the node and the pod's spec alone."""
+
+    def __init__(self, session: Session, facts: NodeFacts) -> None:
+        self._session = session
+        self._facts = facts
+
+    def cordons(self, task: Task) -> NodeFilter | None:
+        rows = self._facts.cordoned_for(task.shape.pod.spec.tolerations)
+        if not len(rows):
+            return None
+        answers = self._nothing()
+        answers[rows] = self._session.node_reason(Code.PREDICATE_NODE_UNSCHEDULABLE, "are cordoned", resolvable=False)
+        return answers.__getitem__
+
+    def affinity(self, task: Task) -> NodeFilter | None:
+        required = self._facts.required(task.shape.pod.spec)
+        if required is None:
+            return None
+        answers = self._nothing()
+        answers[~required] = self._session.node_reason(
+            Code.PREDICATE_NODE_AFFINITY, "do not match the pod's node selector or affinity", resolvable=False
+        )
+        return answers.__getitem__
+
+    def taints(self, task: Task) -> NodeFilter | None:
+        answers = self._nothing()
+        for taint, rows in self._facts.repelled_by(task.shape.pod.spec.tolerations, KEEPS_AWAY):
+            # The key says which team or purpose the nodes are for; values may be as many as there are nodes.
+            answers[rows] = self._session.node_reason(
+                Code.PREDICATE_TAINT_TOLERATION,
+                f"have the taint {taint.key}, which the pod does not tolerate",
+                resolvable=False,
+            )
+        return answers.__getitem__ if answers.any() else None
+
+    def _nothing(self) -> ReasonIds:
+        return np.zeros(len(self._facts), dtype=np.int32)
