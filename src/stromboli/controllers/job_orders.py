@@ -18,7 +18,7 @@ from stromboli.api.timestamps import parse_timestamp
 
 from .changes import Change, Notify
 from .job_pods import belongs_to, members_among, version_of
-from .job_policy import POD_PENDING, Happening, Member, evicted, patience, policy_for, standing
+from .job_policy import POD_EVICTED, POD_PENDING, Happening, Member, evicted, patience, policy_for, standing
 from .job_state import PENDING, RESTARTING, RUNNING, TARGETED_ACTIONS, obey
 from .owners import is_leaving
 
@@ -76,7 +76,8 @@ def order_of_policies(
     for happening, began in _happenings(job, members, group, memory, now):
         policy = policy_for(job, happening)
         if policy is None:
-            memory.gone.pop(happening.pod, None)
+            if happening.event == POD_EVICTED:
+                memory.gone.pop(happening.pod, None)
             continue
         since[happening] = began
         moment = began + patience(policy)

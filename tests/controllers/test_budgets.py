@@ -1,0 +1,103 @@
+"""How many pods may be disturbed, as Kubernetes counts it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from building import pod
+from controllers.world import World, owned_by, replica_set
+from stromboli.api import (
+    LabelSelector,
+    ObjectMeta,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
+
+
+def budget(**spec: int | str) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        metadata=ObjectMeta(name="b", namespace="ns"),
+        spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels={"app": "web"}), **spec),  # type: ignore[arg-type]
+    )
+
+
+def settled(world: World) -> PodDisruptionBudgetStatus:
+    world.settle()
+    found = world.get(PodDisruptionBudget, "ns/b")
+    assert found is not None
+    return found.status
+
+
+def bare_pods(running: int, pending: int = 0) -> list[object]:
+    return [
+        pod(f"ns/p{number}", cpu=1, labels={"app": "web"}, node="n1" if number < running else "")
+        for number in range(running + pending)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "running", "pending", "desired", "allowed"),
+    [
+        ({"min_available": 2}, 3, 0, 2, 1),
+        ({"min_available": 2}, 2, 1, 2, 0),
+        ({"min_available": 5}, 3, 0, 5, 0),  # never below 0
+        ({"min_available": 0}, 3, 0, 0, 3),
+        ({"min_available": "50%"}, 5, 0, 3, 2),  # 2.5 -> 3
+        ({"min_available": "100%"}, 3, 0, 3, 0),
+        ({"max_unavailable": 1}, 3, 0, 2, 1),
+        ({"max_unavailable": 1}, 2, 1, 2, 0),  # one of three is not there yet
+        ({"max_unavailable": "30%"}, 5, 0, 3, 2),  # 1.5 -> 2 may be missing
+        ({"max_unavailable": "100%"}, 3, 0, 0, 3),
+        ({"max_unavailable": 9}, 3, 0, 0, 3),
+    ],
+)
+def test_numbers(spec: dict[str, int | str], running: int, pending: int, desired: int, allowed: int) -> None:
+    status = settled(World(budget(**spec), *bare_pods(running, pending)))  # type: ignore[arg-type]
+    assert status.expected_pods == running + pending
+    assert status.current_healthy == running
+    assert (status.desired_healthy, status.disruptions_allowed) == (desired, allowed)
+
+
+def test_a_set_is_measured_by_what_it_should_be() -> None:
+    """Three are wanted, one was just evicted: against the two that are left, one more could go."""
+    world = World(replica_set("ns/web", 3), budget(max_unavailable=1))
+    world.start()
+    assert settled(world).disruptions_allowed == 1
+    world.evict("ns/web-0")
+    status = settled(world)
+    assert (status.expected_pods, status.current_healthy, status.disruptions_allowed) == (3, 2, 0)
+    world.advance(1)
+    world.run()
+    assert settled(world).disruptions_allowed == 1
+
+
+def test_who_leaves_is_not_healthy_and_who_finished_does_not_count() -> None:
+    world = World(budget(min_available=1), *bare_pods(4))  # type: ignore[arg-type]
+    world.grace = 30.0
+    world.evict("ns/p0")
+    world.finish("ns/p1")
+    status = settled(world)
+    assert (status.expected_pods, status.current_healthy, status.disruptions_allowed) == (3, 2, 1)
+
+
+def test_a_budget_covers_its_namespace_and_its_selector_only() -> None:
+    world = World(
+        budget(min_available=0),
+        pod("ns/mine", cpu=1, node="n1", labels={"app": "web"}),
+        pod("ns/unlabelled", cpu=1, node="n1"),
+        pod("elsewhere/web", cpu=1, node="n1", labels={"app": "web"}),
+        pod("ns/adopted", cpu=1, node="n1", labels={"app": "web"}, owner=owned_by("StatefulSet", "s")),
+    )
+    assert settled(world).current_healthy == 2
+
+
+def test_a_budget_of_nothing_allows_nothing() -> None:
+    assert settled(World(budget(max_unavailable=1))).disruptions_allowed == 0
+
+
+def test_what_others_keep_in_the_status_stays() -> None:
+    noted = budget(min_available=1)
+    noted = replace(noted, status=replace(noted.status, disrupted_pods={"p0": "2030-01-01T00:00:00Z"}))
+    assert settled(World(noted)).disrupted_pods == {"p0": "2030-01-01T00:00:00Z"}

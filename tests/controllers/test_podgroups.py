@@ -1,0 +1,154 @@
+"""Pods that nobody put into a group get one."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from building import group, pod
+from controllers.world import World, owned_by, replica_set
+from stromboli.api import Pod, PodGroup, names
+from stromboli.controllers import is_generated
+
+
+def test_a_bare_pod_gets_a_group_of_its_own() -> None:
+    world = World()
+    lone = world.add(pod("ns/lone", cpu=2, memory="1Gi", priority_class="high"))
+    world.settle()
+    made = world.group(f"ns/podgroup-{lone.metadata.uid}")
+    assert made.spec.min_member == 1
+    assert made.spec.min_resources == {"cpu": "2", "memory": "1Gi"}
+    assert made.spec.queue == "default"
+    assert made.spec.priority_class_name == "high"
+    assert made.metadata.owner_references[0].kind == "Pod"
+    assert is_generated(made)
+    assert world.pod("ns/lone").metadata.annotations[names.GROUP_NAME] == made.metadata.name
+
+
+def test_a_pod_that_already_runs_gets_one_as_well() -> None:
+    world = World(pod("ns/running", cpu=1, node="n1"))
+    world.settle()
+    assert len(world.names(PodGroup)) == 1
+
+
+def test_what_a_pod_says_about_itself_holds_for_its_group() -> None:
+    # 4 members of 500m each: 2 cores must be free before the first may start.
+    said = {
+        names.GROUP_MIN_MEMBER: "4",
+        names.QUEUE_NAME: "research",
+        names.PREEMPTABLE: "true",
+        "team.example.com/note": "for people",
+    }
+    world = World(pod("ns/p", cpu="500m", annotations=said))
+    world.settle()
+    (made,) = world.list(PodGroup)
+    assert made.spec.min_member == 4
+    assert made.spec.min_resources == {"cpu": "2"}
+    assert made.spec.queue == "research"
+    assert made.metadata.annotations == {names.PREEMPTABLE: "true"}
+
+
+def test_a_minimum_that_cannot_be_read_is_one() -> None:
+    for nonsense in ("many", "-2", "1e9", "9" * 40):
+        world = World(pod("ns/p", cpu=1, annotations={names.GROUP_MIN_MEMBER: nonsense}))
+        world.settle()
+        assert next(iter(world.list(PodGroup))).spec.min_member == 1
+
+
+def test_resources_can_be_stated_outright() -> None:
+    stated = World(pod("ns/p", cpu=1, annotations={names.GROUP_MIN_RESOURCES: '{"cpu": "7"}'}))
+    stated.settle()
+    assert next(iter(stated.list(PodGroup))).spec.min_resources == {"cpu": "7"}
+    for nonsense in ("7 cores", '{"cpu": "seven"}'):
+        world = World(pod("ns/p", cpu=1, annotations={names.GROUP_MIN_RESOURCES: nonsense}))
+        world.settle()
+        assert next(iter(world.list(PodGroup))).spec.min_resources == {"cpu": "1"}
+
+
+def test_pods_of_one_owner_share_a_group() -> None:
+    world = World(replica_set("ns/web", 3, annotations={names.GROUP_MIN_MEMBER: "2"}))
+    world.settle()
+    owner = world.replica_set("ns/web")
+    (made,) = world.list(PodGroup)
+    assert made.metadata.name == f"podgroup-{owner.metadata.uid}"
+    assert made.spec.min_member == 2
+    assert {p.metadata.annotations[names.GROUP_NAME] for p in world.list(Pod)} == {made.metadata.name}
+
+
+def test_an_owner_is_recognised_by_name_where_its_uid_cannot_be_known() -> None:
+    # The author of the pods wrote a uid that the set did not get. All three pods are still of one set.
+    world = World(
+        replica_set("ns/web", 3),
+        pod("ns/web-1", cpu=1, node="n1", owner=owned_by("ReplicaSet", "web", "made-up")),
+        pod("ns/web-2", cpu=1, node="n1", owner=owned_by("ReplicaSet", "web")),
+    )
+    world.settle()
+    assert world.names(Pod) == ("web-1", "web-2", "web-3")
+    assert len(world.names(PodGroup)) == 1
+
+
+def test_owners_we_cannot_see_are_told_apart_by_what_is_written() -> None:
+    world = World(
+        pod("ns/a-0", cpu=1, owner=owned_by("StatefulSet", "a", "uid-of-a")),
+        pod("ns/a-1", cpu=1, owner=owned_by("StatefulSet", "a", "uid-of-a")),
+        pod("ns/b-0", cpu=1, owner=owned_by("StatefulSet", "b")),
+    )
+    world.settle()
+    assert world.names(PodGroup) == ("podgroup-statefulset-b", "podgroup-uid-of-a")
+
+
+def test_pods_with_a_group_or_another_scheduler_are_left_alone() -> None:
+    world = World(
+        group("ns/mine"),
+        pod("ns/p", cpu=1, group="mine"),
+        pod("ns/q", cpu=1, annotations={names.GROUP_NAME_VOLCANO: "mine"}),
+        pod("ns/foreign", cpu=1, scheduler="other-scheduler"),
+    )
+    world.settle()
+    assert world.names(PodGroup) == ("mine",)
+    assert not is_generated(world.group("ns/mine"))
+
+
+def test_the_group_of_a_bare_pod_goes_with_it() -> None:
+    world = World(pod("ns/p", cpu=1, node="n1"))
+    world.settle()
+    world.evict("ns/p")
+    world.settle()
+    assert world.names(PodGroup) == ()
+
+
+def test_the_group_of_a_set_stays_while_the_set_wants_pods() -> None:
+    world = World(replica_set("ns/web", 1))
+    world.start()
+    world.evict("ns/web-0")
+    world.settle()
+    assert len(world.names(PodGroup)) == 1
+
+    scaled = world.replica_set("ns/web")
+    world.put(replace(scaled, spec=replace(scaled.spec, replicas=0)))
+    world.settle()
+    assert world.names(PodGroup) == ()
+
+
+def test_the_group_of_an_unseen_owner_goes_with_its_last_pod() -> None:
+    world = World(pod("ns/a-0", cpu=1, node="n1", owner=owned_by("StatefulSet", "a", "uid-of-a")))
+    world.settle()
+    assert len(world.names(PodGroup)) == 1
+    world.evict("ns/a-0")
+    world.settle()
+    assert world.names(PodGroup) == ()
+
+
+def test_a_group_that_was_lost_is_made_again() -> None:
+    """A crash may come between the group and the annotation, and somebody may delete the group."""
+    world = World(pod("ns/p", cpu=1, node="n1"))
+    world.settle()
+    (made,) = world.list(PodGroup)
+    world.remove(made)
+    world.settle()
+    assert world.names(PodGroup) == (made.metadata.name,)
+
+
+def test_finished_pods_need_no_group() -> None:
+    world = World(pod("ns/done", cpu=1, phase="Succeeded"))
+    world.settle()
+    assert world.names(PodGroup) == ()
