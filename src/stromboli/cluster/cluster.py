@@ -36,6 +36,7 @@ from stromboli.api import (
 from stromboli.api import (
     Queue as QueueObject,
 )
+from stromboli.api.groups import is_generated
 from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import parse_timestamp
 
@@ -372,7 +373,9 @@ class Cluster:
         job.created = _created(obj)
         job.min_available = spec.min_member
         job.role_minimums = dict(spec.min_task_member)
-        job.min_resources = self.axis.vector(amounts(spec.min_resources)) if spec.min_resources else None
+        # A group made for pods that are there already has nothing to be promised before they are created.
+        states_minimum = bool(spec.min_resources) and not is_generated(obj)
+        job.min_resources = self.axis.vector(amounts(spec.min_resources)) if states_minimum else None
         if job.min_resources is not None:
             job.min_resources[PODS] = 0
         job.phase = obj.status.phase or "Pending"

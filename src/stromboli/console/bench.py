@@ -70,12 +70,11 @@ def cycle(
     if any(weight < 1 for weight in weights):
         raise UserError(f"--queues {queues!r}: weights are 1 or more.")
     case = _Case(nodes, pods, jobs, weights, namespaces, scorer, fill)
-    say = (lambda text: click.echo(text, err=True)) if sys.stderr.isatty() else (lambda text: None)
-    say("warming up: one small cycle that compiles the kernels …")
+    _say("warming up: one small cycle that compiles the kernels …")
     _Case(max(nodes, 256), 512, 8, weights, 1, scorer, None).run()
     runs = []
     for number in range(repeat):
-        say(f"repeat {number + 1} of {repeat} …")
+        _say(f"repeat {number + 1} of {repeat} …")
         runs.append(case.run())
     figures: dict[str, object] = {
         key: round(statistics.median(run[key] for run in runs), 3)
@@ -89,6 +88,11 @@ def cycle(
     else:
         for key, value in figures.items():
             click.echo(f"{key:>14}  {value}")
+
+
+def _say(progress: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(progress, err=True)
 
 
 def _peak_mb() -> float:

@@ -30,6 +30,7 @@ from stromboli.api import (
     ResourceList,
     names,
 )
+from stromboli.api.groups import GENERATED_PREFIX, generated_name, is_generated
 from stromboli.api.quantity import QuantityError, amounts, format_amount
 from stromboli.api.requests import pod_requests
 
@@ -44,14 +45,6 @@ from .owners import (
     is_visible_kind,
     reference_to,
 )
-
-_PREFIX = "podgroup-"
-
-
-def is_generated(group: PodGroup) -> bool:
-    """Whether we made this group for pods without one, rather than a user or a Job."""
-    return any(group.metadata.name == _generated_name(owner) for owner in group.metadata.owner_references)
-
 
 def reconcile(objects: Objects, pods: PodIndex, *, scheduler_name: str = names.DEFAULT_SCHEDULER) -> list[Change]:
     changes: list[Change] = []
@@ -68,10 +61,10 @@ def reconcile(objects: Objects, pods: PodIndex, *, scheduler_name: str = names.D
 def _give_group(pod: Pod, objects: Objects, created: set[str]) -> list[Change]:
     """The group and the pod's annotation. Both are looked at each time: a crash may come between them."""
     named = group_of(pod)
-    if named and not named.startswith(_PREFIX):
+    if named and not named.startswith(GENERATED_PREFIX):
         return []
     owner_reference = _owner_of(pod, objects)
-    name = _generated_name(owner_reference)
+    name = generated_name(owner_reference)
     if named and named != name:
         return []
     changes: list[Change] = []
@@ -95,18 +88,13 @@ def _owner_of(pod: Pod, objects: Objects) -> OwnerReference:
     return reference_to(owner) if owner is not None else reference
 
 
-def _generated_name(owner: OwnerReference) -> str:
-    # A reference without a uid is to an owner that only a scenario mentions: there is no more than its name.
-    return _PREFIX + (owner.uid or f"{owner.kind}-{owner.name}".lower())
-
-
 def _group_for(pod: Pod, owner_reference: OwnerReference, owner: Owner | None) -> PodGroup:
     of_owner = owner.metadata if owner is not None else ObjectMeta()
     said = {**pod.metadata.annotations, **of_owner.annotations}
     min_member = _min_member(said.get(names.GROUP_MIN_MEMBER, ""))
     return PodGroup(
         metadata=ObjectMeta(
-            name=_generated_name(owner_reference),
+            name=generated_name(owner_reference),
             namespace=pod.metadata.namespace,
             labels=_inherited({**of_owner.labels, **pod.metadata.labels}),
             annotations=_inherited({**of_owner.annotations, **pod.metadata.annotations}),
