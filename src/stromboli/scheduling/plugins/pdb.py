@@ -5,6 +5,8 @@ controller looked, while a cycle may evict many pods at once and the next cycle 
 So what we have set in motion ourselves is taken off: pods evicted in this session, and pods of an earlier cycle whose
 eviction is still on its way. A pod that the budget already lists as disrupted has been counted there.
 
+A gang that goes as a whole is asked for before its first pod goes, so all of it has to fit in the budget at once.
+
 An undone eviction costs nothing. Instead of being told of every undo, we remember each pod that was ever evicted in
 this session and look, when asked, which of them are still leaving.
 """
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from stromboli.api import PodDisruptionBudget
 from stromboli.api.selectors import matches_labels
-from stromboli.cluster import Status, Task, TaskKey
+from stromboli.cluster import OCCUPYING, Status, Task, TaskKey
 from stromboli.scheduling.callbacks import Verdict
 from stromboli.scheduling.plugin import Plugin
 
@@ -59,20 +61,27 @@ class Pdb(Plugin):
                 self._leaving.setdefault(key, {})[task.key] = task
 
     def _budgets_of(self, task: Task) -> list[tuple[str, PodDisruptionBudget]]:
-        """The budgets that an eviction of this pod costs something."""
-        labels = task.pod.metadata.labels
-        return [
-            (key, budget)
-            for key, budget in self._budgets.get(task.namespace, ())
-            if task.name not in budget.status.disrupted_pods and matches_labels(budget.spec.selector, labels)
-        ]
+        """The budgets in which an eviction of this pod counts."""
+        return [(key, budget) for key, budget in self._budgets.get(task.namespace, ()) if _costs(budget, task)]
 
     def _within_budget(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
-        for key, budget in self._budgets_of(candidate):
+        budgets = self._budgets_of(candidate)
+        if not budgets:
+            return Verdict.NOTHING
+        together = [candidate]
+        if whole and candidate.job is not None:
+            together = [task for task in candidate.job.tasks.values() if task.status in OCCUPYING]
+        for key, budget in budgets:
             leaving = self._leaving.get(key, {})
-            spent = sum(
-                task.status is Status.RELEASING and task is not candidate for task in leaving.values()
-            )
-            if spent + 1 > budget.status.disruptions_allowed:
+            spent = sum(task.status is Status.RELEASING for task in leaving.values())
+            asked = sum(_costs(budget, task) for task in together)
+            if spent + asked > budget.status.disruptions_allowed:
                 return Verdict.NO
         return Verdict.NOTHING
+
+
+def _costs(budget: PodDisruptionBudget, task: Task) -> bool:
+    """Whether an eviction of this pod, of the budget's namespace, counts in the budget."""
+    if task.name in budget.status.disrupted_pods:
+        return False
+    return matches_labels(budget.spec.selector, task.pod.metadata.labels)

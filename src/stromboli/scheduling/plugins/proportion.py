@@ -205,8 +205,10 @@ class Proportion(Plugin):
 
 
 def _request(queue: Queue) -> Vector:
-    """All that a queue asks for. Pods of a group that does not exist (yet) cannot be placed, so what they want must
-    not be taken from others."""
+    """All that a queue asks for. Pods that cannot be placed, because the queue is closed or their group does not exist
+    (yet), still wait; but what they want must not be taken from others."""
+    if not queue.open:
+        return queue.allocated
     request = queue.allocated + queue.wanted
     for job in queue.jobs.values():
         if job.object is None:
