@@ -33,8 +33,9 @@ def place_with_evictions(
     hunt: Callable[[], Hunt],
     may_evict: Callable[[Task], bool],
     only_while_starving: bool,
-) -> None:
+) -> bool:
     """Promise places to the job's pending tasks and commit if evictions made the gang whole; else change nothing.
+    False if the gang has no place, with or without evictions.
 
     `hunt`: made only when somebody has to go.
     `may_evict`: whether others may be evicted for this task at all.
@@ -42,7 +43,7 @@ def place_with_evictions(
     """
     tasks = session.pending_tasks(job)
     if _all_fit(session, job, tasks):
-        return
+        return True
     statement = session.statement()
     hunter: Hunt | None = None
     for task in tasks:
@@ -51,7 +52,8 @@ def place_with_evictions(
         if not _fits_without(session, statement, task) and may_evict(task):
             hunter = hunter or hunt()
             hunter.make_room(statement, task)
-    if statement.has_evictions and session.job_pipelined(job):
+    has_place = session.job_pipelined(job)
+    if statement.has_evictions and has_place:
         statement.commit()
         note = session.notes.attempt(job)
         note.released_on = sorted(
@@ -59,6 +61,7 @@ def place_with_evictions(
         )
     else:
         statement.discard()
+    return has_place
 
 
 def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:

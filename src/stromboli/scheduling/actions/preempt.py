@@ -28,19 +28,20 @@ class Preempt(Action):
         jobs = starving_jobs(session, lambda job: considered(session, job))
         walk = Walk(session, jobs)
         while (job := walk.next()) is not None:
-            self._between_jobs(session, job)
+            if not self._between_jobs(session, job) and job.queue.fifo:
+                walk.stop_queue()
         for job in jobs:
             if session.job_starving(job):
                 self._inside(session, job)
 
-    def _between_jobs(self, session: Session, job: Job) -> None:
+    def _between_jobs(self, session: Session, job: Job) -> bool:
         def hunt() -> Hunt:
             return Hunt(
                 session, "preemptable", [job.queue], among=lambda task: task.job is not job,
                 rank=_no_rank, reason="Preempted", message=lambda task: reasons.preempted(task.key),
             )  # fmt: skip
 
-        place_with_evictions(
+        return place_with_evictions(
             session, job, hunt=hunt, may_evict=lambda task: task.may_preempt, only_while_starving=True
         )
 

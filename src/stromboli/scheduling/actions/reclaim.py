@@ -26,13 +26,14 @@ class Reclaim(Action):
         jobs = starving_jobs(session, lambda job: considered(session, job))
         walk = Walk(session, jobs, drop=session.overused)
         while (job := walk.next()) is not None:
-            self._reclaim(session, job)
+            if not self._reclaim(session, job) and job.queue.fifo:
+                walk.stop_queue()
 
-    def _reclaim(self, session: Session, job: Job) -> None:
+    def _reclaim(self, session: Session, job: Job) -> bool:
         def may_evict(task: Task) -> bool:
             return task.may_preempt and session.preemptive(job.queue, task.request) is None
 
-        place_with_evictions(
+        return place_with_evictions(
             session, job, hunt=lambda: self._hunt(session, job), may_evict=may_evict, only_while_starving=False
         )
 
