@@ -9,12 +9,12 @@ passes can be lost at any moment: `Controllers()` again is a restart.
 from __future__ import annotations
 
 from stromboli.api import Pod, names
+from stromboli.api.groups import is_generated
 
 from . import budget, podgroup, queue
 from .changes import Change, Create, Delete, Notify, Objects, Update
 from .job import JobController
 from .owners import PodIndex
-from .podgroup import is_generated
 from .replicaset import ReplicaSetController
 
 

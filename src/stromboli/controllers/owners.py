@@ -10,7 +10,7 @@ once for all of them.
 
 from __future__ import annotations
 
-from stromboli.api import Job, ObjectMeta, OwnerReference, Pod, PodGroup, ReplicaSet, names
+from stromboli.api import Job, ObjectMeta, OwnerReference, Pod, ReplicaSet, names
 
 from .changes import Objects
 
@@ -89,11 +89,11 @@ class PodIndex:
     """The pods of one pass, in the order of their keys."""
 
     def __init__(self, objects: Objects) -> None:
-        self.all: list[Pod] = list(objects.list(Pod))
         self._by_owner: dict[tuple[str, str], list[Pod]] = {}
-        self._by_group: dict[str, list[Pod]] = {}
+        self.without_group: list[Pod] = []
+        self.by_group: dict[str, list[Pod]] = {}  # by the key that the group has, or would have
         self._by_namespace: dict[str, list[Pod]] = {}
-        for pod in self.all:
+        for pod in objects.list(Pod):
             namespace = pod.metadata.namespace
             self._by_namespace.setdefault(namespace, []).append(pod)
             if pod.metadata.owner_references:
@@ -102,16 +102,15 @@ class PodIndex:
                     owner = (reference.kind, f"{namespace}/{reference.name}")
                     self._by_owner.setdefault(owner, []).append(pod)
             if group := group_of(pod):
-                self._by_group.setdefault(f"{namespace}/{group}", []).append(pod)
+                self.by_group.setdefault(f"{namespace}/{group}", []).append(pod)
+            else:
+                self.without_group.append(pod)
 
     def of_replica_set(self, key: str) -> list[Pod]:
         return self._by_owner.get(("ReplicaSet", key), [])
 
     def of_job(self, key: str) -> list[Pod]:
         return self._by_owner.get(("Job", key), [])
-
-    def in_group(self, group: PodGroup) -> list[Pod]:
-        return self._by_group.get(f"{group.metadata.namespace}/{group.metadata.name}", [])
 
     def in_namespace(self, namespace: str) -> list[Pod]:
         return self._by_namespace.get(namespace, [])

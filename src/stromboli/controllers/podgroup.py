@@ -28,9 +28,10 @@ from stromboli.api import (
     PodGroupSpec,
     ReplicaSet,
     ResourceList,
+    key,
     names,
 )
-from stromboli.api.groups import GENERATED_PREFIX, generated_name, is_generated
+from stromboli.api.groups import generated_name, is_generated
 from stromboli.api.quantity import QuantityError, amounts, format_amount
 from stromboli.api.requests import pod_requests
 
@@ -46,34 +47,35 @@ from .owners import (
     reference_to,
 )
 
+
 def reconcile(objects: Objects, pods: PodIndex, *, scheduler_name: str = names.DEFAULT_SCHEDULER) -> list[Change]:
+    groupless = list(pods.without_group)
+    for group_key, members in pods.by_group.items():
+        # A pod that names a group which is not there waits for its user to make it, unless we should have: a crash
+        # may come between the group and the annotation, and anybody may delete a group.
+        if objects.get(PodGroup, group_key) is None:
+            groupless += (pod for pod in members if group_of(pod) == generated_name(_owner_of(pod, objects)))
     changes: list[Change] = []
     created: set[str] = set()
-    for pod in pods.all:
+    for pod in groupless:
         if pod.spec.scheduler_name in ("", scheduler_name) and not is_finished(pod):
             changes += _give_group(pod, objects, created)
     for group in objects.list(PodGroup):
-        if is_generated(group) and not pods.in_group(group) and not _is_awaited(group, objects):
+        if is_generated(group) and key(group) not in pods.by_group and not _is_awaited(group, objects):
             changes.append(Delete(group, reason="nothing is left that needs this group"))
     return changes
 
 
 def _give_group(pod: Pod, objects: Objects, created: set[str]) -> list[Change]:
-    """The group and the pod's annotation. Both are looked at each time: a crash may come between them."""
-    named = group_of(pod)
-    if named and not named.startswith(GENERATED_PREFIX):
-        return []
     owner_reference = _owner_of(pod, objects)
     name = generated_name(owner_reference)
-    if named and named != name:
-        return []
     changes: list[Change] = []
     group_key = f"{pod.metadata.namespace}/{name}"
     if group_key not in created and objects.get(PodGroup, group_key) is None:
         created.add(group_key)
         owner = find_owner(owner_reference, pod.metadata.namespace, objects)
         changes.append(Create(_group_for(pod, owner_reference, owner)))
-    if not named:
+    if not group_of(pod):
         annotations = {**pod.metadata.annotations, names.GROUP_NAME: name}
         metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
         changes.append(Update(msgspec.structs.replace(pod, metadata=metadata)))
@@ -143,9 +145,7 @@ def _stated_resources(text: str) -> ResourceList:
 def _is_awaited(group: PodGroup, objects: Objects) -> bool:
     """Whether a group without pods may get some yet."""
     reference = controlling_reference(group.metadata)
-    if reference is None:
-        return False
-    if not is_visible_kind(reference):
+    if reference is None or not is_visible_kind(reference):
         return False
     owner = find_owner(reference, group.metadata.namespace, objects)
     if owner is None or owner.metadata.uid != reference.uid:

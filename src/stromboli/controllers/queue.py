@@ -27,7 +27,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from stromboli.api import Command, ObjectMeta, PodGroup, Queue, QueueSpec, QueueStatus, names
+from stromboli.api import Command, ObjectMeta, PodGroup, Queue, QueueStatus, default, names
 
 from .changes import Change, Create, Delete, Notify, Objects, Update
 from .commands import commands_for
@@ -48,8 +48,9 @@ def reconcile(objects: Objects) -> list[Change]:
     counts = _count_groups(objects.list(PodGroup))
     changes: list[Change] = []
     if names.DEFAULT_QUEUE not in queues:
-        spec = QueueSpec(weight=1, reclaimable=True)
-        changes.append(Create(Queue(metadata=ObjectMeta(name=names.DEFAULT_QUEUE), spec=spec)))
+        missing = Queue(metadata=ObjectMeta(name=names.DEFAULT_QUEUE))
+        default(missing)
+        changes.append(Create(missing))
     commands = commands_for("Queue", objects)
     for command in commands.values():
         changes.append(Delete(command, reason="the command is being obeyed"))
