@@ -15,7 +15,8 @@ Three mistakes are easy to make here. A pod that is being bound counts in what i
 as promised any more. A job that one plugin would let in and another one would not is not let in: only `admit`
 counts. And a job that states no minimum was promised nothing.
 
-The books are made up when somebody first asks, and again only if pods were moved since.
+The books are made up when somebody first asks, and again only if pods were moved since. The column "pods" means nothing
+in them: the number of pods is a limit of nodes and is promised to nobody.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stromboli.cluster import OCCUPYING, PODS, Job, JobKey, Matrix, Queue, Status, Vector
+from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, Queue, Status, Vector
 
 if TYPE_CHECKING:
     from .session import Session
@@ -39,6 +40,7 @@ class Promises:
         self._read_to = -1  # length of the ledger's log when the books were made up
         self._promised: Matrix = np.zeros((len(self._row), session.axis.width), dtype=np.int64)
         self._elastic = self._promised.copy()
+        self._everywhere = session.axis.zeros()  # the sum of what is promised
 
     def promised(self, queue: Queue) -> Vector:
         self._make_up()
@@ -52,7 +54,7 @@ class Promises:
 
     def promised_everywhere(self) -> Vector:
         self._make_up()
-        return np.asarray(self._promised.sum(axis=0), dtype=np.int64)
+        return self._everywhere
 
     def admit(self, job: Job) -> None:
         """A job was let in."""
@@ -60,7 +62,9 @@ class Promises:
         if job.min_resources is None or job.key in self._counted or not self._is_current():
             return
         self._counted.add(job.key)
-        self._promised[self._row[job.queue.name]] += np.maximum(_expected(job) - _occupied(job), 0)
+        missing = np.maximum(_expected(job) - job.allocated, 0)
+        self._promised[self._row[job.queue.name]] += missing
+        self._everywhere += missing
 
     def _is_current(self) -> bool:
         return self._read_to == len(self._session.ledger.log)
@@ -69,22 +73,43 @@ class Promises:
         if self._is_current():
             return
         self._read_to = len(self._session.ledger.log)
-        self._promised[:] = 0
-        self._elastic[:] = 0
         self._counted.clear()
-        jobs = [job for job in self._session.jobs if job.min_resources is not None]
-        if not jobs:
-            return
-        awaited = [self._is_awaited(job) for job in jobs]
-        self._counted.update(job.key for job, waits in zip(jobs, awaited, strict=True) if waits)
-        rows = [self._row[job.queue.name] for job in jobs]
-        expected = np.array([_expected(job) if job.gated else job.min_resources for job in jobs])
-        minimum = np.array([job.min_resources for job in jobs])
-        occupied = np.array([job.allocated for job in jobs])
-        occupied[:, PODS] = 0
-        missing = np.maximum(expected - occupied, 0) * np.array(awaited)[:, None]
-        np.add.at(self._promised, rows, missing)
-        np.add.at(self._elastic, rows, np.maximum(occupied - minimum, 0))
+        self._everywhere[:] = 0
+        for queue, row in zip(self._session.queues.values(), self._row.values(), strict=True):
+            promised, elastic = self._sums(queue)
+            self._promised[row] = promised
+            self._elastic[row] = elastic
+            self._everywhere += promised
+
+    def _sums(self, queue: Queue) -> tuple[Vector | int, Vector | int]:
+        """(promised, elastic) of one queue. Most jobs of a long line wait outside and have neither."""
+        minimums: list[Vector] = []
+        occupied: list[Vector] = []
+        expected: dict[int, Vector] = {}  # by position, where it differs from the minimum
+        awaited: list[bool] = []
+        for job in queue.jobs.values():
+            if job.min_resources is None or job.object is None:
+                continue
+            is_awaited = self._is_awaited(job)
+            if is_awaited:
+                self._counted.add(job.key)
+            elif job.phase == "Pending":
+                continue
+            if job.gated:
+                expected[len(minimums)] = _expected(job)
+            minimums.append(job.min_resources)
+            occupied.append(job.allocated)
+            awaited.append(is_awaited)
+        if not minimums:
+            return 0, 0
+        shape = (len(minimums), -1)
+        least = np.concatenate(minimums).reshape(shape)
+        difference = least - np.concatenate(occupied).reshape(shape)
+        elastic = np.maximum(-difference, 0).sum(axis=0)
+        for position, amount in expected.items():
+            difference[position] += amount - least[position]
+        missing = np.maximum(difference, 0)[np.array(awaited)]
+        return np.asarray(missing.sum(axis=0)), np.asarray(elastic)
 
     def _is_awaited(self, job: Job) -> bool:
         if job.phase == "Inqueue" or job.key in self._admitted:
@@ -93,12 +118,6 @@ class Promises:
 
 
 _OCCUPYING = sorted(OCCUPYING)
-
-
-def _occupied(job: Job) -> Vector:
-    occupied = job.allocated.copy()
-    occupied[PODS] = 0
-    return occupied
 
 
 def _expected(job: Job) -> Vector:
@@ -110,5 +129,4 @@ def _expected(job: Job) -> Vector:
             if task.gated and task.status is Status.PENDING:
                 expected -= task.request
         expected = np.maximum(expected, 0)
-        expected[PODS] = 0
     return expected

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stromboli.cluster import PODS, Job
+from stromboli.cluster import PODS, Job, Vector
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.promises import Promises
@@ -39,6 +39,8 @@ class Overcommit(Plugin):
     def open(self, session: Session) -> None:
         self._session = session
         self._promises = Promises(session)
+        self._used = session.axis.zeros()
+        self._used_at = -1  # length of the ledger's log when `_used` was added up
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         self._promisable = [int(amount * self._factor) for amount in session.total.tolist()]
         session.add_job_enqueueable(self._has_room)
@@ -47,9 +49,7 @@ class Overcommit(Plugin):
     def _has_room(self, job: Job) -> Vote | Refusal:
         if job.min_resources is None:
             return Vote.PERMIT
-        nodes = self._session.nodes
-        used = np.asarray(nodes.used[nodes.ready].sum(axis=0), dtype=np.int64)
-        spoken_for = (used + self._promises.promised_everywhere()).tolist()
+        spoken_for = (self._in_use() + self._promises.promised_everywhere()).tolist()
         minimum = job.min_resources.tolist()
         for name, column in self._columns:
             need = minimum[column]
@@ -63,3 +63,12 @@ class Overcommit(Plugin):
                     total=self._promisable[column],
                 )
         return Vote.PERMIT
+
+    def _in_use(self) -> Vector:
+        """The sum over ready nodes, added up again only if a pod was moved since: thousands of jobs may ask."""
+        position = len(self._session.ledger.log)
+        if position != self._used_at:
+            nodes = self._session.nodes
+            self._used = np.asarray(nodes.used[nodes.ready].sum(axis=0), dtype=np.int64)
+            self._used_at = position
+        return self._used

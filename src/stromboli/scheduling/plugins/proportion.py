@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +57,9 @@ class Proportion(Plugin):
 
     def open(self, session: Session) -> None:
         self._total: list[int] = session.total.tolist()
+        # Shares of different resources have one common denominator, so they compare exactly as whole numbers.
+        denominator = lcm(*[amount for amount in self._total if amount > 0])
+        self._per_unit = [denominator // amount if amount > 0 else 0 for amount in self._total]
         # "pods" is a matter of nodes, not of shares. By name, so that the first short resource is the same for all.
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         self.entitlements = self._entitle(session)
@@ -169,16 +173,10 @@ class Proportion(Plugin):
         lacking_now = self._lack(claimant.deserved, held, needed)
         return Verdict.YES if lacking_then <= lacking_now else Verdict.NO
 
-    def _lack(self, deserved: list[int], held: list[int], columns: Iterable[int]) -> Fraction:
-        """How much a queue has too little, as the largest share of the cluster."""
-        return max(
-            (
-                Fraction(deserved[column] - held[column], self._total[column])
-                for column in columns
-                if deserved[column] > held[column] and self._total[column] > 0
-            ),
-            default=Fraction(0),
-        )
+    def _lack(self, deserved: list[int], held: list[int], columns: Iterable[int]) -> int:
+        """How much a queue has too little, as the largest share of the cluster (in the scale of `_per_unit`)."""
+        lacks = [(deserved[column] - held[column]) * self._per_unit[column] for column in columns]
+        return max(0, *lacks)
 
     # -- letting in -------------------------------------------------------------------------------------------
 
