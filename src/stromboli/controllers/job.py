@@ -70,7 +70,7 @@ class JobController:
             job_key = key(job)
             memory = memories[job_key] = self._memories.get(job_key) or Memory()
             if job.metadata.deletion_timestamp is None:
-                own = [pod for pod in pods.of_job(job_key) if belongs_to(job, pod)]
+                own = [pod for pod in pods.of_job(job) if belongs_to(job, pod)]
                 changes += self._attend(job, own, commands.get(job_key), memory, objects, now)
         self._memories = memories
         return changes

@@ -10,7 +10,10 @@ once for all of them.
 
 from __future__ import annotations
 
-from stromboli.api import Job, ObjectMeta, OwnerReference, Pod, ReplicaSet, names
+from collections import defaultdict
+from collections.abc import Iterator
+
+from stromboli.api import Job, ObjectMeta, OwnerReference, Pod, PodGroup, ReplicaSet, names
 
 from .changes import Objects
 
@@ -79,38 +82,47 @@ def is_visible_kind(reference: OwnerReference) -> bool:
 def group_of(pod: Pod) -> str:
     """The name of the pod's group, or nothing."""
     annotations = pod.metadata.annotations
-    for name in names.GROUP_NAMES:
-        if group := annotations.get(name):
-            return group
-    return ""
+    return annotations.get(names.GROUP_NAME) or annotations.get(names.GROUP_NAME_VOLCANO, "")
 
 
 class PodIndex:
-    """The pods of one pass, in the order of their keys."""
+    """The pods of one pass, in the order of their keys.
+
+    Built in every pass, whether or not anything has changed, so the loop is written for speed: no key is put together
+    that nobody may ask for.
+    """
 
     def __init__(self, objects: Objects) -> None:
-        self._by_owner: dict[tuple[str, str], list[Pod]] = {}
         self.without_group: list[Pod] = []
-        self.by_group: dict[str, list[Pod]] = {}  # by the key that the group has, or would have
-        self._by_namespace: dict[str, list[Pod]] = {}
+        self._by_group: defaultdict[tuple[str, str], list[Pod]] = defaultdict(list)
+        self._by_owner: defaultdict[tuple[str, str, str], list[Pod]] = defaultdict(list)
+        self._by_namespace: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in objects.list(Pod):
-            namespace = pod.metadata.namespace
-            self._by_namespace.setdefault(namespace, []).append(pod)
-            if pod.metadata.owner_references:
-                reference = controlling_reference(pod.metadata)
+            metadata = pod.metadata
+            namespace = metadata.namespace
+            self._by_namespace[namespace].append(pod)
+            if metadata.owner_references:
+                reference = controlling_reference(metadata)
                 if reference is not None and is_visible_kind(reference):
-                    owner = (reference.kind, f"{namespace}/{reference.name}")
-                    self._by_owner.setdefault(owner, []).append(pod)
-            if group := group_of(pod):
-                self.by_group.setdefault(f"{namespace}/{group}", []).append(pod)
+                    self._by_owner[reference.kind, namespace, reference.name].append(pod)
+            group = group_of(pod)
+            if group:
+                self._by_group[namespace, group].append(pod)
             else:
                 self.without_group.append(pod)
 
-    def of_replica_set(self, key: str) -> list[Pod]:
-        return self._by_owner.get(("ReplicaSet", key), [])
+    def of_replica_set(self, replica_set: ReplicaSet) -> list[Pod]:
+        return self._by_owner.get(("ReplicaSet", replica_set.metadata.namespace, replica_set.metadata.name), [])
 
-    def of_job(self, key: str) -> list[Pod]:
-        return self._by_owner.get(("Job", key), [])
+    def of_job(self, job: Job) -> list[Pod]:
+        return self._by_owner.get(("Job", job.metadata.namespace, job.metadata.name), [])
+
+    def groups(self) -> Iterator[tuple[str, list[Pod]]]:
+        """The pods of each group that pods name, with the key that the group has or would have."""
+        return ((f"{namespace}/{name}", pods) for (namespace, name), pods in self._by_group.items())
+
+    def has_pods(self, group: PodGroup) -> bool:
+        return (group.metadata.namespace, group.metadata.name) in self._by_group
 
     def in_namespace(self, namespace: str) -> list[Pod]:
         return self._by_namespace.get(namespace, [])

@@ -28,7 +28,6 @@ from stromboli.api import (
     PodGroupSpec,
     ReplicaSet,
     ResourceList,
-    key,
     names,
 )
 from stromboli.api.groups import generated_name, is_generated
@@ -50,7 +49,7 @@ from .owners import (
 
 def reconcile(objects: Objects, pods: PodIndex, *, scheduler_name: str = names.DEFAULT_SCHEDULER) -> list[Change]:
     groupless = list(pods.without_group)
-    for group_key, members in pods.by_group.items():
+    for group_key, members in pods.groups():
         # A pod that names a group which is not there waits for its user to make it, unless we should have: a crash
         # may come between the group and the annotation, and anybody may delete a group.
         if objects.get(PodGroup, group_key) is None:
@@ -61,7 +60,7 @@ def reconcile(objects: Objects, pods: PodIndex, *, scheduler_name: str = names.D
         if pod.spec.scheduler_name in ("", scheduler_name) and not is_finished(pod):
             changes += _give_group(pod, objects, created)
     for group in objects.list(PodGroup):
-        if is_generated(group) and key(group) not in pods.by_group and not _is_awaited(group, objects):
+        if is_generated(group) and not pods.has_pods(group) and not _is_awaited(group, objects):
             changes.append(Delete(group, reason="nothing is left that needs this group"))
     return changes
 

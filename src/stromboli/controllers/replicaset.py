@@ -55,7 +55,7 @@ class ReplicaSetController:
             set_key = key(replica_set)
             seen.add(set_key)
             if replica_set.metadata.deletion_timestamp is None:
-                changes += self._keep(replica_set, pods.of_replica_set(set_key), objects, now)
+                changes += self._keep(replica_set, pods.of_replica_set(replica_set), objects, now)
         for set_key in [known for known in self._held_back if known not in seen]:
             del self._held_back[set_key]
         return changes
