@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import group, node, plugin, pod, pods, queue
+from building import group, node, plugin, pod, pods, priority_class, queue
 from oracles.stories import FAIR, Story
 
 MASTER, WORKER = {"nodeRole": "master"}, {"nodeRole": "worker"}
@@ -376,8 +376,6 @@ def test_nobody_is_evicted_for_a_job_behind_the_head_of_a_fifo_queue(fifo: bool,
 # The same inside a queue: the head is of middle priority and stuck at 8; the job behind it could preempt.
 @pytest.mark.parametrize(("fifo", "evictions"), [(False, 1), (True, 0)])
 def test_nobody_is_preempted_for_a_job_behind_the_head_of_a_fifo_queue(fifo: bool, evictions: int) -> None:
-    from building import priority_class
-
     story = Story(
         priority_class("high", 100),
         node("n1", cpu=4),

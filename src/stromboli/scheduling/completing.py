@@ -30,7 +30,7 @@ def complete_with_best_effort(session: Session, statement: Statement, job: Job) 
         if not task.best_effort:
             continue
         fitting = session.placement.fitting(task)
-        rows = fitting.choose(task, 1, session.nodes.idle)
+        rows = fitting.choose(task, 1, session.placement.room_now())
         if not rows or not statement.allocate(task, session.nodes.nodes[rows[0]]):
             session.notes.of(job).histogram = fitting.histogram()
             return False

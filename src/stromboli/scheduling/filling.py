@@ -103,7 +103,7 @@ def _place(session: Session, statement: Statement, fitting: Fitting, group: list
     if fitting.known_to_fail:
         return 0
     nodes = session.nodes
-    rows = fitting.choose(first, len(group), nodes.idle)
+    rows = fitting.choose(first, len(group), session.placement.room_now())
     placed = statement.allocate_many(group[: len(rows)], [nodes.nodes[row] for row in rows]) if rows else 0
     if placed < len(rows) or placed == len(group):
         return placed
@@ -124,7 +124,7 @@ def _place_on_nominated(session: Session, statement: Statement, fitting: Fitting
     node = session.nodes.by_name.get(task.nominated)
     if node is None:
         return False
-    if fitting.takes(node.row, session.nodes.idle[node.row]):
+    if fitting.takes(node.row, session.placement.room_now_on(node.row)):
         return statement.allocate(task, node)
     later = session.placement.fitting(task, ahead=True)
     if later.takes(node.row, session.nodes.future_idle_of(node.row)):

@@ -73,7 +73,7 @@ def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
     if session.allocatable(job.queue, first.request * len(tasks)) is not None:
         return False
     fitting = session.placement.fitting(first)
-    return not fitting.alone and len(fitting.choose(first, len(tasks), session.nodes.idle)) == len(tasks)
+    return not fitting.alone and len(fitting.choose(first, len(tasks), session.placement.room_now())) == len(tasks)
 
 
 def _fits_without(session: Session, statement: Statement, task: Task) -> bool:

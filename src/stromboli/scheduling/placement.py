@@ -66,6 +66,16 @@ class Placement:
         fitting.refresh()
         return fitting
 
+    def room_now(self) -> Matrix:
+        """What is idle and promised to nobody. A promise may count on idle room and on leaving pods together: then
+        the idle part is spoken for as well."""
+        future = self.future_room()
+        return self.session.nodes.idle if future is None else np.minimum(self.session.nodes.idle, future)
+
+    def room_now_on(self, row: int) -> Vector:
+        nodes = self.session.nodes
+        return np.asarray(np.minimum(nodes.idle[row], nodes.future_idle_of(row)))
+
     def future_room(self) -> Matrix | None:
         """What will be free once everything on its way out is gone and all promises are kept; None if nothing is
         on its way out and nothing is promised: then it is what is idle."""

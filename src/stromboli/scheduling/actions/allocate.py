@@ -55,7 +55,7 @@ class Allocate(Action):
         jobs = {job.key: job for job in session.jobs if job.key in session.promised}
         for job in sorted(jobs.values(), key=session.job_key):
             session.promised.pop(job.key).discard()
-            tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
+            tasks = deque(t for t in session.pending_tasks(job) if t.nominated or not t.best_effort)
             outcome = Outcome.MORE
             while outcome is Outcome.MORE and any(task.nominated for task in tasks):
                 outcome = self._try(session, job, tasks, lending=True)

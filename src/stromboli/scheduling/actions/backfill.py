@@ -37,7 +37,7 @@ class Backfill(Action):
                 session.notes.refuse(job, refusal)
                 continue
             fitting = session.placement.fitting(task)
-            rows = fitting.choose(task, 1, session.nodes.idle)
+            rows = fitting.choose(task, 1, session.placement.room_now())
             if rows and statement.allocate(task, session.nodes.nodes[rows[0]]):
                 note.found += 1
             elif note.histogram is None:
