@@ -346,6 +346,35 @@ class TestMorePolicies:
         kept = [p.metadata.name for p in world.list(Pod) if before[p.metadata.name] == p.metadata.uid]
         assert kept == ["j-main-0", "j-main-1"]
 
+    def test_without_partitions_a_pod_is_its_own(self) -> None:
+        world = started(policy("RestartPartition", "PodFailed"))
+        before = {pod.metadata.uid for pod in world.list(Pod)}
+        fail(world)
+        assert len(before & {pod.metadata.uid for pod in world.list(Pod)}) == 2
+
+    def test_an_action_without_a_target_does_nothing(self) -> None:
+        """A task completes as a whole: there is no pod to restart. The next policy that makes sense is taken."""
+        senseless = policy("RestartPod", "TaskCompleted")
+        world = World(
+            job(J, task("a", 1, policies=[senseless]), task("b", 1), policies=[policy("AbortJob", "PodFailed")])
+        )
+        world.start()
+        world.finish("ns/j-a-0")
+        world.settle()
+        assert (world.phase(J), world.job(J).status.retry_count) == ("Running", 0)
+        world.finish("ns/j-b-0", exit_code=1)
+        world.settle()
+        assert world.phase(J) == "Aborted"
+
+    def test_a_pod_that_fails_while_it_is_made_to_leave_has_not_failed(self) -> None:
+        """Told to stop, most programs end with an error. Nobody should be restarted for that."""
+        world = started(policy("AbortJob", "PodFailed"))
+        world.grace = 10.0
+        world.evict("ns/j-main-0")
+        world.finish("ns/j-main-0", exit_code=143)
+        world.settle()
+        assert world.phase(J) != "Aborted"
+
     def test_a_pod_that_a_node_threw_out_was_evicted_or_else_has_failed(self) -> None:
         for event in ("PodEvicted", "PodFailed"):
             world = started(policy("AbortJob", event))
@@ -420,6 +449,39 @@ class TestPatience:
         world.advance(60)
         assert world.phase(J) == "Running"
 
+    def test_a_delay_that_was_running_is_forgotten_when_the_job_acts(self) -> None:
+        # The failure of a-0 is seen at 0 and would be answered at 10; at 6 the job restarts it for another reason.
+        # Failing once more at 8, it has until 18.
+        slow = policy("AbortJob", "PodFailed", timeout="10s")
+        again = policy("RestartTask", "TaskCompleted")
+        world = World(
+            job(J, task("a", 1, policies=[slow]), task("b", 1, policies=[again]), min_available=1, max_retry=9)
+        )
+        world.start()
+        world.finish("ns/j-a-0", exit_code=1)
+        world.settle()
+        assert world.next_due() == 10.0
+        world.advance(6)
+        world.finish("ns/j-b-0")
+        world.settle()
+        assert world.job(J).status.retry_count == 1
+        assert world.next_due() == 16.0  # a-0 is still failed, but its time is counted afresh
+
+    def test_an_eviction_during_a_restart_is_answered_after_it(self) -> None:
+        world = started(policy("RestartPod", "PodFailed"), policy("AbortJob", "PodEvicted"))
+        world.grace = 5.0
+        world.evict("ns/j-main-2")
+        world.restart()  # so that nobody remembers the eviction, only the pod that leaves
+        world.finish("ns/j-main-1", exit_code=1)
+        world.settle()
+        assert world.phase(J) == "Restarting"  # 3 - 1 < 3: the leaving pod is in the way
+        world.grace = 0.0
+        world.evict("ns/j-main-0")
+        world.settle()
+        assert world.phase(J) == "Restarting"
+        world.advance(5)
+        assert world.phase(J) == "Aborted"
+
 
 class TestScaling:
     def test_up(self) -> None:
@@ -469,6 +531,19 @@ class TestCommands:
         world.command("RestartJob", world.job(J))
         world.start()
         assert (world.phase(J), world.job(J).status.retry_count) == ("Running", 1)
+
+    def test_the_job_says_why(self) -> None:
+        for said, reason, message in (
+            ({}, "CommandIssued", "A command was given"),
+            ({"reason": "Budget"}, "Budget", "Budget"),
+            ({"reason": "Budget", "message": "The month is over"}, "Budget", "The month is over"),
+        ):
+            world = started()
+            order = world.command("AbortJob", world.job(J))
+            world.put(replace(order, **said))
+            world.settle()
+            state = world.job(J).status.state
+            assert (state.reason, state.message) == (reason, message)
 
     @pytest.mark.parametrize("action", ["ResumeJob", "RestartPod", "OpenQueue"])
     def test_what_makes_no_sense_is_refused_aloud(self, action: str) -> None:

@@ -19,7 +19,7 @@ from stromboli.api.timestamps import parse_timestamp
 from .changes import Change, Notify
 from .job_pods import belongs_to, members_among, version_of
 from .job_policy import POD_EVICTED, POD_PENDING, Happening, Member, evicted, patience, policy_for, standing
-from .job_state import PENDING, RESTARTING, RUNNING, TARGETED_ACTIONS, obey
+from .job_state import KILLING_PHASES, PENDING, RUNNING, TARGETED_ACTIONS, obey
 from .owners import is_leaving
 
 
@@ -63,8 +63,7 @@ def order_of_policies(
 ) -> Order | None:
     """What the policies want now. What happened at one moment and has one answer is one order: one retry."""
     if phase not in (PENDING, RUNNING):
-        memory.since.clear()
-        if phase != RESTARTING:
+        if phase in KILLING_PHASES:
             memory.gone.clear()
         return None
     version = job.status.version
@@ -91,7 +90,9 @@ def order_of_policies(
         return None
     action, first = due[0]
     together = [happening for chosen, happening in due if chosen == action]
-    return Order(action, first.event, str(first), frozenset(_targets(action, together, members)))
+    if action not in TARGETED_ACTIONS:
+        return Order(action, first.event, str(first))
+    return Order(action, first.event, str(first), frozenset(_targets(job, action, together, members)))
 
 
 def _happenings(
@@ -121,18 +122,25 @@ def _has_target(action: str, happening: Happening) -> bool:
     return action not in TARGETED_ACTIONS or bool(happening.pod)
 
 
-def _targets(action: str, happenings: Iterable[Happening], members: list[Member]) -> Iterator[str]:
-    """The pods that a targeted action kills."""
-    meant = {(happening.task, happening.index) for happening in happenings}
-    tasks = {task for task, _ in meant}
-    for member in members:
-        task = member.task
-        size = task.partition_policy.partition_size if task.partition_policy is not None else 1
-        partitions = {index // max(1, size) for name, index in meant if name == task.name}
+def _targets(job: Job, action: str, happenings: Iterable[Happening], members: list[Member]) -> Iterator[str]:
+    """The names of the pods that a targeted action kills."""
+    sizes = {
+        task.name: task.partition_policy.partition_size
+        for task in job.spec.tasks
+        if task.partition_policy is not None and task.partition_policy.partition_size
+    }
+
+    def unit(task: str, index: int) -> tuple[str, int]:
+        """What restarts together: the task, the partition or the pod."""
         match action:
-            case "RestartTask" if task.name in tasks:
-                yield member.pod.metadata.name
-            case "RestartPod" if (task.name, member.index) in meant:
-                yield member.pod.metadata.name
-            case "RestartPartition" if member.index // max(1, size) in partitions:
-                yield member.pod.metadata.name
+            case "RestartTask":
+                return task, 0
+            case "RestartPartition":
+                return task, index // sizes.get(task, 1)
+            case _:
+                return task, index
+
+    meant = {unit(happening.task, happening.index) for happening in happenings}
+    for member in members:
+        if unit(member.task.name, member.index) in meant:
+            yield member.pod.metadata.name
