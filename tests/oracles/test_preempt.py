@@ -133,7 +133,7 @@ def test_pr8_pr9_a_place_among_the_nodes_pods_can_be_preempted(asked: int | None
     assert told.run().binds == {"p": "n1"}
 
 
-# The node has 4: 1 idle and 3 on their way out for a pod of 4. A pod of 1 would fit in what is idle, but the 4 need that
+# The node has 4: 1 idle and 3 on their way out for a pod of 4. A pod of 1 would fit in what is idle, but the 4 need it
 # as well; it has to wait, in this cycle and in those that follow until the room is used.
 def test_room_that_others_were_evicted_for_is_not_given_away_in_pieces() -> None:
     told = Story(
