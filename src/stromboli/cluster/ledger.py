@@ -162,6 +162,8 @@ class Ledger:
         self.log: list[int] = []
         # Grows whenever room may have become free: who found none before need not look again until it does.
         self.freed = 0
+        # Tasks on nodes that are leaving or were promised room: none of them, and idle is all there is to know.
+        self.in_transit = 0
         # Tasks whose status or node differs from what is so outside the session.
         self.strayed: dict[TaskKey, Task] = {}
         # Waiting tasks for which a node was made free: what they were promised outlives the session.
@@ -232,6 +234,8 @@ class Ledger:
             self.log.append(row)
             if sign < 0 or status is Status.RELEASING:
                 self.freed += 1
+            if status is Status.RELEASING or status is Status.PIPELINED:
+                self.in_transit += sign
         job = task.job
         if job is not None:
             self._count(task, sign)
@@ -301,6 +305,8 @@ class Ledger:
             self._count(task, +1)
             node.tasks[task.key] = task
             self.strayed[task.key] = task
+        if status is Status.PIPELINED:
+            self.in_transit += len(tasks)
         total = request * len(tasks)
         job.queue.wanted -= total
         self._share(job, total, +1)
@@ -372,6 +378,7 @@ class Ledger:
             listed = set(node.tasks)
             true = set(shadow.table.by_name[node.name].tasks)
             assert listed == true, f"node {node.name} lists {sorted(listed ^ true)} wrongly"
+        assert self.in_transit == shadow.in_transit, "tasks in transit are miscounted"
         for column in ("allocatable", *COLUMNS):
             mine, rebuilt = self.table.column(column), shadow.table.column(column)
             assert (mine == rebuilt).all(), f"column {column} is off on rows {np.argwhere(mine != rebuilt)}"

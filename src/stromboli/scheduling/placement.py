@@ -83,7 +83,7 @@ class Placement:
         if self._future_at != log:
             self._future_at = log
             nodes = self.session.nodes
-            self._future = nodes.future_idle if nodes.releasing.any() or nodes.pipelined.any() else None
+            self._future = nodes.future_idle if self.session.ledger.in_transit else None
         return self._future
 
 
