@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from building import pod as bare_pod
 from controllers.world import World, job, policy, task
 from stromboli.api import ContainerStatus, DependsOn, Job, PartitionPolicy, Pod, PodGroup, names
+from stromboli.controllers import Change, Delete
 from stromboli.controllers.job_state import synchronise
 
 J = "ns/j"
@@ -509,6 +510,31 @@ class TestScaling:
         world.settle()
         scale(world, 1)
         assert world.phase(J) == "Completed"
+
+
+def test_a_pod_is_told_why_it_must_go() -> None:
+    def reasons(changes: list[Change]) -> set[str]:
+        return {change.reason for change in changes if isinstance(change, Delete) and isinstance(change.object, Pod)}
+
+    for action, reason in (
+        ("RestartJob", "its Job was restarted"),
+        ("RestartPod", "its Job restarts it"),
+        ("AbortJob", "its Job is Aborting"),
+    ):
+        world = started(policy(action, "PodFailed"))
+        world.finish("ns/j-main-1", exit_code=1)
+        assert reasons(world.settle()) == {reason}
+    world = started()
+    scaled = world.job(J)
+    tasks = [replace(scaled.spec.tasks[0], replicas=1, min_available=1)]
+    world.put(replace(scaled, spec=replace(scaled.spec, tasks=tasks, min_available=1)))
+    assert reasons(world.settle()) == {"its Job was scaled down"}
+
+
+def test_what_a_job_does_is_announced() -> None:
+    world = started(policy("RestartJob", "PodFailed"))
+    fail(world)
+    assert world.notices[-1].message == "Pod j-main-1 failed with exit code 3: RestartJob."
 
 
 class TestCommands:

@@ -131,7 +131,7 @@ class JobController:
             )
 
         acting = replace(job, status=status)
-        doomed = {pod.metadata.name for pod in _doomed(acting, pods, targets)}
+        doomed = dict(_doomed(acting, pods, targets))
         staying = [pod for pod in pods if pod.metadata.name not in doomed and not is_leaving(pod)]
         census = take_census(job, staying, terminating=len(pods) - len(staying))
         verdict = synchronise(job, status.state.phase, census, retry_count=status.retry_count)
@@ -145,7 +145,7 @@ class JobController:
         for pod in pods:
             if pod.metadata.name in doomed and not is_leaving(pod):
                 self._departures.expect(pod)
-                changes.append(Delete(pod, reason="its Job has no place for it"))
+                changes.append(Delete(pod, reason=doomed[pod.metadata.name]))
         return changes + _group_and_new_pods(after, pods, group, objects)
 
     def _notice_priority_classes(self, objects: Objects) -> None:
@@ -178,21 +178,25 @@ def _expiry(job: Job) -> float | None:
     return None if ended is None or patience is None else ended + patience
 
 
-def _doomed(job: Job, pods: list[Pod], targets: frozenset[str]) -> Iterator[Pod]:
-    """The pods that must go, for a job as it is after its order."""
-    if job.status.state.phase in KILLING_PHASES:
-        yield from (pod for pod in pods if not is_finished(pod))
+def _doomed(job: Job, pods: list[Pod], targets: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """The names of the pods that must go, each with the reason, for a job as it is after its order."""
+    phase = job.status.state.phase
+    if phase in KILLING_PHASES:
+        yield from ((pod.metadata.name, f"its Job is {phase}") for pod in pods if not is_finished(pod))
         return
     placed = {member.pod.metadata.name for member in members_among(job, pods)}
     # A job that has no retry left ends now. What its last pods ended with is what its user will want to read.
     keeps_finished = job.status.retry_count >= retry_limit(job)
     version = job.status.version
     for pod in pods:
+        name = pod.metadata.name
         if version_of(pod.metadata, otherwise=version) != version:
             if not (keeps_finished and is_finished(pod)):
-                yield pod
-        elif pod.metadata.name in targets or pod.metadata.name not in placed:
-            yield pod
+                yield name, "its Job was restarted"
+        elif name in targets:
+            yield name, "its Job restarts it"
+        elif name not in placed:
+            yield name, "its Job was scaled down"
 
 
 def _group_and_new_pods(job: Job, pods: list[Pod], group: PodGroup | None, objects: Objects) -> list[Change]:
