@@ -282,6 +282,20 @@ def test_what_runs_and_what_was_promised_is_taken_off(minimum: float, admitted: 
         assert (refusal.have, refusal.total) == (3_200, 7_200)
 
 
+# 7200m can be promised and 6000m are asked for; once 2000m are used, no longer, until they are given back.
+def test_what_is_used_follows_the_session() -> None:
+    known = six_cpus(6)
+    for obj in (group("now", created=0), pod("n", group="now", cpu=2, created=0)):
+        known.apply(Applied(obj))
+    current = session(known, tiers=[["overcommit"]])
+    assert current.job_enqueueable(job(known, "j")) is None
+    statement = current.statement()
+    statement.allocate(known.tasks["default/n"], known.nodes["n1"])  # type: ignore[index]
+    assert current.job_enqueueable(job(known, "j")) is not None
+    statement.discard()
+    assert current.job_enqueueable(job(known, "j")) is None
+
+
 def test_a_node_that_is_not_ready_can_promise_nothing_and_owes_nothing() -> None:
     known = cluster(
         node("n1", cpu=2),

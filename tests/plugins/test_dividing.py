@@ -49,6 +49,8 @@ FIRST_THREE = [claim(1, wants=30, least=5), claim(1, wants=30), claim(1, wants=3
         (12, [claim(1, wants=12, least=8), claim(1, wants=12), claim(1, wants=12)], [8, 2, 2]),
         # one unit cannot be shared: it goes to the first in order
         (1, [claim(1, wants=1), claim(5, wants=1)], [1, 0]),
+        # 3, 1.5 and 1.5: the unit left over goes past the first, which is full, to the second
+        (6, [claim(2, wants=3), claim(1, wants=6), claim(1, wants=6)], [3, 2, 1]),
         # guarantees that exceed the whole are kept all the same; nobody gets a negative amount
         (5, [claim(1, wants=9, least=4), claim(1, wants=9, least=4), claim(1, wants=9)], [4, 4, 0]),
         # more than all of them want

@@ -119,20 +119,18 @@ def test_namespaces_are_compared_by_what_they_use_over_their_weight() -> None:
     assert namespace_order(session(known, tiers=DRF), "default", "ns1", "ns2") == ["ns2", "ns1"]
 
 
-# In floating point a third of 1 and a 21st of 7 differ; here they must not, or ties would go by rounding error.
+# (3e17 + 3) / 3 = 1e17 + 1 is more than 7e17 / 7 = 1e17, by less than a floating-point number can tell.
 def test_weighted_shares_are_compared_exactly() -> None:
     known = cluster(
-        node("n1", cpu=49),
-        quota("a/q", weight=7),
-        quota("b/q", weight=3),
+        node("n1", memory=2 * 10**18),
+        quota("a/q", weight=3),
+        quota("b/q", weight=7),
         group("a/pg"),
         group("b/pg"),
-        pods("a/p", 7, group="pg", cpu=1, node="n1"),
-        pods("b/p", 3, group="pg", cpu=1, node="n1"),
+        pod("a/p", group="pg", memory=3 * 10**17 + 3, node="n1"),
+        pod("b/p", group="pg", memory=7 * 10**17, node="n1"),
     )
-    current = session(known, tiers=DRF)
-    own = current.queues["default"]  # type: ignore[index]
-    assert current.namespace_key(own, "a")[0] == current.namespace_key(own, "b")[0]
+    assert namespace_order(session(known, tiers=DRF), "default", "a", "b") == ["b", "a"]
 
 
 # ns1 has much in q1, but what counts in q2 is what it has there.
@@ -275,6 +273,33 @@ def test_without_the_namespace_level_only_jobs_are_compared() -> None:
     known = two_namespaces(3)  # by jobs: 3/12 against 8/12
     current = session(known, tiers=[[plugin("drf", namespaceOrder=False)]])
     assert may_preempt(current, known, "ns1/e", "ns2/p-0")
+
+
+# ns1 would have 5 of 12 and ns2 7. That is enough, although the victim's job is left with nothing.
+def test_between_namespaces_the_shares_of_jobs_are_not_looked_at() -> None:
+    known = cluster(
+        node("n1", cpu=12),
+        group("ns1/pg"),
+        pods("ns1/p", 4, group="pg", cpu=1, node="n1"),
+        *[item for n in range(8) for item in (group(f"ns2/g{n}"), pod(f"ns2/p{n}", group=f"g{n}", cpu=1, node="n1"))],
+        pod("ns1/e", group="pg", cpu=1),
+    )
+    assert may_preempt(session(known, tiers=DRF), known, "ns1/e", "ns2/p0")
+
+
+# A millicore of ten million CPUs is no difference: the new job of ns1 has nothing else, so it may.
+def test_namespaces_that_differ_by_next_to_nothing_are_even() -> None:
+    known = cluster(
+        node("n1", cpu=10_000_000),
+        group("ns1/old"),
+        pod("ns1/old", group="old", cpu=500, node="n1"),
+        group("ns2/pg"),
+        pod("ns2/stays", group="pg", cpu=500, node="n1"),
+        pod("ns2/goes", group="pg", cpu=1, node="n1"),
+        group("ns1/new"),
+        pod("ns1/e", group="new", cpu="1m"),
+    )
+    assert may_preempt(session(known, tiers=DRF), known, "ns1/e", "ns2/goes")
 
 
 # Even namespaces, 4/12 each after the move: the jobs decide. The job of e would have 4, against 0 left for b, or 3

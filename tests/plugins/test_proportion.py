@@ -160,6 +160,22 @@ def test_queues_are_served_by_priority_then_by_how_much_of_their_due_they_have()
     assert in_order(session(cluster(node("n1", cpu=10), objects(7)), tiers=PROPORTION)) == ["b", "c", "a"]
 
 
+# The GPUs of q1 are on a lost node: nobody deserves any, so it has all it can have. q2 has half of its CPUs.
+def test_having_what_nobody_deserves_is_having_all_of_it() -> None:
+    known = cluster(
+        node("n1", cpu=4),
+        node("lost", gpu=8, ready=False),
+        queue("q1"),
+        queue("q2"),
+        group("g1", queue="q1"),
+        group("g2", queue="q2"),
+        pod("g", group="g1", gpu=1, node="lost"),
+        pod("c", group="g2", cpu=2, node="n1"),
+        pod("more", group="g2", cpu=2),
+    )
+    assert in_order(session(known, tiers=PROPORTION)) == ["q2", "q1"]
+
+
 # Priorities 5, 1 and 10, and equal need: the queue of priority 10 is first.
 def test_the_queue_of_the_highest_priority_is_first() -> None:
     known = cluster(

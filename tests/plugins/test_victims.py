@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import budget, cluster, group, node, plugin, pod, pods, priority_class, session
+from building import budget, cluster, established, group, node, plugin, pod, pods, priority_class, session
 from stromboli.api import LabelSelector, LabelSelectorRequirement
 from stromboli.cluster import Applied, Cluster, Status, Task
 from stromboli.scheduling.arguments import Arguments
@@ -296,6 +296,14 @@ def test_an_eviction_of_an_earlier_cycle_counts_until_the_budget_knows_of_it() -
     known.apply(Applied(budget("b", allowed=0, selector={}, disrupted=["v-0"])))
     assert victims(session(known, tiers=[[ANYONE, "pdb"]]), known) == []
     known.apply(Applied(budget("b", allowed=1, selector={}, disrupted=["v-0"])))
+    assert victims(session(known, tiers=[[ANYONE, "pdb"]]), known) == ["v-1", "v-2"]
+
+
+# v-0 is already being deleted, and the budget's controller has seen that: one more is allowed.
+def test_a_pod_that_is_being_deleted_is_the_business_of_its_budget() -> None:
+    known = budgeted(budget("b", allowed=1, selector={}))
+    known.apply(Applied(established(pod("v-0", group="pg", cpu=1, node="n1", labels={"app": "web"}, deleted=True))))
+    assert known.tasks["default/v-0"].status is Status.RELEASING  # type: ignore[index]
     assert victims(session(known, tiers=[[ANYONE, "pdb"]]), known) == ["v-1", "v-2"]
 
 

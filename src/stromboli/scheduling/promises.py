@@ -35,12 +35,13 @@ class Promises:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._row = {name: row for row, name in enumerate(session.queues)}
-        self._admitted: set[JobKey] = set()  # let in during this session
         self._counted: set[JobKey] = set()  # whose promise is in the books
         self._read_to = -1  # length of the ledger's log when the books were made up
         self._promised: Matrix = np.zeros((len(self._row), session.axis.width), dtype=np.int64)
         self._elastic = self._promised.copy()
         self._everywhere = session.axis.zeros()  # the sum of what is promised
+        self._in_namespace: dict[tuple[str, str], Vector] | None = None  # by queue and namespace
+        self._below: dict[str, list[tuple[int, Vector]]] = {}  # by queue: (priority, what jobs up to it hold)
 
     def promised(self, queue: Queue) -> Vector:
         self._make_up()
@@ -57,23 +58,22 @@ class Promises:
         return self._everywhere
 
     def admit(self, job: Job) -> None:
-        """A job was let in."""
-        self._admitted.add(job.key)
-        if job.min_resources is None or job.key in self._counted or not self._is_current():
+        """A job was let in; its phase says so from now on."""
+        if job.min_resources is None or job.key in self._counted:
             return
         self._counted.add(job.key)
         missing = np.maximum(_expected(job) - job.allocated, 0)
         self._promised[self._row[job.queue.name]] += missing
         self._everywhere += missing
 
-    def _is_current(self) -> bool:
-        return self._read_to == len(self._session.ledger.log)
-
     def _make_up(self) -> None:
-        if self._is_current():
+        position = len(self._session.ledger.log)
+        if position == self._read_to:
             return
-        self._read_to = len(self._session.ledger.log)
+        self._read_to = position
         self._counted.clear()
+        self._in_namespace = None
+        self._below.clear()
         self._everywhere[:] = 0
         for queue, row in zip(self._session.queues.values(), self._row.values(), strict=True):
             promised, elastic = self._sums(queue)
@@ -112,12 +112,16 @@ class Promises:
         return np.asarray(missing.sum(axis=0)), np.asarray(elastic)
 
     def _is_awaited(self, job: Job) -> bool:
-        if job.phase == "Inqueue" or job.key in self._admitted:
+        if job.phase == "Inqueue":
             return True
         return job.phase == "Running" and sum(job.counts[s] for s in _OCCUPYING) >= job.min_available
 
 
 _OCCUPYING = sorted(OCCUPYING)
+
+
+def _missing(job: Job) -> Vector:
+    return np.asarray(np.maximum(_expected(job) - job.allocated, 0))
 
 
 def _expected(job: Job) -> Vector:

@@ -72,7 +72,7 @@ def _roles_filled(job: Job, *, with_pipelined: bool = False) -> bool:
 
 def _keep_whole(evictor: Task, candidate: Task, whole: bool) -> Verdict:
     job = candidate.job
-    if whole or job is None or job.min_available <= 0 or not _is_ready(job):
+    if whole or job is None or not _is_ready(job):
         return Verdict.NOTHING
     if job.ready_count - 1 < job.min_available:
         return Verdict.NO

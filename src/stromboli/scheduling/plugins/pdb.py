@@ -56,7 +56,7 @@ class Pdb(Plugin):
         ]
 
     def _note(self, task: Task) -> None:
-        if task.status is Status.RELEASING:  # Else it is a placement that was undone.
+        if task.status is Status.RELEASING:  # Else a placement was undone, which is frequent and costs no budget.
             for key, _ in self._budgets_of(task):
                 self._leaving.setdefault(key, {})[task.key] = task
 
