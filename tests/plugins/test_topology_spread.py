@@ -71,9 +71,14 @@ def test_a_node_without_the_label_is_no_place_and_makes_no_domain() -> None:
 
 
 def test_a_pod_the_constraint_does_not_mean_is_not_counted_itself() -> None:
-    # a 1, b 0: a pod that does not count leaves a at 1 - 0, which is allowed.
-    known = cluster(NODES, group("pg"), worker("old", node="a1"), worker("p", spread(), labels={"app": "other"}))
-    assert open_nodes(opened(known), task_of(known, "p")) == ["a1", "a2", "b1"]
+    # a 1, b 0: a pod that does not count leaves a at 1 - 0, which is allowed; one that does makes it 2 - 0.
+    known = cluster(
+        NODES, group("pg"), worker("old", node="a1"),
+        worker("p", spread(), labels={"app": "other"}), worker("q", spread()),
+    )  # fmt: skip
+    cycle = opened(known)
+    assert open_nodes(cycle, task_of(known, "p")) == ["a1", "a2", "b1"]
+    assert open_nodes(cycle, task_of(known, "q")) == ["b1"]
 
 
 def test_fewer_domains_than_asked_for_hold_no_more_than_the_skew_each() -> None:
@@ -101,7 +106,7 @@ def test_nodes_the_pod_cannot_use_make_domains_only_if_told_so() -> None:
         ({}, {"node_taints_policy": "Honor"}, ["a1"]),
         ({"tolerations": tolerating}, {"node_taints_policy": "Honor"}, []),
     ):
-        known = cluster(nodes, group("pg"), worker("old", node="a1"), worker("p", spread(**more), **facts))
+        known = cluster(nodes, group("pg"), worker("old", node="a1"), worker("p", spread(**more), **facts))  # type: ignore[arg-type]
         assert [n for n in open_nodes(opened(known), task_of(known, "p")) if n == "a1"] == expected
 
 
@@ -241,12 +246,16 @@ def spread_clusters(draw: st.DrawFn) -> Cluster:
             labels["disk"] = "ssd"
         taints = [TAINT] if draw(st.booleans()) else []
         nodes.append(node(f"n{number}", cpu=100, labels=labels, taints=taints))
+    # Few specs and more pods, so that pods of one spec differ in labels and namespace only.
+    spec = st.tuples(st.booleans(), st.booleans(), st.lists(constraints, min_size=1, max_size=2))
+    specs = draw(st.lists(spec, min_size=1, max_size=2))
     pods = []
-    for number in range(draw(st.integers(1, 7))):
+    for number in range(draw(st.integers(2, 8))):
         labels = {"app": draw(st.sampled_from("xy"))}
         if draw(st.booleans()):
             labels["rev"] = draw(st.sampled_from("12"))
-        on = draw(st.sampled_from(["", *(n.metadata.name for n in nodes)]))
+        on = draw(st.sampled_from(["", "", *(n.metadata.name for n in nodes)]))
+        selective, tolerant, wanted = draw(st.sampled_from(specs))
         pods.append(
             pod(
                 f"{draw(st.sampled_from('st'))}/p{number}",
@@ -254,9 +263,9 @@ def spread_clusters(draw: st.DrawFn) -> Cluster:
                 labels=labels,
                 node=on,
                 deleted=bool(on) and draw(st.booleans()),
-                node_selector={"disk": "ssd"} if draw(st.booleans()) else {},
-                tolerations=[Toleration(operator="Exists")] if draw(st.booleans()) else [],
-                spread=draw(st.lists(constraints, max_size=2)),
+                node_selector={"disk": "ssd"} if selective else {},
+                tolerations=[Toleration(operator="Exists")] if tolerant else [],
+                spread=wanted,
             )
         )
     return cluster(nodes, group("s/pg"), group("t/pg"), pods)

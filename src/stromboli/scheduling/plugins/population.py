@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 Counts = npt.NDArray[np.float64]
 _Number = TypeVar("_Number", bound=np.generic)
 
-_THERE = frozenset({Status.PIPELINED, Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN})
+_STAYS = frozenset({Status.PIPELINED, Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN})
 
 
 def is_there(task: Task) -> bool:
     """Whether others have to reckon with this task on the node it is on."""
-    return task.status in _THERE or is_leaving(task)
+    return task.status in _STAYS or is_leaving(task)
 
 
 def is_leaving(task: Task) -> bool:
@@ -82,7 +82,7 @@ def clue_of(selector: LabelSelector | None) -> Clue | None:
     return None
 
 
-_Neighbours = dict[TaskKey, tuple[Task, bool]]  # the tasks on a row as they were counted; True: leaving
+_Neighbours = dict[TaskKey, Task]
 
 
 class Population:
@@ -94,7 +94,9 @@ class Population:
         self._marks: Callable[[Task], Iterable[Hashable]] = lambda task: ()
         self._tallies: dict[Hashable, Tally] = {}
         self._carried: dict[Hashable, Tally] = {}
-        self._rows: list[_Neighbours] = []  # empty until somebody asks
+        # The tasks on each row as they were counted.
+        self._staying: list[_Neighbours] = []  # empty until somebody asks
+        self._leaving: dict[int, _Neighbours] = {}  # only rows where anybody is or was leaving
         self._tried: dict[TaskKey, Task] = {}  # evictions not committed when last looked at
         # label -> value -> tasks that are there or were; a superset, so that only arrivals have to be entered.
         self._index: dict[str, dict[str, dict[TaskKey, Task]]] = {}
@@ -114,9 +116,12 @@ class Population:
             tally = self._tallies[key] = Tally(len(self._nodes), selects, with_leaving=with_leaving)
             for task in self._candidates(clue):
                 node = task.node
-                known = None if node is None else self._rows[node.row].get(task.key)
-                if node is not None and known is not None:
-                    tally.count(task, node.row, leaving=known[1], change=+1)
+                if node is None:
+                    continue
+                if task.key in self._staying[node.row]:
+                    tally.count(task, node.row, leaving=False, change=+1)
+                elif task.key in self._leaving.get(node.row, ()):
+                    tally.count(task, node.row, leaving=True, change=+1)
         return tally
 
     def carrying(self, mark: Hashable) -> Tally:
@@ -148,8 +153,8 @@ class Population:
     def refresh(self) -> None:
         """Bring every tally up to date with the ledger."""
         log = self._ledger.log
-        if len(self._rows) != len(self._nodes):
-            self._rows = [{} for _ in self._nodes]
+        if len(self._staying) != len(self._nodes):
+            self._staying = [{} for _ in self._nodes]
             self._read_to = len(log)
             for row in range(len(self._nodes)):
                 self._recount(row)
@@ -165,24 +170,33 @@ class Population:
             self._recount(row)
 
     def _recount(self, row: int) -> None:
-        before = self._rows[row]
-        after: _Neighbours = {}
-        for key, task in self._nodes[row].tasks.items():
-            if is_there(task):
-                after[key] = (task, task.status is Status.RELEASING)
+        tasks = self._nodes[row].tasks
+        staying = {key: task for key, task in tasks.items() if task.status in _STAYS}
+        leaving: _Neighbours = {}
+        if len(staying) < len(tasks):
+            leaving = {key: task for key, task in tasks.items() if is_leaving(task)}
+            for key, task in tasks.items():
+                if task.status is Status.RELEASING and key not in leaving:
+                    self._tried[key] = task
+        if self._tried:
+            for key in (*staying, *leaving):
                 self._tried.pop(key, None)
-            elif task.status is Status.RELEASING:
-                self._tried[key] = task
-        self._rows[row] = after
-        for key, known in before.items():
-            if after.get(key) != known:
-                self._count(*known, row, -1)
-        for key, known in after.items():
-            if before.get(key) != known:
-                self._count(*known, row, +1)
-                self._enter(key, known[0])
+        before, self._staying[row] = self._staying[row], staying
+        self._compare(row, before, staying, leaving=False)
+        if leaving or row in self._leaving:
+            before, self._leaving[row] = self._leaving.get(row, {}), leaving
+            self._compare(row, before, leaving, leaving=True)
 
-    def _count(self, task: Task, leaving: bool, row: int, change: int) -> None:
+    def _compare(self, row: int, before: _Neighbours, after: _Neighbours, *, leaving: bool) -> None:
+        for key, task in before.items():
+            if key not in after:
+                self._count(task, row, leaving, -1)
+        for key, task in after.items():
+            if key not in before:
+                self._count(task, row, leaving, +1)
+                self._enter(key, task)
+
+    def _count(self, task: Task, row: int, leaving: bool, change: int) -> None:
         for tally in self._tallies.values():
             tally.count(task, row, leaving=leaving, change=change)
         if task.shape.has_pod_terms:
@@ -197,16 +211,19 @@ class Population:
 
     def _candidates(self, clue: Clue | None) -> Iterable[Task]:
         if clue is None:
-            return [task for neighbours in self._rows for task, _ in neighbours.values()]
+            return [task for neighbours in self._everybody() for task in neighbours.values()]
         label, values = clue
         if not values:
             return []
         index = self._index.get(label)
         if index is None:
             index = self._index[label] = {}
-            for neighbours in self._rows:
-                for key, (task, _) in neighbours.items():
+            for neighbours in self._everybody():
+                for key, task in neighbours.items():
                     value = task.pod.metadata.labels.get(label)
                     if value is not None:
                         index.setdefault(value, {})[key] = task
         return [task for value in dict.fromkeys(values) for task in index.get(value, {}).values()]
+
+    def _everybody(self) -> Iterable[_Neighbours]:
+        return (*self._staying, *self._leaving.values())
