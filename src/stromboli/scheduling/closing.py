@@ -53,9 +53,9 @@ def _conclude_job(session: Session, job: Job, *, waits: bool) -> None:
     explanation: Explanation | None = None
     if waits:
         explanation = session.notes.explain(job)
-        for task in job.tasks.values():
-            if task.status in _WAITS:
-                _explain_task(session, task, explanation)
+        # By name: tasks are known in the order of their news, which another scheduler may have heard otherwise.
+        for task_key in sorted(key for key, task in job.tasks.items() if task.status in _WAITS):
+            _explain_task(session, job.tasks[task_key], explanation)
     group = job.object
     assert group is not None
     unschedulable = waits and job.ready_count - job.counts[Status.ALLOCATED] < job.min_available
