@@ -197,7 +197,7 @@ class Hunt:
                 break
             chosen.append(unit)
             room = room + sum((t.request[columns] for t in unit.here), np.zeros_like(wanted))
-        if not bool((room >= wanted).all()):
+        if not chosen or not bool((room >= wanted).all()):
             return None
         needed = list(chosen)
         for unit in reversed(chosen):

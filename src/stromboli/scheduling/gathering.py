@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from stromboli.cluster import Job, Status, Task
+from stromboli.cluster import Job, Node, Status, Task
 
 from .evicting import Hunt
 from .statement import Statement
@@ -77,14 +77,20 @@ def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
 
 
 def _fits_without(session: Session, statement: Statement, task: Task) -> bool:
-    """Idle room, or room that is being released anyway."""
+    """Promise the task what is idle, or is being released anyway; False if there is no such room."""
+    node = node_without_evictions(session, task)
+    return node is not None and statement.pipeline(task, node)
+
+
+def node_without_evictions(session: Session, task: Task) -> Node | None:
+    """Where a task may go once those who are leaving anyway have left."""
     assert task.job is not None
     fitting = session.placement.fitting(task, ahead=True)
     if fitting.known_to_fail or session.allocatable(task.job.queue, task.request) is not None:
-        return False
+        return None
     room = session.placement.future_room()
     rows = fitting.choose(task, 1, session.nodes.idle if room is None else room)
     if not rows:
         fitting.mark_failed()
-        return False
-    return statement.pipeline(task, session.nodes.nodes[rows[0]])
+        return None
+    return session.nodes.nodes[rows[0]]

@@ -15,7 +15,7 @@ from stromboli.cluster import Job, Task
 from stromboli.scheduling import reasons
 from stromboli.scheduling.actions.allocate import considered
 from stromboli.scheduling.evicting import Hunt
-from stromboli.scheduling.gathering import place_with_evictions, starving_jobs
+from stromboli.scheduling.gathering import node_without_evictions, place_with_evictions, starving_jobs
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.walking import Walk
@@ -51,6 +51,8 @@ class Preempt(Action):
             rank=_no_rank, reason="Preempted", message=lambda task: reasons.preempted(task.key),
         )  # fmt: skip
         for task in session.pending_tasks(job):
+            if node_without_evictions(session, task) is not None:
+                continue  # it fits: allocate and backfill see to it, and a sibling's loss would gain nothing
             statement = session.statement()
             if not task.may_preempt or not hunt.make_room(statement, task):
                 return
