@@ -465,6 +465,7 @@ class Cluster:
                 queue.deserved = pad(queue.deserved)
         for holding in self.ledger.holdings.values():
             holding.remainder = pad(holding.remainder)
+        self.ledger.drawn = {name: pad(amount) for name, amount in self.ledger.drawn.items()}
         self._total = None
 
     # -- out ----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ Columns, per node and resource (rows are nodes in the order of names)::
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -158,6 +158,8 @@ class Ledger:
         self.axis = axis
         self.table = NodeTable(axis)
         self.holdings: dict[str, Holding] = {}  # by the name of the Reservation
+        # What a session has taken out of holdings and not made true.
+        self.drawn: dict[str, Vector] = {}
         # Rows in the order they were written: caches over the columns remember how far they have read.
         self.log: list[int] = []
         # Grows whenever room may have become free: who found none before need not look again until it does.
@@ -314,7 +316,26 @@ class Ledger:
     # -- holdings -----------------------------------------------------------------------------------------------
 
     def set_holding(self, name: str, holding: Holding | None) -> Holding | None:
-        """Replace what a Reservation holds (None: nothing any more) and return what it held before."""
+        """Say what a Reservation holds, for everybody (None: nothing any more); returns what it held before."""
+        self.drawn.pop(name, None)
+        return self._put_holding(name, holding)
+
+    def draw(self, name: str, amount: Vector) -> None:
+        """Take this much out of a holding, or with a negative amount put it back. This is a session's word."""
+        held = self.holdings[name]
+        self._put_holding(name, replace(held, remainder=held.remainder - amount))
+        self._note_drawn(name, amount)
+
+    def settle_draw(self, name: str, amount: Vector) -> None:
+        """What was drawn is gone for everybody."""
+        self._note_drawn(name, -amount)
+
+    def _note_drawn(self, name: str, amount: Vector) -> None:
+        drawn = self.drawn.pop(name, self.axis.zeros()) + amount
+        if drawn.any():
+            self.drawn[name] = drawn
+
+    def _put_holding(self, name: str, holding: Holding | None) -> Holding | None:
         before = self.holdings.pop(name, None)
         if before is not None:
             self._hold(before, -1)
@@ -342,7 +363,9 @@ class Ledger:
     # -- honesty ------------------------------------------------------------------------------------------------
 
     def restore(self) -> None:
-        """Put every strayed task back to what is so outside the session."""
+        """Put every strayed task, and every holding drawn from, back to what is so outside the session."""
+        for name in sorted(self.drawn):
+            self.draw(name, -self.drawn[name])
         for key in sorted(self.strayed):
             task = self.strayed[key]
             self.leave(task)

@@ -10,11 +10,11 @@ the task's nominated node.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from stromboli.cluster import Holding, Node, Status, Task, Vector
+from stromboli.cluster import Node, Status, Task, Vector
 
 from .callbacks import Objection
 from .decisions import Bind, Consume, Evict, Reserve, Unreserve
@@ -45,7 +45,7 @@ class Operation:
     reason: str = ""
     message: str = ""
     reservation: str = ""
-    held: Holding | None = None  # what the reservation held before it was consumed
+    amount: Vector | None = None  # what was taken out of the reservation
 
 
 class Statement:
@@ -112,12 +112,9 @@ class Statement:
 
     def consume(self, task: Task, reservation: str, amount: Vector) -> None:
         """Take this much out of what a Reservation holds, for a task placed there."""
-        ledger = self.session.ledger
-        held = ledger.holdings[reservation]
-        rest = replace(held, remainder=held.remainder - amount)
-        ledger.set_holding(reservation, rest)
+        self.session.ledger.draw(reservation, amount)
         was = (task.status, task.node)
-        self.operations.append(Operation(Kind.CONSUME, task, was, reservation=reservation, held=held))
+        self.operations.append(Operation(Kind.CONSUME, task, was, reservation=reservation, amount=amount))
 
     def _place_many(self, kind: Kind, tasks: Sequence[Task], status: Status, nodes: Sequence[Node]) -> int:
         if self._allocate or len(tasks) == 1 or any(task.status is not Status.PENDING for task in tasks):
@@ -166,7 +163,8 @@ class Statement:
 
     def _move_back(self, operation: Operation) -> None:
         if operation.kind is Kind.CONSUME:
-            self.session.ledger.set_holding(operation.reservation, operation.held)
+            assert operation.amount is not None
+            self.session.ledger.draw(operation.reservation, -operation.amount)
         else:
             self.session.ledger.move(operation.task, *operation.was)
 
@@ -207,6 +205,8 @@ class Statement:
                         task.true_status, task.true_node = Status.PENDING, None
                     decide(Unreserve(task.key, operation.was[1].name if operation.was[1] else ""))
                 case Kind.CONSUME:
+                    assert operation.amount is not None
+                    ledger.settle_draw(operation.reservation, operation.amount)
                     decide(Consume(operation.reservation, task.key))
                 case Kind.PIPELINE if evicts:
                     assert node is not None
