@@ -6,6 +6,7 @@ import pytest
 
 from building import cluster, group, node, plugin, pod, pods, queue, session
 from stromboli.cluster import Applied, Cluster, Job, Vector
+from stromboli.scheduling.actions.enqueue import Enqueue
 from stromboli.scheduling.arguments import Arguments, ConfigurationError
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.plugin import Plugin
@@ -18,12 +19,12 @@ def job(known: Cluster, name: str) -> Job:
 
 
 def enter(current: Session, known: Cluster, name: str) -> Refusal | None:
-    """What the enqueue action does with a job."""
-    refusal = current.job_enqueueable(job(known, name))
-    if refusal is None:
-        current.job_enqueued(job(known, name))
-        job(known, name).phase = "Inqueue"
-    return refusal
+    """Have the enqueue action look at this job only; the reason it gives for keeping it out."""
+    applicant = job(known, name)
+    everybody, current.jobs = current.jobs, [applicant]
+    Enqueue(Arguments()).execute(current)
+    current.jobs = everybody
+    return None if applicant.phase == "Inqueue" else current.notes.of(applicant).refusals[-1]
 
 
 def cpu(amount: Vector) -> int:
