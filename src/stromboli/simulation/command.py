@@ -107,7 +107,7 @@ def simulate(
         from .report import build_report
         from .table import print_table
 
-        print_table(build_report(engine))
+        print_table(build_report(engine), engine.journal.jobs)
 
 
 def _configured(registry: Registry, path: str | None) -> Configuration:

@@ -59,6 +59,7 @@ class Journal:
         """`listener` is told of every event when it happens."""
         self.events: list[Event] = []
         self.pods: dict[str, PodRecord] = {}
+        self.jobs: dict[str, float] = {}  # when each Job was submitted; its pods come later, if at all
         self._listener = listener
         self._queues: dict[str, str] = {}  # by group; kept when the group is gone, its pods' lines need it
         self._last_warning: dict[tuple[str, str], str] = {}

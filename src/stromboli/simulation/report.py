@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -30,7 +29,7 @@ def build_report(engine: Engine) -> Section:
     engine.cluster.snapshot()  # puts back what the last cycle only tried
     return {
         "end": engine.end,
-        "events": [event_document(event) for event in engine.journal.events],
+        "events": msgspec.to_builtins(engine.journal.events),
         "pods": _pods(engine),
         "podGroups": _groups(engine),
         "jobs": {key(job): {"phase": job.status.state.phase or "Pending"} for job in engine.world.store.list(Job)},
@@ -45,10 +44,6 @@ def encode_report(report: Section) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 
-def event_document(event: Event) -> Section:
-    return asdict(event)
-
-
 def encode_event(event: Event) -> bytes:
     return msgspec.json.encode(event) + b"\n"
 
@@ -57,7 +52,7 @@ def _pods(engine: Engine) -> Section:
     pods: Section = {}
     for pod_key in sorted(engine.journal.pods):
         record = engine.journal.pods[pod_key]
-        told = asdict(record)
+        told: Section = msgspec.to_builtins(record)
         told["queue"] = engine.journal.queue_of(record)
         if record.phase == "Pending":
             told["reason"], told["message"] = _why_pending(engine, pod_key)

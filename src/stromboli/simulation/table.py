@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,26 +24,28 @@ from stromboli.api.quantity import amount, format_amount, format_duration
 PIPED_WIDTH: Final = 100
 _WIDEST: Final = 140
 _MOST_ROWS: Final = 40
-_LINE_OF_TIME: Final = 24
+_LINE_OF_TIME: Final = 20
 _BAR: Final = 20
+_LEAST_WIDTHS: Final = {"Job": 12, "Queue": 7, "Outcome": len("Succeeded")}
 _STYLES: Final = {
     "Succeeded": "green", "Running": "cyan", "Pending": "yellow", "Evicted": "red", "Failed": "red",
 }  # fmt: skip
+
+# A Job's group is called by the Job's name and its uid, which begins with the name again.
+_JOB_GROUP: Final = re.compile(r"(?P<namespace>[^/]+)/(?P<job>.+)-(?P=job)-[0-9]+-[0-9a-f]{12}")
 
 Report = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Story:
-    """The pods of one group, seen as one thing."""
+    """The pods of one group, seen as one thing. A Job that has not been let in yet has no pods."""
 
     name: str
     queue: str
+    submitted: float
     pods: list[dict[str, Any]]
-
-    @property
-    def submitted(self) -> float:
-        return min(float(pod["submitted"]) for pod in self.pods)
+    waits_for: list[tuple[str, str]]  # reason and sentence, once for each pod that waits
 
     @property
     def started(self) -> float | None:
@@ -51,26 +54,27 @@ class _Story:
     @property
     def finished(self) -> float | None:
         ends = [pod["finished"] for pod in self.pods]
-        return None if None in ends else max(ends)
+        return None if not ends or None in ends else max(ends)
 
     @property
     def outcome(self) -> str:
         """One word if all pods fared alike, else how many fared how."""
         phases = Counter(pod["phase"] for pod in self.pods)
-        if len(phases) == 1:
-            return str(next(iter(phases)))
+        if len(phases) <= 1:
+            return next(iter(phases), "Pending")
         return ", ".join(f"{phases[phase]} {phase.lower()}" for phase in _STYLES if phases[phase])
 
 
-def print_table(report: Report) -> None:
+def print_table(report: Report, jobs: Mapping[str, float]) -> None:
+    """`jobs` says when each Job was submitted, which is not in the report."""
     console = Console(highlight=False)
     console = Console(highlight=False, width=min(console.width, _WIDEST) if console.is_terminal else PIPED_WIDTH)
-    console.print(Group(*_parts(report)))
+    console.print(Group(*_parts(report, jobs)))
 
 
-def _parts(report: Report) -> list[RenderableType]:
+def _parts(report: Report, jobs: Mapping[str, float]) -> list[RenderableType]:
     parts: list[RenderableType] = [_headline(report)]
-    stories = _stories(report["pods"])
+    stories = _stories(report, jobs)
     if stories:
         parts += [_heading("Jobs"), _jobs(stories, report["end"])]
     told = [event for event in report["events"] if event["type"] in ("Evicted", "Warning")]
@@ -79,7 +83,7 @@ def _parts(report: Report) -> list[RenderableType]:
     parts += [_heading("Queues"), _queues(report["queues"])]
     if report["nodes"]:
         parts += [_heading("Nodes"), _nodes(report["nodes"])]
-    waiting = [story for story in stories if any(pod["phase"] == "Pending" for pod in story.pods)]
+    waiting = [story for story in stories if story.waits_for]
     if waiting:
         parts += [_heading("Waiting"), _waiting(waiting)]
     return parts
@@ -98,20 +102,30 @@ def _heading(title: str) -> Text:
     return Text(f"\n{title}", style="bold")
 
 
-def _stories(pods: dict[str, dict[str, Any]]) -> list[_Story]:
-    by_group: dict[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {}
-    for pod_key, pod in pods.items():
-        by_group.setdefault((pod["podGroup"] or pod_key, pod["queue"]), []).append((pod_key, pod))
-    stories = [
-        _Story(_name(group, [pod_key for pod_key, _ in members]), queue, [pod for _, pod in members])
-        for (group, queue), members in by_group.items()
-    ]
+def _stories(report: Report, jobs: Mapping[str, float]) -> list[_Story]:
+    by_group: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for pod_key, pod in report["pods"].items():
+        by_group.setdefault((pod["podGroup"] or pod_key, pod["queue"]), {})[pod_key] = pod
+    stories = []
+    for (group, queue), pods in by_group.items():
+        name = _name(group, list(pods))
+        submitted = min(pod["submitted"] for pod in pods.values())
+        told = [(pod["reason"], pod["message"]) for pod in pods.values() if pod["phase"] == "Pending"]
+        stories.append(_Story(name, queue, jobs.get(name, submitted), list(pods.values()), told))
+    with_pods = {group for group, _ in by_group}
+    for group, status in report["podGroups"].items():
+        name = _name(group, [])
+        if group not in with_pods and name in jobs:
+            told = [(condition["reason"], condition["message"]) for condition in status["conditions"]]
+            stories.append(_Story(name, "", jobs[name], [], told or [("", "")]))
     return sorted(stories, key=lambda story: (story.submitted, story.name))
 
 
 def _name(group: str, pod_keys: list[str]) -> str:
-    """What a user would call it. The name of a group made for plain pods is a uid and tells nothing."""
-    if not group.partition("/")[2].startswith("podgroup-"):
+    """What a user would call it: a Job by its name, plain pods by theirs. Their groups are named by uids."""
+    if of_job := _JOB_GROUP.fullmatch(group):
+        return f"{of_job['namespace']}/{of_job['job']}"
+    if not pod_keys or not group.partition("/")[2].startswith("podgroup-"):
         return group
     if len(pod_keys) == 1:
         return pod_keys[0]
@@ -125,6 +139,7 @@ def _grid(*columns: str, right: tuple[str, ...] = ()) -> Table:
             column,
             justify="right" if column in right else "left",
             overflow="ellipsis" if column in ("Job", "Queue") else "fold",
+            min_width=max(len(column), _LEAST_WIDTHS.get(column, 0)),
             no_wrap=column not in ("Message", "Allocated", "Deserved", "Outcome", "Used"),
         )
     return grid
@@ -157,11 +172,13 @@ def _line_of_time(story: _Story, end: float) -> Text:
     """Each character is a slice of the run; it shows whether any pod of the job ran then, or waited."""
     line = Text()
     width = end / _LINE_OF_TIME if end else 1.0
+    waits = [(pod["submitted"], pod["bound"] if pod["bound"] is not None else pod["finished"]) for pod in story.pods]
+    waits.append((story.submitted, story.started))
     for slot in range(_LINE_OF_TIME):
         begin, close = slot * width, (slot + 1) * width
         if any(_during(pod["bound"], pod["finished"], begin, close) for pod in story.pods):
             line.append("█", style="cyan")
-        elif any(_during(pod["submitted"], pod["bound"] or pod["finished"], begin, close) for pod in story.pods):
+        elif any(_during(since, until, begin, close) for since, until in waits):
             line.append("·", style="yellow")
         else:
             line.append(" ")
@@ -176,7 +193,8 @@ def _events(events: list[dict[str, Any]]) -> RenderableType:
     grid = _grid("Time", "Event", "Object", "Message", right=("Time",))
     for event in events[:_MOST_ROWS]:
         style = _STYLES.get(event["type"], "yellow")
-        told = f"{event['reason']}: {event['message']}" if event["message"] else event["reason"]
+        reason, message = event["reason"], event["message"]
+        told = message if message.startswith(reason) else f"{reason}: {message}"
         grid.add_row(format_duration(event["t"]), Text(event["type"], style=style), Text(event["object"]), Text(told))
     return _with_rest(grid, len(events) - _MOST_ROWS, "events")
 
@@ -212,8 +230,7 @@ def _share(node: dict[str, Any], resource: str) -> float:
 def _waiting(stories: list[_Story]) -> RenderableType:
     grid = _grid("Job", "Pods", "Reason", "Message", right=("Pods",))
     for story in stories[:_MOST_ROWS]:
-        said = Counter((pod["reason"], pod["message"]) for pod in story.pods if pod["phase"] == "Pending")
-        for (reason, message), pods in said.items():
+        for (reason, message), pods in Counter(story.waits_for).items():
             grid.add_row(Text(story.name), str(pods), Text(reason, style="yellow"), Text(message))
     return _with_rest(grid, len(stories) - _MOST_ROWS, "jobs")
 

@@ -115,6 +115,8 @@ class World:
         self.moves += 1
         if isinstance(created, PodGroup):
             self.journal.group_seen(created)
+        elif isinstance(created, Job):
+            self.journal.jobs[key(created)] = seconds(at)
         elif isinstance(created, Pod):
             self._pod_created(created, at)
         assert isinstance(created, type(obj))
