@@ -11,6 +11,7 @@ from building import pod as bare_pod
 from controllers.world import World, job, policy, task
 from stromboli.api import ContainerStatus, DependsOn, Job, PartitionPolicy, Pod, PodGroup, names
 from stromboli.controllers import Change, Delete
+from stromboli.controllers.job_pods import place_of
 from stromboli.controllers.job_state import synchronise
 
 J = "ns/j"
@@ -90,17 +91,37 @@ class TestBeginning:
 
     def test_a_task_waits_for_those_it_depends_on(self) -> None:
         waiting = DependsOn(name=["master", "store"])
-        world = World(job(J, task("master", 1), task("store", 2, min_available=1), task("w", 1, depends_on=waiting)))
+        world = World(job(J, task("master", 1), task("store", 3, min_available=2), task("w", 1, depends_on=waiting)))
         world.settle()
         world.enqueue()
         world.settle()
-        assert world.names(Pod) == ("j-master-0", "j-store-0", "j-store-1")
+        assert world.names(Pod) == ("j-master-0", "j-store-0", "j-store-1", "j-store-2")
         world.run("ns/j-master-0")
         world.settle()
         assert "j-w-0" not in world.names(Pod)
-        world.run("ns/j-store-1")  # one of two is what the store needs at least
+        world.run("ns/j-store-1")
+        world.settle()
+        assert "j-w-0" not in world.names(Pod)  # one of the two that the store needs at least
+        world.run("ns/j-store-2")
         world.settle()
         assert "j-w-0" in world.names(Pod)
+
+    def test_a_dependency_that_leaves_or_is_not_ready_does_not_count(self) -> None:
+        world = World(job(J, task("a", 1), task("b", 1, depends_on=DependsOn(name=["a"]))))
+        world.settle()
+        world.enqueue()
+        world.settle()
+        world.run()
+        starting = world.pod("ns/j-a-0")
+        status = replace(starting.status, container_statuses=[ContainerStatus(name="main", ready=False)])
+        world.put(replace(starting, status=status))
+        world.settle()
+        assert world.names(Pod) == ("j-a-0",)
+        world.put(starting)
+        world.grace = 10.0
+        world.evict("ns/j-a-0")
+        world.settle()
+        assert world.names(Pod) == ("j-a-0",)
 
     def test_any_of_several_dependencies_may_be_enough(self) -> None:
         waiting = DependsOn(name=["master", "store"], iteration="any")
@@ -125,7 +146,10 @@ class TestBeginning:
 
 class TestEnding:
     def test_all_succeed(self) -> None:
-        world = started()
+        world = World(job(J, task("main", 3)))
+        world.settle()
+        world.advance(30)  # waiting is not running
+        world.start()
         for index in range(3):
             world.finish(f"ns/j-main-{index}")
         world.advance(90)
@@ -316,6 +340,21 @@ class TestMorePolicies:
             world.settle()
             assert world.phase(J) == phase
 
+    def test_pods_that_the_job_itself_kills_were_not_evicted(self) -> None:
+        again, gone = policy("RestartTask", "PodFailed"), policy("AbortJob", "PodEvicted")
+        world = started(again, gone)
+        fail(world)
+        world.run()
+        world.settle()
+        assert (world.phase(J), world.job(J).status.retry_count) == ("Running", 1)
+
+    def test_the_first_pod_by_number_is_the_one_that_is_named(self) -> None:
+        world = started(policy("AbortJob", "PodFailed"), replicas=11)
+        for index in (10, 2):  # "10" comes before "2" in the order of names
+            world.finish(f"ns/j-main-{index}", exit_code=1)
+        world.settle()
+        assert "Pod j-main-2 failed" in world.job(J).status.state.message
+
     def test_a_group_in_an_unknown_state(self) -> None:
         world = started(policy("RestartJob", "Unknown"))
         (group,) = world.list(PodGroup)
@@ -482,6 +521,24 @@ class TestPatience:
         assert world.phase(J) == "Restarting"
         world.advance(5)
         assert world.phase(J) == "Aborted"
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("j-main-0", ("main", 0)),
+        ("j-a-b-12", ("a-b", 12)),
+        ("j-main", None),
+        ("j-main-", None),
+        ("j--1", None),
+        ("j-1", None),
+        ("k-main-0", None),
+        ("j-main-x", None),
+        ("j-main-٣", None),
+    ],
+)
+def test_a_name_says_which_place_a_pod_has(name: str, place: tuple[str, int] | None) -> None:
+    assert place_of(job(J), name) == place
 
 
 class TestScaling:

@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from controllers.world import job, policy, task
-from stromboli.api import LifecyclePolicy
-from stromboli.controllers.job_policy import Happening, patience, policy_for
+from stromboli.api import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStatus,
+    LifecyclePolicy,
+    Pod,
+    PodStatus,
+)
+from stromboli.controllers.job_policy import Happening, Member, exit_code_of, patience, policy_for, standing
 
 FAILED = Happening("PodFailed", task="main", pod="j-main-0", index=0, exit_code=3)
 
@@ -71,6 +78,32 @@ def test_pending_is_an_event_only_with_a_time() -> None:
 def test_running_is_no_event_at_all() -> None:
     """A policy may name it; a pod that runs is never a reason to act."""
     assert answer(FAILED, policy("RestartJob", "PodRunning")) is None
+
+
+def test_the_exit_code_of_a_pod_is_that_of_the_container_that_failed() -> None:
+    def ended(*codes: int | None) -> Pod:
+        states = [
+            ContainerState(terminated=None if code is None else ContainerStateTerminated(exit_code=code))
+            for code in codes
+        ]
+        return Pod(status=PodStatus(container_statuses=[ContainerStatus(state=state) for state in states]))
+
+    assert exit_code_of(ended()) == 0
+    assert exit_code_of(ended(None, 0, 3, 4)) == 3
+
+
+def test_containers_may_restart_as_often_as_the_task_says() -> None:
+    def happened(limit: int | None, restarts: int) -> list[str]:
+        asked = job("ns/j", task("main", 1))
+        asked.spec.tasks[0].max_retry = limit
+        status = PodStatus(phase="Running", container_statuses=[ContainerStatus(restart_count=restarts)])
+        member = Member(asked.spec.tasks[0], 0, Pod(status=status))
+        return [happening.event for happening in standing(asked, [member], None)]
+
+    assert happened(None, 3) == []
+    assert happened(None, 4) == ["TaskFailed"]
+    assert happened(0, 1) == ["TaskFailed"]
+    assert happened(-1, 1000) == []
 
 
 def test_patience() -> None:

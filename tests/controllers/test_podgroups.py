@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from building import group, pod
 from controllers.world import World, owned_by, replica_set
-from stromboli.api import Pod, PodGroup, names
+from stromboli.api import OwnerReference, Pod, PodGroup, names
 from stromboli.controllers import is_generated
 
 
@@ -96,6 +96,25 @@ def test_owners_we_cannot_see_are_told_apart_by_what_is_written() -> None:
     assert world.names(PodGroup) == ("podgroup-statefulset-b", "podgroup-uid-of-a")
 
 
+def test_a_job_of_kubernetes_own_is_an_owner_like_any_other() -> None:
+    """It has the kind of ours, but we do not see it, and its pods are not ours to place in a Job."""
+    theirs = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid="uid-of-j", controller=True)
+    world = World(pod("ns/j-main-0", cpu=1, node="n1", owner=theirs))
+    world.settle()
+    assert world.names(PodGroup) == ("podgroup-uid-of-j",)
+    world.evict("ns/j-main-0")
+    world.settle()
+    assert world.names(PodGroup) == ()
+
+
+def test_an_owner_that_does_not_control_is_none() -> None:
+    reference = OwnerReference(api_version="v1", kind="ConfigMap", name="c", uid="uid-of-c")
+    world = World()
+    lone = world.add(pod("ns/p", cpu=1, owner=reference))
+    world.settle()
+    assert world.names(PodGroup) == (f"podgroup-{lone.metadata.uid}",)
+
+
 def test_pods_with_a_group_or_another_scheduler_are_left_alone() -> None:
     world = World(
         group("ns/mine"),
@@ -127,6 +146,29 @@ def test_the_group_of_a_set_stays_while_the_set_wants_pods() -> None:
     world.put(replace(scaled, spec=replace(scaled.spec, replicas=0)))
     world.settle()
     assert world.names(PodGroup) == ()
+
+
+def test_the_group_of_a_set_that_is_gone_goes_with_the_last_pod() -> None:
+    world = World(replica_set("ns/web", 1))
+    world.start()
+    world.collects_garbage = False
+    world.remove(world.replica_set("ns/web"))
+    world.settle()
+    assert len(world.names(PodGroup)) == 1
+    world.remove(world.pod("ns/web-0"))
+    world.settle()
+    assert world.names(PodGroup) == ()
+
+
+def test_a_new_set_of_the_same_name_does_not_keep_the_old_group() -> None:
+    world = World(replica_set("ns/web", 1))
+    world.start()
+    world.collects_garbage = False
+    world.remove(world.replica_set("ns/web"))
+    world.remove(world.pod("ns/web-0"))
+    successor = world.add(replica_set("ns/web", 1))
+    world.advance(1)
+    assert world.names(PodGroup) == (f"podgroup-{successor.metadata.uid}",)
 
 
 def test_the_group_of_an_unseen_owner_goes_with_its_last_pod() -> None:

@@ -36,6 +36,8 @@ def test_a_new_queue_is_open_and_default_is_always_there() -> None:
     world.settle()
     assert state(world, "q") == "Open"
     assert state(world, "default") == "Open"
+    assert world.queue("default").spec.weight == 1
+    assert world.queue("q").status == QueueStatus(state="Open")
 
 
 def test_closing_an_empty_queue_closes_it() -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from building import pod
 from controllers.world import World, owned_by, replica_set
-from stromboli.api import Pod, ReplicaSet
+from stromboli.api import OwnerReference, Pod, ReplicaSet
 
 
 def scale(world: World, replicas: int) -> None:
@@ -31,7 +31,7 @@ def test_pods_that_name_the_set_count_as_its_own() -> None:
     world = World(
         replica_set("ns/web", 3),
         pod("ns/web-4", cpu=1, node="n1", owner=owned_by("ReplicaSet", "web")),
-        pod("ns/old", cpu=1, node="n1", owner=owned_by("ReplicaSet", "web")),
+        pod("ns/old", cpu=1, node="n1", owner=OwnerReference(kind="ReplicaSet", name="web")),
         pod("ns/other", cpu=1, node="n1", owner=owned_by("ReplicaSet", "other")),
     )
     world.settle()
@@ -72,6 +72,7 @@ def test_a_pod_left_behind_by_an_eviction_is_replaced_too() -> None:
     lost = world.pod("ns/web-0")
     world.put(replace(lost, status=replace(lost.status, phase="Failed", reason="Evicted")))
     world.settle()
+    assert world.names(Pod) == ("web-0",)
     world.advance(1)
     assert world.names(Pod) == ("web-0", "web-1")
 
@@ -92,8 +93,12 @@ def test_scaling_down_removes_first_who_would_be_missed_least() -> None:
     assert world.names(Pod) == ("web-0", "web-1", "web-2", "web-3")
     scale(world, 2)  # web-3 has no node; of the others web-2 is the youngest
     assert world.names(Pod) == ("web-0", "web-1")
-    scale(world, 3)  # a pod that the set itself removed holds nobody back
-    assert world.names(Pod) == ("web-0", "web-1", "web-4")
+    bound = world.pod("ns/web-0")
+    world.put(replace(bound, status=replace(bound.status, phase="Pending")))
+    scale(world, 1)  # web-0 is older, but web-1 runs
+    assert world.names(Pod) == ("web-1",)
+    scale(world, 2)  # a pod that the set itself removed holds nobody back
+    assert world.names(Pod) == ("web-1", "web-4")
 
 
 def test_after_a_restart_the_missing_are_made_at_once_and_no_name_comes_twice() -> None:
@@ -112,12 +117,12 @@ def test_a_name_that_is_taken_is_passed_over() -> None:
 
 
 def test_status_counts_pods() -> None:
-    world = World(replica_set("ns/web", 2))
+    world = World(replica_set("ns/web", 3))
     world.settle()
     world.run("ns/web-0")
     world.settle()
     status = world.replica_set("ns/web").status
-    assert (status.replicas, status.ready_replicas) == (2, 1)
+    assert (status.replicas, status.ready_replicas) == (3, 1)
 
 
 def test_pods_go_with_their_set() -> None:

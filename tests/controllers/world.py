@@ -48,6 +48,7 @@ class World:
         self.controllers = Controllers()
         self.notices: list[Notify] = []
         self.grace = 0.0
+        self.collects_garbage = True  # deletes what a deleted object owned
         self._objects: dict[type[KObject], dict[str, KObject]] = {}
         self._ends: dict[str, float] = {}
         self._uids = 0
@@ -214,6 +215,8 @@ class World:
         if isinstance(obj, Pod):
             self._ends.pop(key(obj), None)
             self.controllers.pod_gone(obj, self.now, evicted=False)
+        if not self.collects_garbage:
+            return
         uid = obj.metadata.uid
         for dependent in [*self.list(Pod), *self.list(PodGroup)]:
             if any(owner.uid == uid for owner in dependent.metadata.owner_references):
