@@ -214,7 +214,7 @@ def test_ports_given_in_this_cycle_are_taken_and_given_back_with_an_undo() -> No
     assert open_nodes(cycle, third) == ["n1", "n2"]
 
 
-def test_a_port_is_free_for_a_trial_that_evicts_its_owner_and_taken_once_that_is_meant() -> None:
+def test_a_port_is_taken_until_its_owner_is_gone_but_free_for_who_looks_ahead() -> None:
     known = cluster(
         node("n1", cpu=4), group("pg"),
         listening("owner", ContainerPort(host_port=80), group="pg", node="n1"),
@@ -223,10 +223,12 @@ def test_a_port_is_free_for_a_trial_that_evicts_its_owner_and_taken_once_that_is
     cycle = opened(known)
     statement = cycle.statement()
     statement.evict(task_of(known, "owner"), reason="Preempted", message="")
-    assert open_nodes(cycle, task_of(known, "p")) == ["n1"]
+    assert open_nodes(cycle, task_of(known, "p")) == []
+    assert open_nodes(cycle, task_of(known, "p"), ahead=True) == ["n1"]
     statement.commit()
     later = opened(known)
     assert open_nodes(later, task_of(known, "p")) == []
+    assert open_nodes(later, task_of(known, "p"), ahead=True) == ["n1"]
 
 
 # -- switches -------------------------------------------------------------------------------------------------------

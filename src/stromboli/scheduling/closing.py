@@ -31,7 +31,8 @@ def conclude(session: Session) -> None:
     changed = session.ledger.changed_jobs
     for job in session.jobs:
         waits = job.pending_count or job.waiting_count or job.counts[Status.ALLOCATED]
-        if waits or job.key in changed:
+        assert job.object is not None
+        if waits or job.key in changed or job.phase != job.object.status.phase or session.notes.refused(job):
             _conclude_job(session, job, waits=bool(waits))
     changed.clear()
     for queue in session.queues.values():
@@ -51,21 +52,24 @@ def _without_pods(vector: Vector) -> Vector:
 
 def _conclude_job(session: Session, job: Job, *, waits: bool) -> None:
     explanation: Explanation | None = None
-    if waits:
+    kept_out = job.phase == "Pending" and session.notes.refused(job)
+    if waits or kept_out:
         explanation = session.notes.explain(job)
         # By name: tasks are known in the order of their news, which another scheduler may have heard otherwise.
         for task_key in sorted(key for key, task in job.tasks.items() if task.status in _WAITS):
             _explain_task(session, job.tasks[task_key], explanation)
     group = job.object
     assert group is not None
-    unschedulable = waits and job.ready_count - job.counts[Status.ALLOCATED] < job.min_available
+    unschedulable = kept_out or (waits and job.ready_count - job.counts[Status.ALLOCATED] < job.min_available)
     phase = _phase(job, unschedulable)
     job.phase = phase
     old = {condition.type: condition for condition in group.status.conditions}
     conditions: tuple[PodGroupCondition, ...] = tuple(group.status.conditions)
     if unschedulable and explanation is not None:
-        missing = max(0, job.min_available - job.ready_count)
-        message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {explanation.message}"
+        message = explanation.message
+        if job.tasks:
+            missing = max(0, job.min_available - job.ready_count)
+            message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {message}"
         conditions = (_condition(session, old, UNSCHEDULABLE, "NotEnoughResources", message),)
     elif job.tasks and job.ready_count >= max(1, job.min_available):
         message = "All pods that must start together have a node."

@@ -50,6 +50,10 @@ class Notes:
         if refusal not in note.refusals:
             note.refusals.append(refusal)
 
+    def refused(self, job: Job) -> bool:
+        note = self._notes.get(job.key)
+        return note is not None and bool(note.refusals)
+
     def pardon(self, job: Job) -> None:
         """It was let through after all."""
         if (note := self._notes.get(job.key)) is not None:

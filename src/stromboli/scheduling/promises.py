@@ -57,14 +57,53 @@ class Promises:
         self._make_up()
         return self._everywhere
 
+    def promised_in(self, queue: Queue, namespace: str) -> Vector:
+        """The part of a queue's promises that is a namespace's."""
+        self._make_up()
+        if self._in_namespace is None:
+            self._in_namespace = {}
+            for name in self._row:
+                for job in self._session.queues[name].jobs.values():
+                    if job.key in self._counted:
+                        self._add_to_namespace(job, _missing(job))
+        known = self._in_namespace.get((queue.name, namespace))
+        return self._session.axis.zeros() if known is None else known
+
+    def held_below(self, queue: Queue, priority: int) -> Vector:
+        """What jobs of lower priority have in the queue and were promised, as far as it counts against others: a
+        more important job can have it, by preemption."""
+        self._make_up()
+        known = self._below.get(queue.name)
+        if known is None:
+            by_priority: dict[int, Vector] = {}
+            for job in queue.jobs.values():
+                held = by_priority.setdefault(job.priority, self._session.axis.zeros())
+                held += job.allocated
+                if job.min_resources is not None and job.phase != "Pending":
+                    held -= np.maximum(job.allocated - job.min_resources, 0)
+                if job.key in self._counted:
+                    held += _missing(job)
+            known = self._below[queue.name] = sorted(by_priority.items(), key=lambda item: item[0])
+        return sum((held for below, held in known if below < priority), start=self._session.axis.zeros())
+
     def admit(self, job: Job) -> None:
         """A job was let in; its phase says so from now on."""
         if job.min_resources is None or job.key in self._counted:
             return
         self._counted.add(job.key)
-        missing = np.maximum(_expected(job) - job.allocated, 0)
+        missing = _missing(job)
         self._promised[self._row[job.queue.name]] += missing
         self._everywhere += missing
+        if self._in_namespace is not None:
+            self._add_to_namespace(job, missing)
+
+    def _add_to_namespace(self, job: Job, missing: Vector) -> None:
+        assert self._in_namespace is not None
+        key = (job.queue.name, job.namespace)
+        if key in self._in_namespace:
+            self._in_namespace[key] += missing
+        else:
+            self._in_namespace[key] = missing.copy()
 
     def _make_up(self) -> None:
         position = len(self._session.ledger.log)

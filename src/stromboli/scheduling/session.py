@@ -27,6 +27,7 @@ from .explaining import Notes
 from .nominating import honour_nominations
 from .placement import Placement
 from .plugin import Plugin
+from .promises import Promises
 from .statement import Statement
 
 
@@ -48,6 +49,8 @@ class Session:
         self.total: Vector = snapshot.total
         self.cycle = Cycle()
         self.notes = Notes()
+        self.promises = Promises(self)
+        self.admitting = False  # while jobs are let in, promises count as if they were occupied
         self.deserved: dict[QueueName, Vector] = {}  # as far as a plugin says
         self.namespace_scope = "beforePriority"  # or withinPriority: the job's priority first, then the namespace
         # Set while filters and scores are asked: whether pods that are leaving count as gone already.
@@ -246,6 +249,20 @@ class Session:
     def task_key(self, task: Task) -> tuple[Any, ...]:
         keys = [hook.call(task) for hook in self.hooks("taskOrder")]
         return (*keys, task.index, task.created, task.key)
+
+    def held_by(self, queue: Queue) -> Vector:
+        """What a queue has, for the order of queues."""
+        if not self.admitting:
+            return queue.allocated
+        return np.asarray(queue.allocated + self.promises.promised(queue))
+
+    def held_in(self, queue: Queue, namespace: str) -> Vector | None:
+        """What a namespace has in a queue, for the order of namespaces; None if nothing."""
+        held = queue.by_namespace.get(namespace)
+        if not self.admitting:
+            return held
+        promised = self.promises.promised_in(queue, namespace)
+        return promised if held is None else np.asarray(held + promised)
 
     # -- questions ----------------------------------------------------------------------------------------------
 

@@ -2,13 +2,15 @@
 
 A job waits outside (phase Pending) until its queue and the cluster as a whole can promise it what it needs; then it is
 Inqueue, its controller may create its pods, and the other actions see it. Admission looks at sums, not at nodes: it
-keeps a flood of jobs from being tried in vain, it does not promise a place.
+keeps a flood of jobs from being tried in vain, it does not promise a place. While jobs are let in, what others were
+promised counts in the order as if they had it, so that queues and namespaces are let in by turns as well.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+from stromboli.cluster import Job
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.reasons import Code
@@ -21,6 +23,13 @@ class Enqueue(Action):
 
     def execute(self, session: Session) -> None:
         outside = [job for job in session.jobs if job.phase == "Pending"]
+        session.admitting = True
+        try:
+            self._let_in(session, outside)
+        finally:
+            session.admitting = False
+
+    def _let_in(self, session: Session, outside: list[Job]) -> None:
         walk = Walk(session, outside)
         while (job := walk.next()) is not None:
             if not job.queue.open:
@@ -31,5 +40,6 @@ class Enqueue(Action):
                 if refusal is not None:
                     session.notes.refuse(job, refusal)
                     continue
+            session.promises.admit(job)
             session.job_enqueued(job)
             job.phase = "Inqueue"

@@ -67,6 +67,7 @@ class Drf(Plugin):
         )
 
     def open(self, session: Session) -> None:
+        self._session = session
         self._namespaces = session.namespaces
         self._share = DominantShare(session.total)
         self._compares_namespaces = True
@@ -86,7 +87,7 @@ class Drf(Plugin):
         return self._share.of(job.allocated)
 
     def _namespace_share(self, queue: Queue, namespace: str) -> Fraction | int:
-        held = queue.by_namespace.get(namespace)
+        held = self._session.held_in(queue, namespace)
         if held is None:
             return 0
         weight = self._weight(namespace)

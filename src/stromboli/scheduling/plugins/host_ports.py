@@ -51,6 +51,7 @@ def collide(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
 
 class HostPortsFilter:
     def __init__(self, session: Session) -> None:
+        self._session = session
         self._nodes = session.nodes.nodes
         self._ports: dict[int, frozenset[Port]] = {}  # by shape
         self._taken = session.node_reason(
@@ -64,9 +65,10 @@ class HostPortsFilter:
 
         def judge(rows: Rows) -> ReasonIds:
             answers = np.zeros(len(rows), dtype=np.int32)
+            ahead = self._session.ahead
             for position, row in enumerate(rows.tolist()):
                 for other in self._nodes[row].tasks.values():
-                    if other.shape.has_ports and is_there(other) and collide(wanted, self._of(other)):
+                    if other.shape.has_ports and is_there(other, ahead=ahead) and collide(wanted, self._of(other)):
                         answers[position] = self._taken
                         break
             return answers

@@ -4,6 +4,10 @@ If every job were let in at once, the API server would fill with pods that canno
 fit this minute, room would lie idle until the next cycle notices each job that ends. So the cluster promises a little
 more than it has: `overcommit-factor` times its capacity, less what is used, less what was promised already.
 
+A job that may take room from others is not kept out by what those others hold: its queue would still have no more than
+it deserves (and the reclaim action runs), or jobs of lower priority in its queue hold that much (and preempt runs).
+It could never take the room if it were not let in.
+
 Nodes are not looked at one by one; whether the pods of a job fit on them is for allocation to find out.
 """
 
@@ -17,7 +21,6 @@ import numpy as np
 from stromboli.cluster import PODS, Job, Vector
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.promises import Promises
 from stromboli.scheduling.reasons import Code
 
 if TYPE_CHECKING:
@@ -38,18 +41,19 @@ class Overcommit(Plugin):
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._promises = Promises(session)
+        self._promises = session.promises
         self._used = session.axis.zeros()
         self._used_at = -1  # length of the ledger's log when `_used` was added up
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         self._promisable = [int(amount * self._factor) for amount in session.total.tolist()]
         session.add_job_enqueueable(self._has_room)
-        session.add_job_enqueued(self._promises.admit)
 
     def _has_room(self, job: Job) -> Vote | Refusal:
         if job.min_resources is None:
             return Vote.PERMIT
-        spoken_for = (self._in_use() + self._promises.promised_everywhere()).tolist()
+        if self._may_reclaim(job):
+            return Vote.PERMIT
+        spoken_for = (self._in_use() + self._promises.promised_everywhere() - self._may_preempt(job)).tolist()
         minimum = job.min_resources.tolist()
         for name, column in self._columns:
             need = minimum[column]
@@ -63,6 +67,18 @@ class Overcommit(Plugin):
                     total=self._promisable[column],
                 )
         return Vote.PERMIT
+
+    def _may_reclaim(self, job: Job) -> bool:
+        deserved = self._session.deserved.get(job.queue.name)
+        if deserved is None or job.min_resources is None or not self._session.has_action("reclaim"):
+            return False
+        after = job.queue.allocated + self._promises.promised(job.queue) + job.min_resources
+        return bool(((after <= deserved) | (job.min_resources == 0)).all())
+
+    def _may_preempt(self, job: Job) -> Vector | int:
+        if not self._session.has_action("preempt"):
+            return 0
+        return self._promises.held_below(job.queue, job.priority)
 
     def _in_use(self) -> Vector:
         """The sum over ready nodes, added up again only if a pod was moved since: thousands of jobs may ask."""

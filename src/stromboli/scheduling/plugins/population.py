@@ -7,8 +7,9 @@ have to be looked at again: what a placement, an eviction or an undo costs is th
 compared with what was counted there before, the counts are exact whatever the order of doing and undoing.
 
 Who counts as being on a node: everybody who runs there, or has been given or promised the place. Room that is merely
-reserved or counted on does not make a neighbour. A pod on its way out stays a neighbour until it is gone, except while
-its eviction is only being tried: otherwise no trial could ever find that evicting somebody helps.
+reserved or counted on does not make a neighbour. A pod on its way out stays a neighbour until it is gone, except for
+who looks ahead (`Session.ahead`): a task that waits for room, or for which somebody is to be evicted, will only be
+there when the leaving pods are not.
 """
 
 from __future__ import annotations
@@ -34,33 +35,33 @@ _Number = TypeVar("_Number", bound=np.generic)
 _STAYS = frozenset({Status.PIPELINED, Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN})
 
 
-def is_there(task: Task) -> bool:
+def is_there(task: Task, *, ahead: bool) -> bool:
     """Whether others have to reckon with this task on the node it is on."""
-    return task.status in _STAYS or is_leaving(task)
-
-
-def is_leaving(task: Task) -> bool:
-    return task.status is Status.RELEASING and task.true_status is Status.RELEASING
+    return task.status in _STAYS or (task.status is Status.RELEASING and not ahead)
 
 
 class Tally:
     """How many tasks of one kind are on each row. `version` changes with every change of the counts."""
 
-    def __init__(self, rows: int, selects: Callable[[Task], bool], *, with_leaving: bool) -> None:
-        self.per_row: Counts = np.zeros(rows, dtype=np.float64)
+    def __init__(self, session: Session, selects: Callable[[Task], bool], *, with_leaving: bool) -> None:
         self.version = 0
         self.selects = selects
-        self.with_leaving = with_leaving
+        self._session = session
+        self._with_leaving = with_leaving
+        self._staying: Counts = np.zeros(len(session.nodes), dtype=np.float64)
+        self._leaving: Counts = np.zeros(len(session.nodes), dtype=np.float64)
 
     def count(self, task: Task, row: int, *, leaving: bool, change: int) -> None:
-        if (self.with_leaving or not leaving) and self.selects(task):
-            self.per_row[row] += change
+        if (self._with_leaving or not leaving) and self.selects(task):
+            (self._leaving if leaving else self._staying)[row] += change
             self.version += 1
 
     def by_domain(self, column: LabelColumn, among: Mask | None = None) -> Counts:
         """Summed over nodes with the same value of a label, indexed by code. Nodes without the label are in no
         domain, so the entry of code 0 is always 0."""
-        counts = self.per_row if among is None else self.per_row * among
+        counts = self._staying if self._session.ahead else self._staying + self._leaving
+        if among is not None:
+            counts = counts * among
         sums = np.bincount(column.codes, weights=counts, minlength=column.width).astype(np.float64, copy=False)
         sums[0] = 0.0
         return sums
@@ -89,6 +90,7 @@ class Population:
     """Everybody who is there, and the tallies over them. Costs nothing until the first tally is asked for."""
 
     def __init__(self, session: Session) -> None:
+        self._session = session
         self._ledger = session.ledger
         self._nodes = session.nodes.nodes
         self._marks: Callable[[Task], Iterable[Hashable]] = lambda task: ()
@@ -97,7 +99,6 @@ class Population:
         # The tasks on each row as they were counted.
         self._staying: list[_Neighbours] = []  # empty until somebody asks
         self._leaving: dict[int, _Neighbours] = {}  # only rows where anybody is or was leaving
-        self._tried: dict[TaskKey, Task] = {}  # evictions not committed when last looked at
         # label -> value -> tasks that are there or were; a superset, so that only arrivals have to be entered.
         self._index: dict[str, dict[str, dict[TaskKey, Task]]] = {}
         self._read_to = 0
@@ -113,7 +114,7 @@ class Population:
         tally = self._tallies.get(key)
         if tally is None:
             self.refresh()
-            tally = self._tallies[key] = Tally(len(self._nodes), selects, with_leaving=with_leaving)
+            tally = self._tallies[key] = Tally(self._session, selects, with_leaving=with_leaving)
             for task in self._candidates(clue):
                 node = task.node
                 if node is None:
@@ -128,13 +129,14 @@ class Population:
         """The tally of the tasks that have a mark. Current after `refresh`, as any other."""
         tally = self._carried.get(mark)
         if tally is None:
-            tally = self._carried[mark] = Tally(len(self._nodes), lambda task: True, with_leaving=True)
+            tally = self._carried[mark] = Tally(self._session, lambda task: True, with_leaving=True)
         return tally
 
     def following(
         self, tallies: Iterable[Tally], everywhere: Callable[[], npt.NDArray[_Number]]
     ) -> Callable[[Rows], npt.NDArray[_Number]]:
-        """An answer about all rows, worked out again only when one of the tallies it comes from has changed."""
+        """An answer about all rows, worked out again only when one of the tallies it comes from has changed. Asked
+        always by who looks ahead, or never."""
         sources = tuple(tallies)
         version = -1
         answers: npt.NDArray[Any] = np.zeros(0)
@@ -158,14 +160,8 @@ class Population:
             self._read_to = len(log)
             for row in range(len(self._nodes)):
                 self._recount(row)
-        if self._read_to == len(log) and not self._tried:
-            return
         rows = dict.fromkeys(log[self._read_to :])
         self._read_to = len(log)
-        # A commit turns a trial into a fact without touching the columns, so the log does not tell of it.
-        for task in self._tried.values():
-            if task.node is not None and is_leaving(task):
-                rows[task.node.row] = None
         for row in rows:
             self._recount(row)
 
@@ -174,13 +170,7 @@ class Population:
         staying = {key: task for key, task in tasks.items() if task.status in _STAYS}
         leaving: _Neighbours = {}
         if len(staying) < len(tasks):
-            leaving = {key: task for key, task in tasks.items() if is_leaving(task)}
-            for key, task in tasks.items():
-                if task.status is Status.RELEASING and key not in leaving:
-                    self._tried[key] = task
-        if self._tried:
-            for key in (*staying, *leaving):
-                self._tried.pop(key, None)
+            leaving = {key: task for key, task in tasks.items() if task.status is Status.RELEASING}
         before, self._staying[row] = self._staying[row], staying
         self._compare(row, before, staying, leaving=False)
         if leaving or row in self._leaving:

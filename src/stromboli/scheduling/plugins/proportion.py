@@ -36,7 +36,6 @@ from stromboli.cluster import PODS, Job, Queue, QueueName, Status, Task, Vector
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
 from stromboli.scheduling.dividing import Claim, divide
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.promises import Promises
 from stromboli.scheduling.reasons import Code
 
 if TYPE_CHECKING:
@@ -63,7 +62,8 @@ class Proportion(Plugin):
         # "pods" is a matter of nodes, not of shares. By name, so that the first short resource is the same for all.
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         self.entitlements = self._entitle(session)
-        self._promises = Promises(session)
+        self._session = session
+        self._promises = session.promises
         for name, entitlement in self.entitlements.items():
             session.deserved[name] = np.array(entitlement.deserved, dtype=np.int64)
         session.add_queue_order(self._order)
@@ -72,7 +72,6 @@ class Proportion(Plugin):
         session.add_preemptive(lambda queue, request, credit: self._may_take(queue, request, credit, False))
         session.add_reclaimable(self._may_lose, protects=False)
         session.add_job_enqueueable(self._may_enter)
-        session.add_job_enqueued(self._promises.admit)
 
     # -- who deserves what ------------------------------------------------------------------------------------
 
@@ -108,7 +107,7 @@ class Proportion(Plugin):
     def _share(self, queue: Queue) -> Fraction:
         """How much of what it deserves a queue has, in the resource where that is most."""
         deserved = self.entitlements[queue.name].deserved
-        held = queue.allocated.tolist()
+        held = self._session.held_by(queue).tolist()
         most, of = 0, 1
         for _, column in self._columns:
             if held[column] > 0:
@@ -189,6 +188,8 @@ class Proportion(Plugin):
         limits = self.entitlements[queue.name].real_capability
         need = job.min_resources.tolist()
         bound = queue.allocated + self._promises.promised(queue) - self._promises.elastic(queue)
+        if self._session.has_action("preempt"):
+            bound = bound - self._promises.held_below(queue, job.priority)
         held = bound.tolist()
         for name, column in self._columns:
             limit = limits[column]
@@ -203,17 +204,26 @@ class Proportion(Plugin):
 
 
 def _request(queue: Queue) -> Vector:
-    """All that a queue asks for. Pods that cannot be placed, because the queue is closed or their group does not exist
-    (yet), still wait; but what they want must not be taken from others."""
+    """All that a queue asks for: what its pods have and want, and what jobs will want whose pods are not made before
+    they are let in. Pods that cannot be placed, because the queue is closed or their group does not exist (yet), still
+    wait; but what they want must not be taken from others."""
     if not queue.open:
         return queue.allocated
     request = queue.allocated + queue.wanted
     for job in queue.jobs.values():
         if job.object is None:
-            for task in job.tasks.values():
-                if task.status is Status.PENDING and not task.gated:
-                    request -= task.request
+            request -= _wanted(job)
+        elif job.min_resources is not None and job.valid_count < job.min_available:
+            request += np.maximum(job.min_resources - job.allocated - _wanted(job), 0)
     return request
+
+
+def _wanted(job: Job) -> Vector:
+    wanted = np.zeros_like(job.allocated)
+    for task in job.tasks.values():
+        if task.status is Status.PENDING and not task.gated:
+            wanted += task.request
+    return wanted
 
 
 def _tentatively_gone(job: Job) -> Vector:
