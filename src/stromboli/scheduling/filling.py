@@ -66,7 +66,7 @@ def fill(session: Session, statement: Statement, job: Job, tasks: deque[Task], *
                 break
     note.released_on = sorted(
         operation.task.node.name
-        for operation in statement.operations[before:]
+        for operation in statement.operations
         if operation.task.status is Status.PIPELINED and operation.task.node is not None
     )
 

@@ -14,7 +14,8 @@ from collections import deque
 from enum import Enum
 from typing import ClassVar
 
-from stromboli.cluster import Job, Status, Task
+from stromboli.cluster import Job, JobKey, Status, Task
+from stromboli.scheduling.arguments import Arguments
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.completing import complete_with_best_effort
 from stromboli.scheduling.filling import fill
@@ -22,6 +23,7 @@ from stromboli.scheduling.nominating import hold
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.reasons import Code
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.statement import Statement
 from stromboli.scheduling.walking import Walk
 
 
@@ -34,6 +36,9 @@ class Outcome(Enum):
 
 class Allocate(Action):
     name: ClassVar[str] = "allocate"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._open: dict[JobKey, Statement] = {}  # of jobs that wait for leaving pods
 
     def execute(self, session: Session) -> None:
         self._keep_promises(session)
@@ -71,14 +76,15 @@ class Allocate(Action):
             outcome = self._try(session, job, pending[job.key], lending=False)
             if outcome is Outcome.MORE:
                 walk.again(job)
-            elif outcome is Outcome.NOTHING:
-                if is_held_back(session, job):
-                    held_back.append(job)
-                if job.queue.fifo:
-                    walk.stop_queue()
-                    for later in walk.dropped:
-                        if later.queue is job.queue:
-                            session.notes.refuse(later, Refusal(Code.QUEUE_FIRST_IN_LINE, subject=job.queue.name))
+                continue
+            # Also a job that started: a sibling of what was placed may have been too large for the deserved amount.
+            if is_held_back(session, job):
+                held_back.append(job)
+            if outcome is Outcome.NOTHING and job.queue.fifo:
+                walk.stop_queue()
+                for later in walk.dropped:
+                    if later.queue is job.queue:
+                        session.notes.refuse(later, Refusal(Code.QUEUE_FIRST_IN_LINE, subject=job.queue.name))
         for job in walk.dropped:
             if job.queue.fifo and job.queue.name in {held.queue.name for held in held_back}:
                 continue
@@ -102,14 +108,19 @@ class Allocate(Action):
                 walk.stop_queue()
 
     def _try(self, session: Session, job: Job, tasks: deque[Task], *, lending: bool) -> Outcome:
-        statement = session.statement()
+        """A job that waits and is tried again goes on with its open statement: what it holds there counts towards its
+        minimum, so it has to become true together with what is added."""
+        statement = self._open.pop(job.key, None)
+        if statement is None:
+            statement = session.statement()
+        before = len(statement)
         fill(session, statement, job, tasks, lending=lending)
-        if not statement.operations:
-            return Outcome.NOTHING
-        if session.job_ready(job) and complete_with_best_effort(session, statement, job):
+        placed = len(statement) > before
+        if placed and session.job_ready(job) and complete_with_best_effort(session, statement, job):
             statement.commit()
             return Outcome.MORE if tasks else Outcome.DONE
-        if session.job_pipelined(job):
+        if statement.operations and session.job_pipelined(job):
+            self._open[job.key] = statement
             return Outcome.WAITS
         statement.discard()
         return Outcome.NOTHING
