@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from simulation.runs import FirstFit, happened, run, run_text
+from simulation.runs import SCENARIOS, FirstFit, happened, run, run_text
 
 
 def test_without_grace_the_room_of_an_evicted_pod_is_free_in_the_next_cycle(tmp_path: Path) -> None:
@@ -46,13 +46,26 @@ def test_while_it_is_leaving_its_room_counts_on_the_node_but_not_in_its_queue() 
     assert report["queues"]["default"]["allocated"] == {}
 
 
+def test_a_pod_that_is_leaving_does_not_finish(tmp_path: Path) -> None:
+    # It would end at 4, but was evicted at 2 and is gone at 5.
+    text = (
+        (SCENARIOS / "grace.yaml")
+        .read_text(encoding="utf-8")
+        .replace("grace: 3s", "grace: 3s, sim.stromboli.io/run: 4s")
+    )
+    node = (SCENARIOS / "one-node.yaml").read_text(encoding="utf-8")
+    report = run_text(tmp_path, f"{node}---\n{text}", scheduler=FirstFit({2.0: ["ns1/slow"]}))
+    assert happened(report, "Finished") == [(6.0, "Finished", "ns1/next")]
+    assert (report["pods"]["ns1/slow"]["phase"], report["pods"]["ns1/slow"]["finished"]) == ("Evicted", 5.0)
+
+
 def test_a_deleted_pod_gets_its_grace_too(tmp_path: Path) -> None:
     text = (
-        (Path(__file__).parent / "scenarios" / "grace.yaml")
+        (SCENARIOS / "grace.yaml")
         .read_text(encoding="utf-8")
         .replace("sim.stromboli.io/grace: 3s", "sim.stromboli.io/grace: 3s, sim.stromboli.io/until: 4s")
     )
-    node = (Path(__file__).parent / "scenarios" / "one-node.yaml").read_text(encoding="utf-8")
+    node = (SCENARIOS / "one-node.yaml").read_text(encoding="utf-8")
     report = run_text(tmp_path, f"{node}---\n{text}")
     assert happened(report, "Deleted", "Bound") == [(4.0, "Deleted", "ns1/slow"), (7.0, "Bound", "ns1/next")]
     assert (report["pods"]["ns1/slow"]["phase"], report["pods"]["ns1/slow"]["reason"]) == ("Failed", "Deleted")
@@ -73,7 +86,7 @@ def test_a_replica_is_replaced_one_second_later_under_a_new_name() -> None:
 
 
 def test_a_set_that_is_deleted_takes_its_pods_along(tmp_path: Path) -> None:
-    base = Path(__file__).parent / "scenarios"
+    base = SCENARIOS
     replicas = (base / "replicas.yaml").read_text(encoding="utf-8")
     deleted = replicas.replace(
         "metadata: {name: web, namespace: ns1}",

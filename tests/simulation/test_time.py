@@ -61,6 +61,13 @@ def test_every_cycle_is_run_while_a_pod_waits_and_time_jumps_otherwise() -> None
     assert scheduler.times == [*map(float, range(17)), 105.0]
 
 
+def test_a_jump_lands_on_the_first_cycle_that_is_not_too_early(tmp_path: Path) -> None:
+    # Period 2, due at 7.5: the cycle of 8 answers it. The one of 10 shows it settled.
+    scheduler = FirstFit()
+    run_text(tmp_path, NODE + pod("p", at="7.5s"), period=2, scheduler=scheduler)
+    assert scheduler.times == [0.0, 8.0, 10.0]
+
+
 def test_at_one_moment_pods_finish_then_leave_then_come_then_patches_then_restarts() -> None:
     # 4 CPUs, 2 taken. The pod of 8 fits in the cycle of 5 s only if the patch to 16 came before it; the second
     # b/leaves can be there only if the first had left.
