@@ -33,9 +33,11 @@ class ShapeBook:
     def of(self, pod: Pod) -> Shape:
         spec = pod.spec
         requests = pod_requests(spec)
+        # An ordinary init container is done before the others start; one that stays holds its ports like the others.
+        staying = [*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always")]
         ports = [
             port
-            for container in (*spec.containers, *spec.init_containers)
+            for container in staying
             for port in container.ports
             if port.host_port or (spec.host_network and port.container_port)
         ]
@@ -43,7 +45,7 @@ class ShapeBook:
         has_pod_terms = bool(spec.topology_spread_constraints) or (
             affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
         )
-        images = [container.image for container in spec.containers if container.image]
+        images = [container.image for container in spec.containers]
         key = _encode((
             requests, spec.node_selector, affinity, spec.tolerations, spec.topology_spread_constraints, ports,
             spec.volumes, spec.host_network, images,
