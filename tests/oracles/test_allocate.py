@@ -353,6 +353,25 @@ def test_a_fifo_queue_borrows_nothing_past_its_head() -> None:
     assert story.running("second") == 0
 
 
+# The head finds no node by its selector. The job behind it asks for 3, more than the 2 its queue deserves: it could
+# only borrow, and must not do that past the head, either. So the 4 are lent to q2.
+def test_a_fifo_queue_borrows_nothing_past_a_head_without_a_node() -> None:
+    story = Story(
+        node("n1", cpu=4),
+        queue("q1", fifo=True),
+        queue("q2"),
+        group("first", queue="q1"),
+        group("second", queue="q1"),
+        group("other", queue="q2"),
+        pod("first", group="first", cpu=1, node_selector={"disk": "ssd"}),
+        pod("second", group="second", cpu=3),
+        pod("other", group="other", cpu=4),
+        actions="allocate",
+        tiers=FAIR,
+    ).run()
+    assert story.binds == {"other": "n1"}
+
+
 # q2 fills the cluster with 4, where each queue deserves 2. q1's head asks for 8 and can never be placed; the job behind
 # it asks for 1, which could be reclaimed by right, and is, but only if the queue may pass over its head.
 @pytest.mark.parametrize(("fifo", "evictions"), [(False, 1), (True, 0)])

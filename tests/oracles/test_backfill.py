@@ -55,3 +55,33 @@ def test_bf2_a_gang_does_not_start_without_its_pods_that_ask_for_nothing(places:
     ).run()
     assert story.binds == {}
     assert "Unschedulable" in story.conditions("pg1")
+
+
+# The gang of 2 has one pod that asks for nothing and one that asks for 9 of 2 CPUs: the first alone is no gang.
+def test_a_pod_that_asks_for_nothing_does_not_start_ahead_of_its_gang() -> None:
+    story = Story(
+        node("n1", cpu=2),
+        group("pg1", min_member=2),
+        pod("asks", group="pg1", cpu=9),
+        pod("free", group="pg1"),
+        actions="allocate, backfill",
+        tiers=TIERS,
+    ).run()
+    assert story.binds == {}
+
+
+# The gang is the older job and finds 2 CPUs for its two pods, but no place for the pod that asks for nothing. Nothing
+# is leaving, so waiting would not help it: the 2 CPUs go to the next job, in the same cycle.
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_gang_that_lacks_a_pod_without_requests_holds_no_room(gated: bool) -> None:
+    story = Story(
+        node("n1", cpu=2),
+        group("pg1", min_member=3),
+        pods("asks", 2, group="pg1", cpu=1),
+        pod("free", group="pg1", gated=gated, node_selector={} if gated else {"disk": "ssd"}),
+        group("pg2"),
+        pod("next", group="pg2", cpu=2),
+        actions="allocate, backfill",
+        tiers=TIERS,
+    ).run()
+    assert story.binds == {"next": "n1"}

@@ -98,6 +98,29 @@ def test_04_nobody_is_evicted_for_a_gang_that_is_not_placed(action: str, second_
     assert story.nominated == {}
 
 
+# 4'. The same with a pod that asks for nothing: it has no node by its selector, so the gang of 2 will not start, and
+# nobody goes for its other pod.
+@pytest.mark.parametrize(("action", "second_queue"), [("preempt", "q1"), ("reclaim", "q2")])
+@pytest.mark.parametrize(("selector", "evicted"), [({}, ["r-1"]), ({"disk": "ssd"}, [])])
+def test_04_nor_for_one_that_lacks_a_pod_without_requests(
+    action: str, second_queue: str, selector: dict[str, str], evicted: list[str]
+) -> None:
+    story = Story(
+        CLASSES,
+        node("n1", cpu=2),
+        queue("q1"),
+        queue("q2"),
+        group("pg1", queue="q1", min_member=0, priority_class="low"),
+        group("pg2", queue=second_queue, min_member=2, priority_class="high"),
+        pods("r", 2, group="pg1", cpu=1, node="n1"),
+        pod("asks", group="pg2", cpu=1),
+        pod("free", group="pg2", node_selector=selector),
+        actions=action,
+        tiers=PREEMPTION,
+    ).run()
+    assert story.evicted == evicted
+
+
 # 5. Two equal nodes, full. Whoever is evicted, the pod goes to that very node, and to no other, even if another one
 # becomes free first.
 def test_05_a_pod_goes_where_others_were_evicted_for_it() -> None:

@@ -61,6 +61,19 @@ def test_pr3_only_the_preemptable_pod_goes() -> None:
     assert told.evicted == ["a"]
 
 
+# PR3'. All three may go and three wait, but the job needs one to start: one goes. What it wants beyond its minimum it
+# gets when there is room.
+def test_pr3_a_job_takes_no_more_than_its_minimum() -> None:
+    told = story(
+        node("n1", cpu=3),
+        group("pg1", min_member=0, priority_class="low"),
+        group("pg2", min_member=1, priority_class="high"),
+        pods("r", 3, group="pg1", cpu=1, node="n1"),
+        pods("p", 3, group="pg2", cpu=1),
+    )
+    assert len(told.evicted) == 1
+
+
 # PR4. 6 - 3 = 3 are idle, 5 are asked for: two of 1 have to go, and just two may (the third stays, and with it the low
 # job's minimum of 1).
 def test_pr4_as_many_as_needed_and_no_more() -> None:
@@ -209,6 +222,24 @@ def test_pr12_the_node_where_it_really_works() -> None:
     assert told.nominated == {"p": "n2"}
 
 
+# PR12'. On n1 one pod of middle priority would have to go, on n2 two of low priority: the harm is measured by the most
+# important victim first, and only then by how many there are. Equal ones count: then n1 with its one is better.
+@pytest.mark.parametrize(("on_n1", "evicted"), [("mid", ["b-0", "b-1"]), ("low", ["a"])])
+def test_pr12_the_node_where_the_least_harm_is_done(on_n1: str, evicted: list[str]) -> None:
+    told = story(
+        priority_class("mid", 50),
+        node("n1", cpu=2),
+        node("n2", cpu=2),
+        group("pg0", min_member=0, priority_class=on_n1),
+        group("pg1", min_member=0, priority_class="low"),
+        group("pg2", min_member=1, priority_class="high"),
+        pod("a", group="pg0", cpu=2, node="n1"),
+        pods("b", 2, group="pg1", cpu=1, node="n2"),
+        pod("p", group="pg2", cpu=2),
+    )
+    assert told.evicted == evicted
+
+
 # PR13. 2 CPUs, one used by q1, whose only job is content, one by q2's low job. q2's high job takes the latter,
 # whichever queue is looked at first.
 @pytest.mark.parametrize(("content", "hungry"), [("q1", "q2"), ("q2", "q1")])
@@ -271,6 +302,20 @@ def test_pr15_jobs_end_with_equal_parts(arriving: int, each: int) -> None:
     told.live(12, successors=True)
     assert [told.running(f"pg{i}") for i in range(arriving + 1)] == [each] * (arriving + 1)
     assert told.live(4, successors=True) == 0
+
+
+# Inside a job: its important pod takes the place of a lesser sibling, if the job has its minimum (2 run, 1 is needed).
+# But not in a gang of 3 of which 2 run: one would be missing before and after, so one would be evicted for nothing.
+@pytest.mark.parametrize(("min_member", "evictions"), [(1, 1), (3, 0)])
+def test_a_pod_takes_the_place_of_a_lesser_sibling(min_member: int, evictions: int) -> None:
+    told = story(
+        node("n1", cpu=2),
+        group("pg1", min_member=min_member),
+        pods("r", 2, group="pg1", cpu=1, node="n1", priority=1),
+        pod("p", group="pg1", cpu=1, priority=100),
+        tiers=[["priority"], ["gang", "conformance", "proportion", "predicates"]],
+    )
+    assert len(told.evicted) == evictions
 
 
 # PR16. A gang of 4 fills the cluster; another gang of 4, of the same priority, may not take any of it.
@@ -375,3 +420,4 @@ def test_v3_without_a_word_nobody_goes() -> None:
 def test_v4_a_lower_tier_does_not_overrule_a_no() -> None:
     assert victims([says("one", no="a b c")], [says("two", yes="a b c")]) == []
     assert victims([says("one", no="a b")], [says("two", yes="a b c")]) == ["c"]
+    assert victims([says("one", yes="a")], [says("two", yes="b", no="a c")]) == ["a", "b"]

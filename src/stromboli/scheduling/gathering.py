@@ -52,7 +52,9 @@ def place_with_evictions(
         if not _fits_without(session, statement, task) and may_evict(task):
             hunter = hunter or hunt()
             hunter.make_room(statement, task)
-    has_place = session.job_pipelined(job)
+    # A gang counts on its pods without requests. Those that are still waiting now were tried and have no place.
+    counts_in_vain = bool(job.pending_best_effort) and job.is_starving
+    has_place = session.job_pipelined(job) and not counts_in_vain
     if statement.has_evictions and has_place:
         statement.commit()
         note = session.notes.attempt(job)

@@ -71,6 +71,7 @@ class Allocate(Action):
     def _ordered_pass(self, session: Session, jobs: list[Job], pending: dict[str, deque[Task]]) -> list[Job]:
         """Returns the jobs that a queue's deserved amount held back."""
         held_back: list[Job] = []
+        stopped: set[str] = set()  # fifo queues whose head cannot be placed
         walk = Walk(session, jobs, drop=session.overused)
         while (job := walk.next()) is not None:
             outcome = self._try(session, job, pending[job.key], lending=False)
@@ -82,11 +83,12 @@ class Allocate(Action):
                 held_back.append(job)
             if outcome is Outcome.NOTHING and job.queue.fifo:
                 walk.stop_queue()
+                stopped.add(job.queue.name)
                 for later in walk.dropped:
                     if later.queue is job.queue:
                         session.notes.refuse(later, Refusal(Code.QUEUE_FIRST_IN_LINE, subject=job.queue.name))
         for job in walk.dropped:
-            if job.queue.fifo and job.queue.name in {held.queue.name for held in held_back}:
+            if job.queue.name in stopped:
                 continue
             task = pending[job.key][0]
             refusal = session.allocatable(job.queue, task.request)
@@ -116,9 +118,13 @@ class Allocate(Action):
         before = len(statement)
         fill(session, statement, job, tasks, lending=lending)
         placed = len(statement) > before
-        if placed and session.job_ready(job) and complete_with_best_effort(session, statement, job):
-            statement.commit()
-            return Outcome.MORE if tasks else Outcome.DONE
+        if placed and session.job_ready(job):
+            if complete_with_best_effort(session, statement, job):
+                statement.commit()
+                return Outcome.MORE if tasks else Outcome.DONE
+            # It lacks a node for a pod without requests. Room kept for it meanwhile could lie idle for ever.
+            statement.discard()
+            return Outcome.NOTHING
         if statement.operations and session.job_pipelined(job):
             self._open[job.key] = statement
             return Outcome.WAITS

@@ -56,6 +56,9 @@ class Preempt(Action):
             statement = session.statement()
             if not task.may_preempt or not hunt.make_room(statement, task):
                 return
+            if not session.job_pipelined(job):  # One for another: what the gang lacks, it lacks still.
+                statement.discard()
+                return
             statement.commit()
 
 
