@@ -6,6 +6,7 @@ changed becomes a decision, so a quiet cluster writes nothing.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from stromboli.api import PodGroupCondition
@@ -83,6 +84,11 @@ def _conclude_job(session: Session, job: Job, *, waits: bool) -> None:
         session.cycle.decisions.append(PatchGroup(job.key, phase, conditions, running, succeeded, failed))
 
 
+@lru_cache(maxsize=1)
+def _stamp(now: float) -> str:
+    return format_timestamp(now)
+
+
 def _condition(
     session: Session, old: dict[str, PodGroupCondition], kind: str, reason: str, message: str
 ) -> PodGroupCondition:
@@ -90,7 +96,7 @@ def _condition(
     known = old.get(kind)
     if known is not None and (known.status, known.reason, known.message) == ("True", reason, message):
         return known
-    stamp = format_timestamp(session.now)
+    stamp = _stamp(session.now)
     return PodGroupCondition(
         type=kind, status="True", reason=reason, message=message, last_transition_time=stamp, transition_id=stamp
     )

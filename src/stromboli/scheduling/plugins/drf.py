@@ -25,6 +25,7 @@ from stromboli.cluster import PODS, Job, Queue, Task, Vector
 from stromboli.scheduling.arguments import ConfigurationError
 from stromboli.scheduling.callbacks import Verdict
 from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.ratios import RatioKey, ratio_key
 
 if TYPE_CHECKING:
     from stromboli.scheduling.arguments import Arguments
@@ -86,13 +87,9 @@ class Drf(Plugin):
     def _job_share(self, job: Job) -> int:
         return self._share.of(job.allocated)
 
-    def _namespace_share(self, queue: Queue, namespace: str) -> Fraction | int:
+    def _namespace_share(self, queue: Queue, namespace: str) -> RatioKey:
         held = self._session.held_in(queue, namespace)
-        if held is None:
-            return 0
-        weight = self._weight(namespace)
-        share = self._share.of(held)
-        return share if weight == 1 else Fraction(share, weight)
+        return ratio_key(0 if held is None else self._share.of(held), self._weight(namespace))
 
     def _weight(self, namespace: str) -> int:
         known = self._namespaces.get(namespace)

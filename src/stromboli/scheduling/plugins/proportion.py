@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from math import lcm
 from typing import TYPE_CHECKING
 
@@ -36,6 +35,7 @@ from stromboli.cluster import PODS, Job, Queue, QueueName, Status, Task, Vector
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
 from stromboli.scheduling.dividing import Claim, divide
 from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.ratios import RatioKey, ratio_key
 from stromboli.scheduling.reasons import Code
 
 if TYPE_CHECKING:
@@ -101,10 +101,10 @@ class Proportion(Plugin):
 
     # -- order ------------------------------------------------------------------------------------------------
 
-    def _order(self, queue: Queue) -> tuple[int, Fraction]:
+    def _order(self, queue: Queue) -> tuple[int, RatioKey]:
         return (-queue.priority, self._share(queue))
 
-    def _share(self, queue: Queue) -> Fraction:
+    def _share(self, queue: Queue) -> RatioKey:
         """How much of what it deserves a queue has, in the resource where that is most."""
         deserved = self.entitlements[queue.name].deserved
         held = self._session.held_by(queue).tolist()
@@ -114,7 +114,7 @@ class Proportion(Plugin):
                 amount, whole = (held[column], deserved[column]) if deserved[column] > 0 else (1, 1)
                 if amount * of > most * whole:
                     most, of = amount, whole
-        return Fraction(most, of)
+        return ratio_key(most, of)
 
     def _is_overused(self, queue: Queue) -> bool:
         deserved = self.entitlements[queue.name].deserved

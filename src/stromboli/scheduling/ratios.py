@@ -1,0 +1,40 @@
+"""Ratios that compare exactly, and quickly.
+
+Shares decide the order of everything, so two equal shares must tie; as floats they might not. A `Fraction` is exact
+but costs more than the rest of a sort key together. Here a ratio's float comes first in the key: rounding never turns
+the order of two numbers around, it can only make them equal. Only then the exact form is looked at.
+"""
+
+from __future__ import annotations
+
+
+class Ratio:
+    """top / bottom, with a positive bottom; compared by cross-multiplication."""
+
+    __slots__ = ("bottom", "top")
+
+    def __init__(self, top: int, bottom: int) -> None:
+        self.top = top
+        self.bottom = bottom
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ratio) and self.top * other.bottom == other.top * self.bottom
+
+    def __lt__(self, other: Ratio) -> bool:
+        return self.top * other.bottom < other.top * self.bottom
+
+    def __le__(self, other: Ratio) -> bool:
+        return self.top * other.bottom <= other.top * self.bottom
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{self.top}/{self.bottom}"
+
+
+RatioKey = tuple[float, Ratio]
+
+
+def ratio_key(top: int, bottom: int) -> RatioKey:
+    """A sort key for top / bottom."""
+    return (top / bottom, Ratio(top, bottom))
