@@ -138,9 +138,11 @@ def _worth_going_on(
     """After a task found no place: can the job still get something useful?"""
     if job.min_available == len(job.tasks):
         return False  # every single task is needed
+    others = [task for task in tasks if (task.role, session.placement.key(task)) not in failed]
     if job.role_minimums and not job.roles_matter:
-        others = sum((task.role, session.placement.key(task)) not in failed for task in tasks)
-        return job.ready_count + others >= job.min_available
+        return job.ready_count + len(others) >= job.min_available
     return all(
-        job.role_occupied(role, with_pipelined=True) >= job.role_minimums.get(role, 0) for role in failed_roles
+        job.role_occupied(role, with_pipelined=True) + sum(task.role == role for task in others)
+        >= job.role_minimums.get(role, 0)
+        for role in failed_roles
     )
