@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stromboli.cluster import Job, Node, Queue, Status, Task
+from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
 
 from .placement import Fitting
 from .statement import Statement
@@ -73,8 +73,8 @@ class Hunt:
         group: Hashable = None,
     ) -> None:
         """Candidates are the tasks of `queues` for which `among` holds (hunts of equal `group` hold the same for
-        all tasks but the evictor's own job's). `rank`: how much a candidate's loss would
-        hurt, before its priority is looked at; lower goes first."""
+        all tasks but the evictor's own job's). `rank`: how much a candidate's loss would hurt, before its priority
+        is looked at; lower goes first."""
         self.session = session
         self.kind = kind
         self.queues = queues
@@ -136,6 +136,7 @@ class Hunt:
         columns = fitting.columns
         wanted = task.request[columns]
         candidates = self._candidates()
+        gangs: dict[JobKey, list[Task]] = {}
         for row in sorted(candidates):
             reason = int(fitting.reasons[row])
             if reason and not session.node_reasons[reason - 1].resolvable:
@@ -145,31 +146,28 @@ class Hunt:
             most = future[row, columns] + sum((t.request[columns] for t in tasks), np.zeros_like(wanted))
             if not tasks or bool((most < wanted).any()):
                 continue
-            units = self._units(task, tasks)
+            units = self._units(task, tasks, gangs)
             plan = self._plan(task, session.nodes.nodes[row], units, future[row, columns], columns)
             if plan is not None:
                 yield plan
 
-    def _units(self, evictor: Task, tasks: list[Task]) -> list[Unit]:
-        """Single tasks that may go, and whole gangs; least valuable first."""
-        session = self.session
+    def _units(self, evictor: Task, tasks: list[Task], gangs: dict[JobKey, list[Task]]) -> list[Unit]:
+        """Single tasks of one node that may go, and whole gangs; least valuable first. `gangs`: what is known already
+        of gangs that may go as a whole."""
         units: list[Unit] = []
-        gangs: set[str] = set()
+        together: dict[JobKey, list[Task]] = {}
         for task in tasks:
-            assert task.job is not None
-            if session.may_evict(self.kind, evictor, task):
+            if self.session.may_evict(self.kind, evictor, task):
                 units.append(Unit([task], [task], self._rank(task), whole=False))
-            elif task.job.key not in gangs:
-                gangs.add(task.job.key)
-        for task in tasks:
-            job = task.job
-            assert job is not None
-            if job.key not in gangs:
-                continue
-            gangs.discard(job.key)
-            members = self._gang(evictor, job)
+            elif task.job is not None:
+                together.setdefault(task.job.key, []).append(task)
+        for key, here in together.items():
+            members = gangs.get(key)
+            if members is None:
+                assert here[0].job is not None
+                members = gangs[key] = self._gang(evictor, here[0].job)
             if members:
-                here = [member for member in members if member.node is task.node]
+                here = [member for member in members if member.node is here[0].node]
                 units.append(Unit(members, here, max(self._rank(member) for member in members), whole=True))
         units.sort(key=lambda unit: (unit.rank, unit.whole, len(unit.tasks), -unit.tasks[0].created, unit.tasks[0].key))
         return units
@@ -178,12 +176,15 @@ class Hunt:
         """All tasks of a gang, if it may go as a whole; else none."""
         if evictor.job is job:
             return []
-        members = sorted((t for t in job.tasks.values() if t.node is not None), key=lambda member: member.key)
-        held = [t for t in members if t.status not in EVICTABLE and t.status is not Status.RELEASING]
-        members = [t for t in members if t.status in EVICTABLE]
-        if held or not all(self.session.may_evict(self.kind, evictor, t, whole=True) for t in members):
-            return []
-        return members
+        members = []
+        for task in job.tasks.values():
+            if task.status in EVICTABLE:
+                if not self.session.may_evict(self.kind, evictor, task, whole=True):
+                    return []
+                members.append(task)
+            elif task.node is not None and task.status is not Status.RELEASING:
+                return []  # one of them is just being bound
+        return sorted(members, key=lambda member: member.key)
 
     def _rank(self, task: Task) -> Any:
         assert task.job is not None

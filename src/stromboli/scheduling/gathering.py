@@ -46,9 +46,11 @@ def place_with_evictions(
         return True
     statement = session.statement()
     hunter: Hunt | None = None
-    for task in tasks:
+    for number, task in enumerate(tasks):
         if only_while_starving and not session.job_starving(job):
             break
+        if job.ready_count + job.waiting_count + len(tasks) - number < job.min_available:
+            break  # too many were left without a place
         if not _fits_without(session, statement, task) and may_evict(task):
             hunter = hunter or hunt()
             hunter.make_room(statement, task)

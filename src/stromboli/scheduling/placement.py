@@ -98,7 +98,7 @@ class Fitting:
         self.request: Vector = task.request
         self.columns = np.flatnonzero(self.request)
         size = len(session.nodes)
-        self.score: Scores = np.zeros(size, dtype=np.float64)
+        self._score: Scores = np.zeros(size, dtype=np.float64)
         self._base: Scores = np.zeros(size, dtype=np.float64)
         self._no_times = np.zeros(size, dtype=np.int64)
         self._terms = self._score_terms()
@@ -127,9 +127,11 @@ class Fitting:
                 self._scores.append((rate, score_hook.scope))
         self.reasons: ReasonIds = self._static.copy()
         self.mask = self.reasons == 0
-        self._everywhere = any(scope is Scope.CLUSTER for _, scope in (*self._filters, *self._scores))
-        self._read_to = len(session.ledger.log)
-        self._refresh_rows(placement.all_rows)
+        self._filters_everywhere = any(scope is Scope.CLUSTER for _, scope in self._filters)
+        self._scores_everywhere = any(scope is Scope.CLUSTER for _, scope in self._scores)
+        # How far the ledger's log was read: for what the filters say, and for the scores, which fewer ask for.
+        self._filtered_to = self._scored_to = -1
+        self.refresh()
         self._failed_at = -1  # ledger.freed when no room was found last
         self._histogram: Histogram | None = None
         self._histogram_at = -1
@@ -163,23 +165,11 @@ class Fitting:
     # -- keeping up ---------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        log = self.session.ledger.log
-        end = len(log)
-        if self._read_to == end:
-            return
-        behind = end - self._read_to
-        if self._everywhere or behind >= len(self.mask):
-            rows = self.placement.all_rows
-        elif behind == 1:
-            rows = np.array(log[self._read_to :], dtype=np.int64)
-        else:
-            rows = np.unique(np.array(log[self._read_to :], dtype=np.int64))
-        self._read_to = end
-        self._refresh_rows(rows)
-
-    def _refresh_rows(self, rows: Rows) -> None:
-        self.session.ahead = self.ahead
-        if self._filters:
+        """Bring what the filters say up to date."""
+        end = len(self.session.ledger.log)
+        if self._filters and self._filtered_to != end:
+            self.session.ahead = self.ahead
+            rows = self._changed_since(self._filtered_to, everywhere=self._filters_everywhere)
             reasons = self._static[rows]
             for judge, _ in self._filters:
                 open_ = np.flatnonzero(reasons == 0)
@@ -187,14 +177,35 @@ class Fitting:
                     reasons[open_] = judge(rows[open_])
             self.reasons[rows] = reasons
             self.mask[rows] = reasons == 0
-        base = self._static_score[rows]
-        for rate, _ in self._scores:
-            base = base + rate(rows)
-        self._base[rows] = base
-        nodes = self.session.nodes
-        self.placement.kernels.score_rows(
-            rows, self._no_times, self.request, nodes.used, nodes.allocatable, self._base, self.score, *self._terms
-        )
+        self._filtered_to = end
+
+    @property
+    def score(self) -> Scores:
+        """By row, up to date."""
+        end = len(self.session.ledger.log)
+        if self._scored_to != end:
+            self.session.ahead = self.ahead
+            rows = self._changed_since(self._scored_to, everywhere=self._scores_everywhere)
+            self._scored_to = end
+            base = self._static_score[rows]
+            for rate, _ in self._scores:
+                base = base + rate(rows)
+            self._base[rows] = base
+            nodes = self.session.nodes
+            self.placement.kernels.score_rows(
+                rows, self._no_times, self.request, nodes.used, nodes.allocatable, self._base, self._score,
+                *self._terms,
+            )  # fmt: skip
+        return self._score
+
+    def _changed_since(self, position: int, *, everywhere: bool) -> Rows:
+        log = self.session.ledger.log
+        behind = len(log) - position
+        if everywhere or position < 0 or behind >= len(self.mask):
+            return self.placement.all_rows
+        if behind == 1:
+            return np.array(log[position:], dtype=np.int64)
+        return np.unique(np.array(log[position:], dtype=np.int64))
 
     # -- choosing -----------------------------------------------------------------------------------------------
 
@@ -239,7 +250,7 @@ class Fitting:
     def known_to_fail(self) -> bool:
         """No room was found before, and nothing was freed since. (Where a placement elsewhere may open a node, as
         with inter-pod affinity, nothing can be known.)"""
-        return self._failed_at == self.session.ledger.freed and not self._everywhere
+        return self._failed_at == self.session.ledger.freed and not self._filters_everywhere
 
     # -- explaining ---------------------------------------------------------------------------------------------
 

@@ -329,11 +329,7 @@ class Session:
         """`kind`: preemptable or reclaimable. The rule is told at `Verdict`."""
         if not candidate.preemptable:
             return False
-        for hook in self.hooks(f"{kind}:protect"):
-            if hook.call(evictor, candidate, whole) == Verdict.NO:
-                return False
         decided_in = -1
-        word = Verdict.NOTHING
         for hook in self.hooks(f"{kind}:permit"):
             if decided_in >= 0 and hook.tier != decided_in:
                 break
@@ -341,9 +337,11 @@ class Session:
             if verdict == Verdict.NO:
                 return False
             if verdict == Verdict.YES:
-                word = Verdict.YES
                 decided_in = hook.tier
-        return word == Verdict.YES
+        # Most candidates end above: asking the protectors last only saves time.
+        return decided_in >= 0 and all(
+            hook.call(evictor, candidate, whole) != Verdict.NO for hook in self.hooks(f"{kind}:protect")
+        )
 
     def evictable(self, queue: Queue) -> dict[int, list[Task]]:
         """Tasks of a queue that were evictable when first asked, by row; nobody becomes evictable in a session."""
