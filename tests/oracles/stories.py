@@ -12,12 +12,11 @@ written. Pods and groups of the namespace `default` go by their bare names.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
 
 from msgspec.structs import replace
 
 from building import START, Ready, cluster, established
-from stromboli.api import KObject, Pod, PodGroup
+from stromboli.api import KObject, Pod
 from stromboli.cluster import Applied, Cluster, Deleted, Job, JobKey, Status, Task, TaskKey
 from stromboli.scheduling.arguments import Arguments
 from stromboli.scheduling.configuration import ActionOption, Configuration, PluginOption, Tier
@@ -138,17 +137,25 @@ class Story:
             match decision:
                 case Bind(task=task, node=node):
                     pod = self.known.tasks[task].pod
-                    spec, status = replace(pod.spec, node_name=node), replace(pod.status, phase="Running")
-                    self.known.apply(Applied(replace(pod, spec=spec, status=status)))
+                    there, runs = replace(pod.spec, node_name=node), replace(pod.status, phase="Running")
+                    self.known.apply(Applied(replace(pod, spec=there, status=runs)))
                 case Evict(task=task):
                     pod = self.known.tasks[task].pod
                     self.known.apply(Deleted(pod))
                     if successors:
                         self.known.apply(Applied(self._successor(pod)))
-                case PatchGroup(job=job, phase=phase, conditions=conditions):
-                    group = self.known.jobs[job].object
-                    status = replace(cast(PodGroup, group).status, phase=phase, conditions=list(conditions))
-                    self.known.apply(Applied(replace(cast(PodGroup, group), status=status)))
+                case PatchGroup() as patch:
+                    group = self.known.jobs[patch.job].object
+                    assert group is not None
+                    status = replace(
+                        group.status,
+                        phase=patch.phase,
+                        conditions=list(patch.conditions),
+                        running=patch.running,
+                        succeeded=patch.succeeded,
+                        failed=patch.failed,
+                    )
+                    self.known.apply(Applied(replace(group, status=status)))
                 case _:
                     pass
 

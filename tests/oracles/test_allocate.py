@@ -353,6 +353,28 @@ def test_a_fifo_queue_borrows_nothing_past_its_head() -> None:
     assert story.running("second") == 0
 
 
+# q1 has all of the 2 it deserves and is passed over in the first pass, head and all. 2 are idle, as nobody may use them
+# by right (q2's pod asks for 3): the head, of 3, cannot borrow them, so the job behind it may not, either.
+@pytest.mark.parametrize(("fifo", "binds"), [(False, {"second": "n1"}), (True, {})])
+def test_a_fifo_queue_that_has_its_share_borrows_in_line(fifo: bool, binds: dict[str, str]) -> None:
+    story = Story(
+        node("n1", cpu=4),
+        queue("q1", fifo=fifo),
+        queue("q2"),
+        group("runs", queue="q1"),
+        pods("r", 2, group="runs", cpu=1, node="n1"),
+        group("first", queue="q1"),
+        group("second", queue="q1"),
+        group("other", queue="q2"),
+        pod("first", group="first", cpu=3),
+        pod("second", group="second", cpu=1),
+        pod("other", group="other", cpu=3),
+        actions="allocate",
+        tiers=FAIR,
+    ).run()
+    assert story.binds == binds
+
+
 # The head finds no node by its selector. The job behind it asks for 3, more than the 2 its queue deserves: it could
 # only borrow, and must not do that past the head, either. So the 4 are lent to q2.
 def test_a_fifo_queue_borrows_nothing_past_a_head_without_a_node() -> None:

@@ -166,6 +166,31 @@ def test_room_that_others_were_evicted_for_is_not_given_away_in_pieces() -> None
     assert told.run().binds == {"p": "n1"}
 
 
+# A scheduler that starts afresh, while the evicted pod is still leaving, reads the promise from the waiting pod: it
+# neither evicts the other one as well nor gives the room to somebody else.
+def test_a_promise_survives_a_restart_of_the_scheduler() -> None:
+    leaving = pod("r1", group="pg1", cpu=2, node="n1", deleted=True)
+    waiting = pod("p", group="pg2", cpu=2)
+    waiting.status.nominated_node_name = "n1"
+    told = Story(
+        CLASSES,
+        node("n1", cpu=2),
+        node("n2", cpu=2),
+        group("pg0", priority_class="high"),
+        pod("first", group="pg0", cpu=2),
+        group("pg1", min_member=0, priority_class="low"),
+        leaving,
+        pod("r2", group="pg1", cpu=2, node="n2", preemptable=False),
+        group("pg2", min_member=1, priority_class="high"),
+        waiting,
+        actions="allocate, preempt",
+        tiers=PREEMPTION,
+    ).run()
+    assert (told.binds, told.evicted) == ({}, [])
+    told.remove("r1")
+    assert told.run().binds == {"p": "n1"}
+
+
 # The other way round nobody goes: what asks for room is not evicted for a pod that asks for none.
 def test_pr8_nothing_that_asks_for_room_goes_for_a_pod_that_asks_for_none() -> None:
     told = story(

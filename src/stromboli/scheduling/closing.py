@@ -63,6 +63,10 @@ def _conclude_job(session: Session, job: Job, *, waits: bool) -> None:
     assert group is not None
     unschedulable = kept_out or (waits and job.ready_count - job.counts[Status.ALLOCATED] < job.min_available)
     phase = _phase(job, unschedulable)
+    if not waits and _is_torn(job) and (refusal := session.job_valid(job)) is not None:
+        # Nothing is left to place, so nobody has said it yet. The phase stays what the counts say: a controller may be
+        # about to make the missing pod.
+        unschedulable, explanation = True, Explanation(refusal.code, reasons.refused(refusal))
     job.phase = phase
     old = {condition.type: condition for condition in group.status.conditions}
     conditions: tuple[PodGroupCondition, ...] = tuple(group.status.conditions)
@@ -107,12 +111,25 @@ def _phase(job: Job, unschedulable: bool) -> str:
     if unschedulable and counts[Status.RUNNING] and job.ready_count < job.min_available:
         return "Unknown"
     finished = counts[Status.SUCCEEDED] + counts[Status.FAILED]
-    scheduled = counts[Status.RUNNING] + counts[Status.BOUND] + counts[Status.BINDING] + finished
-    if counts[Status.RELEASING]:
-        scheduled += sum(t.status is Status.RELEASING and t.node is not None for t in job.tasks.values())
+    scheduled = _scheduled(job)
     if scheduled >= max(1, job.min_available):
         return "Completed" if scheduled == finished else "Running"
     return "Inqueue" if job.phase == "Inqueue" else "Pending"
+
+
+def _scheduled(job: Job) -> int:
+    """How many of a job's tasks have, or had, a node; leaving ones count until they are gone."""
+    counts = job.counts
+    finished = counts[Status.SUCCEEDED] + counts[Status.FAILED]
+    scheduled = counts[Status.RUNNING] + counts[Status.BOUND] + counts[Status.BINDING] + finished
+    if counts[Status.RELEASING]:
+        scheduled += sum(t.status is Status.RELEASING and t.node is not None for t in job.tasks.values())
+    return scheduled
+
+
+def _is_torn(job: Job) -> bool:
+    """Some of a gang run and the others are not there: they were deleted, perhaps before they ever had a node."""
+    return job.counts[Status.RUNNING] > 0 and _scheduled(job) < job.min_available
 
 
 def _explain_task(session: Session, task: Task, explanation: Explanation) -> None:
