@@ -17,6 +17,7 @@ from stromboli.cluster import PODS, Job, Status, Task, Vector
 from . import reasons
 from .decisions import Explanation, PatchGroup, PatchPod, PatchQueue
 from .reasons import Code
+from .standing import Standings
 
 if TYPE_CHECKING:
     from .session import Session
@@ -30,11 +31,12 @@ _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status
 
 def conclude(session: Session) -> None:
     changed = session.ledger.changed_jobs
+    standings = Standings(session)
     for job in session.jobs:
         waits = job.pending_count or job.waiting_count or job.counts[Status.ALLOCATED]
         assert job.object is not None
         if waits or job.key in changed or job.phase != job.object.status.phase or session.notes.refused(job):
-            _conclude_job(session, job, waits=bool(waits))
+            _conclude_job(session, job, standings, waits=bool(waits))
     changed.clear()
     for queue in session.queues.values():
         has = session.axis.amounts(_without_pods(queue.allocated))
@@ -51,11 +53,11 @@ def _without_pods(vector: Vector) -> Vector:
     return rest
 
 
-def _conclude_job(session: Session, job: Job, *, waits: bool) -> None:
+def _conclude_job(session: Session, job: Job, standings: Standings, *, waits: bool) -> None:
     explanation: Explanation | None = None
     kept_out = job.phase == "Pending" and session.notes.refused(job)
     if waits or kept_out:
-        explanation = session.notes.explain(job)
+        explanation = session.notes.explain(job, standings.ahead_of(job))
         # By name: tasks are known in the order of their news, which another scheduler may have heard otherwise.
         for task_key in sorted(key for key, task in job.tasks.items() if task.status in _WAITS):
             _explain_task(session, job.tasks[task_key], explanation)

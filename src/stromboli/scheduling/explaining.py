@@ -54,13 +54,20 @@ class Notes:
         note = self._notes.get(job.key)
         return note is not None and bool(note.refusals)
 
+    def found_no_node(self, job: Job) -> bool:
+        """Nobody refused it; there was just no room (for all of it)."""
+        note = self._notes.get(job.key)
+        if note is None or note.histogram is None or note.released_on:
+            return False
+        return not note.refusals and _node_level(note.histogram).code == Code.INSUFFICIENT_NODE
+
     def pardon(self, job: Job) -> None:
         """It was let through after all."""
         if (note := self._notes.get(job.key)) is not None:
             note.refusals.clear()
 
-    def explain(self, job: Job) -> Explanation:
-        """The dominant reason (decided in a fixed order) and its sentence."""
+    def explain(self, job: Job, ahead: Refusal | None = None) -> Explanation:
+        """The dominant reason (decided in a fixed order) and its sentence. `ahead`: a namespace that goes first."""
         note = self._notes.get(job.key)
         if note is None:
             return Explanation("", reasons.not_considered())
@@ -68,6 +75,9 @@ class Notes:
             for refusal in note.refusals:
                 if refusal.code == code:
                     return Explanation(code, reasons.refused(refusal))
+        if ahead is not None:
+            sentence = f"{reasons.refused(ahead)} {_node_level(note.histogram).message}" if note.histogram else ""
+            return Explanation(ahead.code, sentence)
         if note.released_on:
             return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(note.released_on))
         why = _node_level(note.histogram) if note.histogram is not None else None
@@ -87,7 +97,6 @@ _REFUSALS_FIRST = (
     Code.NOT_ENOUGH_PODS,
     Code.QUEUE_OVER_QUOTA,
     Code.QUEUE_OVER_DESERVED,
-    Code.NAMESPACE_SHARE_AHEAD,
 )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stromboli.api.quantity import format_amount
 from stromboli.cluster import PODS, Matrix, Task, Vector
 
 from .callbacks import NodeFilter, NodeScore, ReasonIds, Rows, Scope, Scores
@@ -276,7 +277,10 @@ class Fitting:
                 if column == PODS:
                     counts[(Code.PREDICATE_POD_COUNT, "have no place for another pod")] = number
                 else:
-                    counts[(Code.INSUFFICIENT_NODE, f"have not enough {name}")] = number
+                    need = format_amount(name, int(self.request[column]))
+                    most = format_amount(name, max(0, int(room[short, column].max())))
+                    text = f"have not enough {name} ({need} asked for, {most} free at most)"
+                    counts[(Code.INSUFFICIENT_NODE, text)] = number
                 left &= ~short
         self._histogram = Histogram(len(self.mask), counts)
         self._histogram_at = session.ledger.freed

@@ -17,6 +17,7 @@ class Code:
     """Codes a waiting pod can carry."""
 
     QUEUE_CLOSED = "QueueClosed"
+    QUEUE_NOT_LEAF = "QueueNotLeaf"
     QUEUE_OVER_QUOTA = "QueueOverQuota"
     QUEUE_OVER_DESERVED = "QueueOverDeserved"
     NAMESPACE_SHARE_AHEAD = "NamespaceShareAhead"
@@ -55,6 +56,8 @@ def refused(refusal: Refusal) -> str:
     match refusal.code:
         case Code.QUEUE_CLOSED:
             return f"Queue {subject} is not open; open it, or use another queue."
+        case Code.QUEUE_NOT_LEAF:
+            return f"Queue {subject} has queues below it, and only a leaf takes pods; use one of those below it."
         case Code.QUEUE_OVER_QUOTA:
             return (
                 f"Queue {subject} may have {total} of {resource} at most and has {have}; {need} more is asked for. "
@@ -66,7 +69,7 @@ def refused(refusal: Refusal) -> str:
                 "It gets more when other queues ask for less, or with a higher weight."
             )
         case Code.NAMESPACE_SHARE_AHEAD:
-            return f"Other namespaces of the queue are served before {subject}, which already has a larger share."
+            return subject
         case Code.NOT_ENOUGH_PODS if subject:
             return f"The gang needs {need} pods of role {subject} and only {have} exist; create the missing ones."
         case Code.NOT_ENOUGH_PODS:
@@ -88,6 +91,14 @@ def no_node(nodes: int, counts: Iterable[tuple[str, int]]) -> str:
         return "There are no nodes."
     parts = [f"{number} {text}" for text, number in sorted(counts, key=lambda pair: (-pair[1], pair[0]))]
     return f"0 of {nodes} nodes can take the pod: " + ", ".join(parts) + "."
+
+
+def share_ahead(first: str, share: float, weight: int, behind: str, its_share: float, its_weight: int) -> str:
+    """One namespace is served before another."""
+    return (
+        f"Namespace {first} goes first: it has {share:.1%} of the cluster in this queue at weight {weight}, "
+        f"{behind} has {its_share:.1%} at weight {its_weight}, and there is room for neither now."
+    )
 
 
 def gang_short(found: int, needed: int, tasks: int, why: str) -> str:

@@ -53,6 +53,8 @@ class Session:
         self.admitting = False  # while jobs are let in, promises count as if they were occupied
         self.deserved: dict[QueueName, Vector] = {}  # as far as a plugin says
         self.namespace_scope = "beforePriority"  # or withinPriority: the job's priority first, then the namespace
+        # A namespace's share of the cluster in a queue, and its weight, as far as a plugin says.
+        self.namespace_share: Callable[[Queue, str], tuple[float, int]] | None = None
         # Set while filters and scores are asked: whether pods that are leaving count as gone already.
         self.ahead = False
         self.resource_score = cb.ResourceScore()
@@ -244,7 +246,11 @@ class Session:
         return (*[hook.call(queue) for hook in self.hooks("queueOrder")], queue.created, queue.name)
 
     def namespace_key(self, queue: Queue, namespace: str) -> tuple[Any, ...]:
-        return (*[hook.call(queue, namespace) for hook in self.hooks("namespaceOrder")], namespace)
+        return (*self.namespace_share_key(queue, namespace), namespace)
+
+    def namespace_share_key(self, queue: Queue, namespace: str) -> tuple[Any, ...]:
+        """The key without the name: equal for namespaces that are even."""
+        return tuple(hook.call(queue, namespace) for hook in self.hooks("namespaceOrder"))
 
     def task_key(self, task: Task) -> tuple[Any, ...]:
         keys = [hook.call(task) for hook in self.hooks("taskOrder")]

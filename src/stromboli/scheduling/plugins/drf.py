@@ -80,6 +80,7 @@ class Drf(Plugin):
                 )
             self._compares_namespaces = option.is_enabled("namespaceOrder")
         session.namespace_scope = self._scope
+        session.namespace_share = self._tell_share
         session.add_job_order(self._job_share)
         session.add_namespace_order(self._namespace_share)
         session.add_preemptable(self._smaller_share_wins, protects=False)
@@ -90,6 +91,10 @@ class Drf(Plugin):
     def _namespace_share(self, queue: Queue, namespace: str) -> RatioKey:
         held = self._session.held_in(queue, namespace)
         return ratio_key(0 if held is None else self._share.of(held), self._weight(namespace))
+
+    def _tell_share(self, queue: Queue, namespace: str) -> tuple[float, int]:
+        held = queue.by_namespace.get(namespace)
+        return (0.0 if held is None else self._share.of(held) / self._share.one, self._weight(namespace))
 
     def _weight(self, namespace: str) -> int:
         known = self._namespaces.get(namespace)

@@ -121,8 +121,10 @@ class Proportion(Plugin):
         held = queue.allocated.tolist()
         counts = [column for _, column in self._columns if deserved[column] > 0]
         # A queue that deserves nothing is not held back here: either its pods ask for nothing, or the test of
-        # each pod says what there is too little of.
-        return bool(counts) and all(held[column] >= deserved[column] for column in counts)
+        # each pod says what there is too little of. Nor is one that deserves all there is: nodes say it better.
+        return bool(counts) and all(
+            held[column] >= deserved[column] and deserved[column] < self._total[column] for column in counts
+        )
 
     # -- placing ----------------------------------------------------------------------------------------------
 
@@ -144,7 +146,8 @@ class Proportion(Plugin):
             return None
         limits = entitlement.deserved
         for name, column in self._columns:
-            if need[column] > 0 and held[column] + need[column] > limits[column]:
+            after = held[column] + need[column]
+            if need[column] > 0 and limits[column] < after and limits[column] < self._total[column]:
                 return _over(Code.QUEUE_OVER_DESERVED, queue, name, need[column], held[column], limits[column])
         return None
 
