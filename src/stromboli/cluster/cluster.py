@@ -147,8 +147,7 @@ class Cluster:
                 if queue is not None:
                     queue.object = None
                     self._visible = None
-                    if not queue.jobs:
-                        del self.queues[queue.name]
+                    self._drop_if_unused(queue)
             case Namespace():
                 self._namespace(obj.metadata.name).labels = {}
             case ResourceQuota():
@@ -361,8 +360,7 @@ class Cluster:
             del job.queue.jobs[job.key]
             self.ledger.changed_jobs.pop(job.key, None)
             self._visible = None
-            if job.queue.object is None and not job.queue.jobs:
-                del self.queues[job.queue.name]
+            self._drop_if_unused(job.queue)
 
     def _group_applied(self, obj: PodGroup) -> None:
         job = self._job(JobKey(key(obj)))
@@ -394,8 +392,7 @@ class Cluster:
         queue.jobs[job.key] = job
         for task in job.tasks.values():
             self.ledger.enter(task)
-        if old.object is None and not old.jobs:
-            del self.queues[old.name]
+        self._drop_if_unused(old)
         self._visible = None
 
     def _queue(self, name: QueueName) -> Queue:
@@ -403,6 +400,12 @@ class Cluster:
         if queue is None:
             queue = self.queues[name] = Queue(name, self.axis.zeros(), self.axis.zeros())
         return queue
+
+    def _drop_if_unused(self, queue: Queue) -> None:
+        """Forget a queue that is gone, once nobody's books are kept under its name."""
+        pays = any(held.queue is queue for held in self.ledger.holdings.values())
+        if queue.object is None and not queue.jobs and not pays:
+            del self.queues[queue.name]
 
     def _queue_applied(self, obj: QueueObject) -> None:
         queue = self._queue(QueueName(obj.metadata.name))
