@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from properties.worlds import World, cases, known, scheduler
+from properties.worlds import World, cases, contests, known, scheduler
 from stromboli.api import KObject, Node, Pod, PodGroup, key, names
 from stromboli.api.quantity import amounts
 from stromboli.api.requests import pod_requests
@@ -29,7 +29,7 @@ ENDED = ("Succeeded", "Failed")
 
 @st.composite
 def stories(draw: st.DrawFn) -> World:
-    return World(draw(cases()), grace=draw(st.integers(1, 3)), replaces=draw(st.booleans()))
+    return World(draw(st.one_of(cases(), contests())), grace=draw(st.integers(1, 3)), replaces=draw(st.booleans()))
 
 
 def let_some_finish(world: World, draw: st.DrawFn) -> None:

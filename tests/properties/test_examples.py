@@ -6,7 +6,7 @@ import numpy as np
 
 from building import START, cluster, established, group, node, pod, priority_class, queue, session
 from properties.worlds import World, scheduler
-from stromboli.cluster import Holding
+from stromboli.cluster import Deleted, Holding
 from stromboli.scheduling.decisions import Bind, Evict
 
 
@@ -143,3 +143,15 @@ def test_a_role_is_filled_by_whichever_of_its_pods_fits() -> None:
     )
     decisions = scheduler().run(world, START + 1000).decisions
     assert [d.task for d in decisions if isinstance(d, Bind)] == ["ns1/j-1"]
+
+
+def test_a_queue_that_pays_for_a_reservation_is_remembered() -> None:
+    """The queue is deleted and its last job goes, but the Reservation stays and counts in the queue's books."""
+    world = cluster(node("n1", cpu=4), queue("q1"), group("ns1/j", queue="q1"))
+    world.snapshot()
+    payer = world.queues["q1"]
+    world.ledger.set_holding("r", Holding(world.nodes["n1"], world.axis.vector({"cpu": 2000}), payer))
+    world.apply(Deleted(queue("q1")))
+    world.apply(Deleted(group("ns1/j")))
+    world.validate()
+    assert world.queues["q1"] is payer

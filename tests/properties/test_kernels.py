@@ -31,8 +31,11 @@ def placements(draw: st.DrawFn) -> tuple[dict[str, Any], int]:
         rows = st.lists(values, min_size=WIDTH, max_size=WIDTH)
         return np.array(draw(st.lists(rows, min_size=nodes, max_size=nodes)), dtype=np.int64)
 
-    allocatable, used = matrix(amounts), matrix(amounts)
+    used = matrix(amounts)
     request = np.array(draw(st.lists(amounts, min_size=WIDTH, max_size=WIDTH)), dtype=np.int64)
+    # Mostly room for a few tasks, for scores only tell nodes apart that have some; but also none, and less than none.
+    allocatable = np.maximum(used + request * matrix(st.sampled_from([0, 1, 2, 3, 5])) + matrix(st.integers(-2, 9)), 0)
+    allocatable[matrix(st.integers(0, 9)) == 9] = 0
     balanced = [0, 1, *draw(st.sampled_from([[], [3]]))]
     packed = draw(st.lists(st.integers(0, WIDTH - 1), unique=True, max_size=3))
     arguments = {

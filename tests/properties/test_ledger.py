@@ -77,8 +77,6 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(outside)
     @rule(name=queue_names)
     def queue_goes(self, name: str) -> None:
-        if any(held.queue is not None and held.queue.name == name for held in self.cluster.ledger.holdings.values()):
-            return  # a queue that pays for a Reservation goes after it
         self.cluster.apply(Deleted(queue(name)))
 
     @precondition(outside)

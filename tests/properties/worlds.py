@@ -173,6 +173,42 @@ def cases(
     return [established(obj, position) for position, obj in enumerate(made)]
 
 
+@st.composite
+def contests(draw: st.DrawFn) -> list[KObject]:
+    """Running gangs that fill the nodes, and others of higher priority, or of a poorer queue, that want their room.
+    BestEffort members are here and there, on nodes with few places for pods."""
+    machines = [
+        node(name, cpu=draw(st.integers(2, 4)), pods=draw(st.sampled_from([2, 3, 5])))
+        for name in NODES[: draw(st.integers(1, 3))]
+    ]
+    lines = QUEUES[: draw(st.integers(1, 2))]
+    made: list[KObject] = [*machines, *[queue(name) for name in lines]]
+    made += [priority_class("low", 10), priority_class("high", 100)]
+    room = Room(machines)
+    for number in range(1, draw(st.integers(3, 5)) + 1):
+        runs = number <= 3
+        name = f"ns1/j{number}"
+        roles = draw(st.sampled_from([[""], ["master", "worker"]]))
+        members = [draw(st.sampled_from(roles)) for _ in range(draw(st.integers(1, 4)))]
+        minimum = draw(st.integers(1, len(members)))
+        pods: list[KObject] = []
+        for index, role in enumerate(members):
+            cpu = draw(st.sampled_from([None, 1, 1, 2]))
+            fresh = pod(f"{name}-{index}", group=f"j{number}", cpu=cpu, role=role)
+            pods.append(draw(waiting_or_running(fresh, room if runs else None, 4)))
+        made.append(
+            group(
+                name,
+                queue=draw(st.sampled_from(lines)),
+                min_member=minimum,
+                roles={role: min(1, members.count(role)) for role in roles if role and draw(st.booleans())},
+                priority_class="low" if runs else "high",
+            )
+        )
+        made += pods
+    return [established(obj, position) for position, obj in enumerate(made)]
+
+
 def scheduler(change: Callable[[Registry], None] = lambda registry: None) -> Scheduler:
     """The real one with the built-in configuration."""
     registry = Registry(installed_plugins=(), installed_actions=())
