@@ -376,6 +376,8 @@ class Cluster:
         job.min_resources = self.axis.vector(amounts(spec.min_resources)) if states_minimum else None
         if job.min_resources is not None:
             job.min_resources[PODS] = 0
+        if self.axis.width != self._width:
+            self._widen()
         job.phase = obj.status.phase or "Pending"
         job.priority = self._priority(spec.priority_class_name)
         self.ledger.changed_jobs[job.key] = job
