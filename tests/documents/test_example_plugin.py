@@ -1,0 +1,77 @@
+"""The plugin of the examples: installed like any distribution, found by its names, and felt.
+
+A process of its own, because what is installed is looked for when a process starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from documents.installing import install
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site-packages")
+    install(EXAMPLE, folder)
+    return folder
+
+
+def stromboli(*arguments: str, site: Path | None) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ)
+    environment.pop("PYTHONPATH", None)
+    if site is not None:
+        environment["PYTHONPATH"] = str(site)
+    command = [sys.executable, "-c", "from stromboli.console.main import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def simulated(site: Path, configuration: Path, *arguments: str) -> dict[str, Any]:
+    scenario = str(EXAMPLE / "nodes.yaml")
+    done = stromboli("simulate", scenario, "--config", str(configuration), "--output", "json", *arguments, site=site)
+    assert (done.returncode, done.stderr) == (0, "")
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def test_pods_go_to_the_cheap_node_and_leave_it_when_it_is_given_back(site: Path) -> None:
+    report = simulated(site, EXAMPLE / "scheduler.yaml")
+    pods = report["pods"]
+    assert [pods[f"default/worker-{n}"]["node"] for n in range(4)] == ["node-b", "node-b", "node-a", "node-a"]
+    evicted = [(e["t"], e["object"], e["reason"]) for e in report["events"] if e["type"] == "Evicted"]
+    assert evicted == [(30.0, "default/worker-0", "GivenBack"), (30.0, "default/worker-1", "GivenBack")]
+
+
+def test_without_weight_it_has_no_say(site: Path, tmp_path: Path) -> None:
+    """Then nodeorder spreads the two pods over two equal nodes."""
+    text = (EXAMPLE / "scheduler.yaml").read_text(encoding="utf-8")
+    assert "weight: 5" in text
+    (tmp_path / "scheduler.yaml").write_text(text.replace("weight: 5", "weight: 0"), encoding="utf-8")
+    pods = simulated(site, tmp_path / "scheduler.yaml", "--until", "5s")["pods"]
+    assert {pods[f"default/worker-{n}"]["node"] for n in range(2)} == {"node-a", "node-b"}
+
+
+def test_its_mistakes_are_found_with_their_line(site: Path, tmp_path: Path) -> None:
+    text = (EXAMPLE / "scheduler.yaml").read_text(encoding="utf-8")
+    wrong = tmp_path / "scheduler.yaml"
+    wrong.write_text(text.replace("weight: 5", "weight: cheap"), encoding="utf-8")
+    done = stromboli("simulate", str(EXAMPLE / "nodes.yaml"), "--config", str(wrong), site=site)
+    assert done.returncode == 2
+    assert 'line 10: plugin "cheapest": argument "weight" must be a number, not "cheap"' in done.stderr
+
+
+def test_who_did_not_install_it_is_told_so() -> None:
+    done = stromboli(
+        "simulate", str(EXAMPLE / "nodes.yaml"), "--config", str(EXAMPLE / "scheduler.yaml"), site=None
+    )
+    assert done.returncode == 2
+    assert 'unknown action "give_back"' in done.stderr
