@@ -30,6 +30,7 @@ _ACTIONS: Final[Mapping[str, str]] = {
 }
 _PLUGINS: Final[Mapping[str, str]] = {
     "binpack": "stromboli.scheduling.plugins.binpack:Binpack",
+    "capacity": "stromboli.scheduling.plugins.capacity:Capacity",
     "conformance": "stromboli.scheduling.plugins.conformance:Conformance",
     "drf": "stromboli.scheduling.plugins.drf:Drf",
     "gang": "stromboli.scheduling.plugins.gang:Gang",
@@ -42,6 +43,9 @@ _PLUGINS: Final[Mapping[str, str]] = {
 }
 # Another name for a plugin -> its own name. Both are legal in a file.
 _PLUGIN_ALIASES: Final[Mapping[str, str]] = {}
+
+# Plugins that give different answers to the same question: a configuration has to choose.
+_RIVALS: Final = ("capacity", "proportion")
 
 _Part = TypeVar("_Part", bound=Plugin | Action)
 
@@ -160,15 +164,23 @@ class Registry:
         configuration = load_configuration(
             text, where=where, actions=self.action_names(), plugins=self.plugin_names()
         )
-        return replace(configuration, warnings=configuration.warnings + self.check(configuration))
+        return replace(configuration, warnings=configuration.warnings + self.check(configuration, where=where))
 
     def default(self) -> Configuration:
         """The built-in configuration, as far as its actions and plugins exist here."""
         return default_configuration(actions=self.action_names(), plugins=self.plugin_names())
 
-    def check(self, configuration: Configuration) -> tuple[str, ...]:
+    def check(self, configuration: Configuration, *, where: str = "") -> tuple[str, ...]:
         """Build every plugin and action once, so that bad arguments are found now; warns of unused ones."""
         warnings: list[str] = []
+        listed = {self._aliases.get(p.name, p.name): p.line for tier in configuration.tiers for p in tier.plugins}
+        if all(name in listed for name in _RIVALS):
+            raise ConfigurationError(
+                f"plugins {quoted(_RIVALS[0])} and {quoted(_RIVALS[1])} would divide the same queues by two rules; "
+                "remove one of them",
+                where=where,
+                line=max(listed[name] for name in _RIVALS),
+            )
         for action in configuration.actions:
             arguments = action.arguments.unasked()
             self.action(action.name)(arguments)

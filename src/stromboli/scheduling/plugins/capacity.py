@@ -1,0 +1,290 @@
+"""Queues with stated capacities, the alternative to `proportion`.
+
+There the cluster is divided anew every cycle; here each queue says itself what it deserves (`spec.deserved`), and the
+number stays put. A queue may borrow whatever lies idle, up to its real capability, and what it borrowed can be taken
+back by queues that have less than they deserve. With `enableHierarchy` queues form a tree; limits then hold for a
+queue and for everything above it, and only leaves take pods (see `queue_tree` for who may have what).
+
+Queues are served by priority, then by how much of what they deserve they have. A queue that deserves nothing counts as
+one that has all of it, and comes after those. In a tree, queues are compared where their lines part, so a queue does
+not suffer from a distant relative's greed, only from its own family's.
+
+Who may take room from whom. A *claim* is made by a queue that stays within what it deserves, with the new pod, in at
+least one resource the pod asks for. The other queue gives back what is *borrowed*: it must have more than it deserves
+in such a resource, or, if it has stated nothing of that, in another one the victim uses. A resource of which it has
+stated nothing at all protects nobody. Guarantees are never touched.
+
+Why this does not go in circles. Pods are larger than units and use several resources, so taking back can leave the
+other queue with less than it deserves. Call what is missing a *lack*, as a share of the cluster, and look at all lacks
+of all queues and resources. The claimant had one; it becomes smaller. Every lack that the move makes larger must stay
+smaller than that one was. So the list of all lacks, largest first, falls in the order of dictionaries with every such
+move. Placing pods in idle room makes no lack larger. Lacks are finite in number and deserved amounts do not depend on
+who asks, so without news from outside taking back ends.
+
+One exception is made: the victim's lack may become *as large* as the claimant's was, if the claimant's whole job stays
+within all that its queue deserves. Else a gang that borrowed the whole cluster could never be made to give half of it
+back to a queue that deserves that half. This cannot be turned around either: what was evicted would lift its queue
+above what it deserves again, so it does not fall under the exception. The whole job has to be looked at and not only
+the pod, because the rest of a gang may fill the room that a large victim leaves, far beyond what is deserved.
+
+`ancestorReclaimLevel` (0 unless set) has parents take part, so many levels up. A queue then may claim on behalf of a
+parent that has less than it deserves, from outside that parent; and whoever is to give back must have borrowed not
+only as a queue, but also as a family. Lacks of families then count in the list like those of queues.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lcm
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stromboli.cluster import Job, Queue, Status, Task, Vector
+from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
+from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.plugins.queue_tree import Place, QueueTree, common
+from stromboli.scheduling.ratios import RatioKey, ratio_key
+from stromboli.scheduling.reasons import Code
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.arguments import Arguments
+    from stromboli.scheduling.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What entitles a queue to other queues' room for a pod."""
+
+    place: Place  # whose deserved amount it is based on: the queue, or one above it
+    columns: list[int]  # in which resources
+    lack: int  # the largest lack it makes smaller
+
+
+class Capacity(Plugin):
+    name = "capacity"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._levels = arguments.integer("ancestorReclaimLevel", 0, minimum=0)
+
+    def open(self, session: Session) -> None:
+        options = [option for tier in session.configuration.tiers for option in tier.plugins]
+        hierarchy = any(option.name == self.name and option.is_enabled("hierarchy") for option in options)
+        self._session = session
+        self._promises = session.promises
+        self._total: list[int] = session.total.tolist()
+        # Lacks of different resources have one common denominator, so they compare exactly as whole numbers.
+        denominator = lcm(*[amount for amount in self._total if amount > 0])
+        self._per_unit = [denominator // amount if amount > 0 else 0 for amount in self._total]
+        self._tree = QueueTree(session, hierarchy=hierarchy)
+        self._columns = self._tree.columns
+        for name, place in self._tree.places.items():
+            session.deserved[name] = np.array(place.deserved, dtype=np.int64)
+        session.add_queue_order(self._order)
+        session.add_allocatable(self._may_take)
+        session.add_preemptive(self._may_claim)
+        session.add_reclaimable(self._may_lose, protects=False)
+        session.add_job_enqueueable(self._may_enter)
+        if hierarchy:
+            session.add_victim_queue_order(self._kinship)
+
+    # -- order ------------------------------------------------------------------------------------------------
+
+    def _order(self, queue: Queue) -> list[tuple[int, RatioKey, bool, float, str]]:
+        """From the top down. Up to the parting of two lines the parts of their keys are the same, and there they
+        differ at the latest by name, so nothing below is ever compared."""
+        return [self._rank(place) for place in reversed(self._tree.line(queue))]
+
+    def _rank(self, place: Place) -> tuple[int, RatioKey, bool, float, str]:
+        assert place.queue is not None
+        deserves_nothing = not any(place.deserved[column] for _, column in self._columns)
+        return (-place.queue.priority, self._share(place), deserves_nothing, place.queue.created, place.name)
+
+    def _share(self, place: Place) -> RatioKey:
+        """How much of what it deserves a place has, in the resource where that is most; all of it if it deserves
+        nothing."""
+        if self._session.admitting:
+            held = self._tree.sum(place, self._session.held_by).tolist()
+        else:
+            held = self._tree.held(place)
+        most, of, stated = 0, 1, False
+        for _, column in self._columns:
+            whole = place.deserved[column]
+            if whole > 0:
+                stated = True
+                if held[column] * of > most * whole:
+                    most, of = held[column], whole
+        return ratio_key(most, of) if stated else ratio_key(1, 1)
+
+    def _kinship(self, victim: Queue, claimant: Queue) -> int:
+        """The nearest relatives lose first: what a family borrows from itself it settles by itself."""
+        return -common(self._tree.line(victim), self._tree.line(claimant))
+
+    # -- placing ----------------------------------------------------------------------------------------------
+
+    def _may_take(self, queue: Queue, request: Vector, credit: Vector | None, lending: bool) -> Refusal | None:
+        refusal = self._closed(queue)
+        if refusal is not None:
+            return refusal
+        need, back = request.tolist(), _back(request, credit)
+        for place in self._tree.line(queue):
+            refusal = self._over_limit(place, need, back)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _over_limit(self, place: Place, need: list[int], back: list[int]) -> Refusal | None:
+        held, limits = self._tree.held(place), place.real_capability
+        for name, column in self._columns:
+            has = held[column] - back[column]
+            # A limit that is all of the cluster is none of the queue's: nodes say it better.
+            if need[column] > 0 and limits[column] < has + need[column] and limits[column] < self._total[column]:
+                return _over(Code.QUEUE_OVER_QUOTA, place, name, need[column], has, limits[column])
+        return None
+
+    def _closed(self, queue: Queue) -> Refusal | None:
+        if not self._tree.is_leaf(queue):
+            return Refusal(Code.QUEUE_NOT_LEAF, subject=queue.name)
+        for place in self._tree.line(queue):
+            if place.queue is not None and not place.queue.open:
+                return Refusal(Code.QUEUE_CLOSED, subject=place.name)
+        return None
+
+    # -- taking back ------------------------------------------------------------------------------------------
+
+    def _may_claim(self, queue: Queue, request: Vector, credit: Vector | None) -> Refusal | None:
+        """Limits above the queue are left out: what relatives lose makes room there, so only a plan can tell."""
+        place = self._tree.places[queue.name]
+        need, back = request.tolist(), _back(request, credit)
+        refusal = self._closed(queue) or self._over_limit(place, need, back)
+        if refusal is not None:
+            return refusal
+        asked = [(name, column) for name, column in self._columns if need[column] > 0]
+        if not asked or self._claim(queue, need, back) is not None:
+            return None
+        name, column = asked[0]
+        held = self._tree.held(place)[column] - back[column]
+        return _over(Code.QUEUE_OVER_DESERVED, place, name, need[column], held, place.deserved[column])
+
+    def _claim(self, queue: Queue, need: list[int], back: list[int]) -> Claim | None:
+        """The claim of the queue itself, else of the nearest place above it that has one and may take part."""
+        for place in self._tree.line(queue)[: self._levels + 1]:
+            held, deserved = self._tree.held(place), place.deserved
+            within = [c for _, c in self._columns if need[c] > 0 and held[c] - back[c] + need[c] <= deserved[c]]
+            if within:
+                lack = max((deserved[c] - held[c] + back[c]) * self._per_unit[c] for c in within)
+                return Claim(place, within, lack)
+        return None
+
+    def _may_lose(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
+        mine, theirs = evictor.job, candidate.job
+        if mine is None or theirs is None or mine.queue is theirs.queue:
+            return Verdict.NOTHING
+        need = evictor.request.tolist()
+        claim = self._claim(mine.queue, need, _back(evictor.request, None))
+        line, other = self._tree.line(mine.queue), self._tree.line(theirs.queue)
+        if claim is None or claim.place in other:
+            return Verdict.NO
+        leaves: list[int] = (theirs.allocated if whole else candidate.request).tolist()
+        gives = leaves
+        if whole:
+            gives = [one + more for one, more in zip(leaves, _tentatively_gone(theirs).tolist(), strict=True)]
+        if not any(gives[column] > 0 for column in claim.columns):
+            return Verdict.NO
+        for level, place in enumerate(other):
+            after = [has - less for has, less in zip(self._tree.held(place), leaves, strict=True)]
+            lost = gives
+            if place in line:
+                # What comes in its stead stays in the family, so the family loses only the difference.
+                after = [has + more for has, more in zip(after, need, strict=True)]
+                lost = [less - more for less, more in zip(gives, need, strict=True)]
+            elif self._is_kept(place, after, lost, claim, borrowed=level <= self._levels):
+                return Verdict.NO
+            if level == 0 or self._levels:
+                lack = self._lack(place, after, lost)
+                if lack > claim.lack or (lack == claim.lack and not self._stays_within(claim.place, mine)):
+                    return Verdict.NO
+        return Verdict.YES
+
+    def _is_kept(self, place: Place, after: list[int], lost: list[int], claim: Claim, *, borrowed: bool) -> bool:
+        """Whether a place may keep what it would lose: as guaranteed, or (if that is asked) as not borrowed."""
+        given = [column for _, column in self._columns if lost[column] > 0]
+        if any(after[column] < place.guarantee[column] for column in given):
+            return True
+        stated = [column for column in given if place.deserved[column] > 0]
+        judged = [column for column in stated if column in claim.columns] or stated
+        if not borrowed or not judged:
+            return False
+        return all(after[column] + lost[column] <= place.deserved[column] for column in judged)
+
+    def _lack(self, place: Place, after: list[int], lost: list[int]) -> int:
+        """The largest lack a place would have, of those that grow; below nothing if it has enough of everything."""
+        grown = [column for _, column in self._columns if lost[column] > 0]
+        return max(((place.deserved[c] - after[c]) * self._per_unit[c] for c in grown), default=-1)
+
+    def _stays_within(self, place: Place, job: Job) -> bool:
+        """Whether a place has no more than it deserves of anything it states, with all that the job still wants."""
+        held = self._tree.held(place)
+        wanted = np.zeros_like(job.allocated)
+        for task in job.tasks.values():
+            if task.status is Status.PENDING and not task.gated:
+                wanted += task.request
+        more = wanted.tolist()
+        return all(held[c] + more[c] <= place.deserved[c] for _, c in self._columns if more[c] and place.deserved[c])
+
+    # -- letting in -------------------------------------------------------------------------------------------
+
+    def _may_enter(self, job: Job) -> Vote | Refusal:
+        queue = job.queue
+        refusal = self._closed(queue)
+        if refusal is not None:
+            return refusal
+        if job.min_resources is None:
+            return Vote.PERMIT
+        need = job.min_resources.tolist()
+        spared = self._session.axis.zeros()
+        if self._session.has_action("preempt"):
+            spared = self._promises.held_below(queue, job.priority)
+        line = self._tree.line(queue)
+        if self._session.has_action("reclaim") and self._within_due(line[0], need):
+            line = line[:1]  # if it is full above, relatives have borrowed what can be taken back
+        for place in line:
+            held = (self._tree.sum(place, self._bound) - spared).tolist()
+            for name, column in self._columns:
+                limit = place.real_capability[column]
+                if need[column] > 0 and held[column] + need[column] > limit:
+                    if limit < self._total[column]:
+                        return _over(Code.QUEUE_OVER_QUOTA, place, name, need[column], held[column], limit)
+                    left = max(limit - held[column], 0)
+                    return Refusal(Code.INSUFFICIENT_NODE, resource=name, need=need[column], have=left, total=limit)
+        return Vote.PERMIT
+
+    def _bound(self, queue: Queue) -> Vector:
+        """What a queue has and was promised, less what it has beyond what its jobs were let in for."""
+        return np.asarray(queue.allocated + self._promises.promised(queue) - self._promises.elastic(queue))
+
+    def _within_due(self, place: Place, need: list[int]) -> bool:
+        assert place.queue is not None
+        held = (place.queue.allocated + self._promises.promised(place.queue)).tolist()
+        return all(held[c] + need[c] <= place.deserved[c] for _, c in self._columns if need[c] > 0)
+
+
+def _tentatively_gone(job: Job) -> Vector:
+    """What a gang has lost in a statement that is still being made: when it goes as a whole, one pod after the other,
+    the last of them is judged like the first."""
+    gone = np.zeros_like(job.allocated)
+    if job.counts[Status.RELEASING]:
+        for task in job.tasks.values():
+            if task.status is Status.RELEASING and task.true_status is not Status.RELEASING:
+                gone += task.request
+    return gone
+
+
+def _back(request: Vector, credit: Vector | None) -> list[int]:
+    """What a placement gives back, by column."""
+    amounts: list[int] = [0] * len(request) if credit is None else credit.tolist()
+    return amounts
+
+
+def _over(code: str, place: Place, resource: str, need: int, have: int, total: int) -> Refusal:
+    return Refusal(code, resource=resource, need=need, have=have, total=total, subject=place.name)
