@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from building import GPU, cluster, group, node, pod, pods, queue, session
+from building import GPU, cluster, group, node, pod, pods, priority_class, queue, session
 from oracles.stories import Story
 from stromboli.api import KObject
 from stromboli.cluster import Cluster
@@ -130,6 +130,21 @@ def test_a_queue_lets_jobs_in_up_to_its_capability(asks: int, refused: bool) -> 
     )
     assert told.phase("first") == "Inqueue"
     assert told.phase("second") == ("Pending" if refused else "Inqueue")
+
+
+# The queue may have 2 and has 2, of a job of low priority: what it has can be preempted, if somebody preempts.
+@pytest.mark.parametrize(("actions", "phase"), [("enqueue", "Pending"), ("enqueue, preempt", "Inqueue")])
+def test_what_can_be_preempted_keeps_nobody_out(actions: str, phase: str) -> None:
+    told = story(
+        node("n1", cpu=8),
+        priority_class("high", 100),
+        queue("q1", capability={"cpu": 2}),
+        group("low", queue="q1", phase="Running", min_member=0),
+        pods("r", 2, group="low", cpu=1, node="n1"),
+        group("urgent", queue="q1", phase="Pending", priority_class="high", min_resources={"cpu": 2}),
+        actions=actions,
+    )
+    assert told.phase("urgent") == phase
 
 
 # -- order ------------------------------------------------------------------------------------------------------------
@@ -403,6 +418,58 @@ def test_nobody_is_taken_below_a_guarantee(size: int, allowed: bool) -> None:
     assert may_take(known, "w", "r-0") is allowed
 
 
+# A gang of 4 of a queue that deserves 3: without it 3 are lacking. q1 deserves 5 and lacks 4. One after the other the
+# pods go, and the last is judged like the first: as part of what was borrowed, not by what is left.
+def test_a_gang_that_goes_as_a_whole_is_judged_as_a_whole() -> None:
+    known = two_queues(
+        first={"deserved": {"cpu": 5}},
+        second={"deserved": {"cpu": 3}},
+        objects=[
+            pod("r", group="g1", cpu=1, node="n1"),
+            pod("w", group="g1", cpu=4),
+            *pods("member", 4, group="g2", cpu=1, node="n1"),
+        ],
+    )
+    current = session(known, tiers=[["capacity"]])
+    statement = current.statement()
+    evictor = known.tasks["default/w"]  # type: ignore[index]
+    for number in range(4):
+        victim = known.tasks[f"default/member-{number}"]  # type: ignore[index]
+        assert current.may_evict("reclaimable", evictor, victim, whole=True)
+        statement.evict(victim, reason="Reclaimed", message="")
+
+
+# q1 lacks memory and q2 has more CPU than its due: what is borrowed is of no use here.
+def test_only_pods_that_give_back_what_is_claimed_are_taken() -> None:
+    known = two_queues(
+        first={"deserved": {"memory": 5}},
+        second={"deserved": {"cpu": 1}},
+        objects=[
+            pod("w", group="g1", memory=1),
+            pod("cpu", group="g2", cpu=2, node="n1"),
+            pod("nothing", group="g2", node="n1"),
+            pod("memory", group="g2", memory=2, node="n1"),
+        ],
+    )
+    assert not may_take(known, "w", "cpu")
+    assert not may_take(known, "w", "nothing")
+    assert may_take(known, "w", "memory")
+
+
+def test_pods_of_the_same_queue_and_strangers_are_no_business_of_queues() -> None:
+    known = two_queues(
+        first={"deserved": {"cpu": 5}},
+        second={},
+        objects=[
+            pod("w", group="g1", cpu=1),
+            pod("own", group="g1", cpu=2, node="n1"),
+            pod("stranger", cpu=2, node="n1"),
+        ],
+    )
+    assert not may_take(known, "w", "own")
+    assert not may_take(known, "w", "stranger")
+
+
 def test_a_queue_that_deserves_nothing_claims_nothing() -> None:
     known = two_queues(first={}, second={}, objects=[pod("w", group="g1", cpu=1), pod("r", group="g2", cpu=9)])
     current = session(known, tiers=[["capacity"]])
@@ -423,7 +490,7 @@ def test_capacity_and_proportion_exclude_each_other() -> None:
         'scheduler.yaml, line 6: plugins "capacity" and "proportion" would divide the same queues by two rules; '
         "remove one of them"
     )
-    assert registry.load(text.replace("proportion", "drf")).warnings == ()
+    assert registry.load(text.replace("proportion", "gang")).warnings == ()
 
 
 def test_levels_are_counted_from_nothing_upwards() -> None:

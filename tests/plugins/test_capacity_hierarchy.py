@@ -375,13 +375,16 @@ def test_with_levels_a_queue_claims_on_behalf_of_its_parent(levels: int, evictio
     assert told.live(20, successors=True) == 0
 
 
+# eng deserves 4 and has 3: on its behalf dev could claim 1. But the 3 are of eng as well, in ops, and taking one there
+# would leave eng where it is.
 def test_no_claim_on_behalf_of_a_parent_inside_the_family() -> None:
     told = story(
-        node("n1", cpu=3),
+        node("n1", cpu=4),
         below("root", "eng", deserved={"cpu": 4}),
         below("eng", "dev"),
         below("eng", "ops"),
         holding("ops", 1, 1, 1),
+        pod("stranger", cpu=1, node="n1"),
         group("claim", queue="dev"),
         pod("w", group="claim", cpu=1),
         levels=1,
@@ -389,19 +392,55 @@ def test_no_claim_on_behalf_of_a_parent_inside_the_family() -> None:
     assert told.evicted == []
 
 
-# eng is guaranteed 3 and has 4, in dev, which deserves nothing by itself. One of them may go to bio, and no more.
+# eng deserves the 6 it has, all in ops, which deserves 4. dev deserves 1 and takes a pod of 2: eng has 5 then, as one
+# comes in its stead, and lacks 1, no more than dev lacked.
+def test_what_stays_in_the_family_is_no_loss_to_it() -> None:
+    told = story(
+        node("n1", cpu=6),
+        below("root", "eng", deserved={"cpu": 6}),
+        below("eng", "dev", deserved={"cpu": 1}),
+        below("eng", "ops", deserved={"cpu": 4}),
+        holding("ops", 2, 2, 2),
+        group("claim", queue="dev"),
+        pod("w", group="claim", cpu=1),
+        levels=1,
+    )
+    assert len(told.evicted) == 1
+
+
+# eng is guaranteed 3 and has 4, in dev, which deserves nothing by itself. bio deserves 2: it gets one and no more.
 def test_a_family_is_not_taken_below_its_guarantee() -> None:
     told = story(
-        node("n1", cpu=4),
+        node("n1", cpu=5),
         below("root", "eng", guarantee={"cpu": 3}),
         below("eng", "dev"),
-        below("root", "sci", deserved={"cpu": 1}),
-        below("sci", "bio", deserved={"cpu": 1}),
+        below("root", "sci", deserved={"cpu": 2}),
+        below("sci", "bio", deserved={"cpu": 2}),
         holding("dev", 1, 1, 1, 1),
+        pod("stranger", cpu=1, node="n1"),
         group("claim", queue="bio", min_member=1),
         pods("w", 2, group="claim", cpu=1),
     )
     assert len(told.evicted) == 1
+
+
+# eng may have 2. Both leaves have two jobs of 1 outside; the first of dev counts as had once it is let in, so the first
+# of ops is next.
+def test_queues_are_let_in_by_turns() -> None:
+    told = story(
+        node("n1", cpu=8),
+        below("root", "eng", capability={"cpu": 2}),
+        below("eng", "dev", deserved={"cpu": 4}),
+        below("eng", "ops", deserved={"cpu": 4}),
+        [
+            group(f"{name}{number}", queue=name, phase="Pending", min_resources={"cpu": 1})
+            for name in ("dev", "ops")
+            for number in (1, 2)
+        ],
+        actions="enqueue",
+    )
+    let_in = [name for name in ("dev1", "dev2", "ops1", "ops2") if told.phase(name) == "Inqueue"]
+    assert let_in == ["dev1", "ops1"]
 
 
 def test_books_of_families_are_right_after_every_move() -> None:

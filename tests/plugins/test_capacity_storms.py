@@ -132,7 +132,7 @@ def check_limits(told: Story) -> None:
             assert has[resource] <= most, f"{key(line)} has too much {resource}"
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(cases())
 def test_no_family_ever_has_more_than_it_may_have(case: tuple[Story, list[KObject]]) -> None:
     told, late = case
@@ -146,7 +146,7 @@ def test_no_family_ever_has_more_than_it_may_have(case: tuple[Story, list[KObjec
 
 # Ten jobs of five pods at the most, of two priorities and in four queues: thirty cycles are far more than it takes to
 # give everybody his due one eviction at a time. The thirty after that have to be quiet.
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(cases())
 def test_taking_back_comes_to_an_end(case: tuple[Story, list[KObject]]) -> None:
     told, late = case
