@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
+from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task, Vector
 
 from .placement import Fitting
 from .statement import Statement
@@ -214,22 +214,24 @@ class Hunt:
     def _carry_out(self, statement: Statement, task: Task, plan: Plan) -> list[Task] | None:
         """Evict until the task fits, spare who is not needed, promise the room. None, and nothing done, if it
         never fits."""
+        assert task.job is not None
         mark = len(statement)
+        had = task.job.queue.allocated.copy()
         gone: list[Unit] = []
         for unit in plan.units:
-            if gone and self._fits(task, plan.node):
+            if gone and self._fits(task, plan.node, had):
                 break
             if self._may_go(task, unit):
                 for victim in unit.tasks:
                     statement.evict(victim, reason=self.reason, message=self.message(task))
                 gone.append(unit)
-        if not gone or not self._fits(task, plan.node):
+        if not gone or not self._fits(task, plan.node, had):
             statement.discard(down_to=mark)
             return None
         for unit in reversed(gone[:-1]) if len(gone) > 1 else ():
             for victim in unit.tasks:
                 statement.spare(victim)
-            if self._fits(task, plan.node):
+            if self._fits(task, plan.node, had):
                 gone.remove(unit)
             else:
                 for victim in unit.tasks:
@@ -244,12 +246,17 @@ class Hunt:
             return False
         return all(self.session.may_evict(self.kind, evictor, task, whole=unit.whole) for task in unit.tasks)
 
-    def _fits(self, task: Task, node: Node) -> bool:
+    def _fits(self, task: Task, node: Node, had: Vector) -> bool:
+        """`had`: what the task's queue had before anybody was evicted. Only what it would have beyond that is a matter
+        of its limits: a queue that has borrowed more than it deserves may still put one pod in the place of another,
+        and need not first give back all it borrowed."""
         session = self.session
         assert task.job is not None
+        queue = task.job.queue
         if not session.placement.fitting(task, ahead=True).takes(node.row, session.nodes.future_idle_of(node.row)):
             return False
-        return session.allocatable(task.job.queue, task.request) is None
+        freed = had - queue.allocated
+        return session.allocatable(queue, np.maximum(task.request - freed, 0), credit=-freed) is None
 
 
 def _key(victims: list[Task], node: Node, rank: Callable[[Task], Any]) -> Any:
