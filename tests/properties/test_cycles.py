@@ -142,26 +142,35 @@ def is_whole(world: World, gang: PodGroup) -> bool:
     return all(roles[role] >= minimum for role, minimum in minimums.items())
 
 
-@settings(max_examples=100)
+def cycle_and_look_at_gangs(world: World) -> None:
+    """A gang of which we start a pod is whole afterwards; a whole gang we evict from stays whole or goes entirely."""
+    gangs = [obj for obj in world.objects.values() if isinstance(obj, PodGroup)]
+    whole_before = {key(gang) for gang in gangs if is_whole(world, gang)}
+    decisions = world.cycle(scheduler())
+    touched = {group_of(world.pod(d.task)) for d in decisions if isinstance(d, Evict)}
+    started = {d.job for d in decisions if isinstance(d, Bind)}
+    leaving_later, world.leaving = world.leaving, []
+    world.carry_out(decisions)
+    world.leaving = leaving_later + world.leaving
+    for gang in gangs:
+        if key(gang) in started:
+            assert is_whole(world, gang), f"{key(gang)} was started short"
+        if key(gang) in touched & whole_before and not is_whole(world, gang):
+            assert all(pod.status.phase == "Succeeded" for pod in at_work(world, gang)), f"{key(gang)} was broken"
+
+
+@settings(max_examples=80)
 @given(stories(), st.data())
 def test_no_gang_is_broken_by_us(world: World, data: st.DataObject) -> None:
-    """A gang of which we start a pod is whole afterwards; a whole gang we evict from stays whole or goes entirely."""
-    deciding = scheduler()
     for _ in range(3):
-        gangs = [obj for obj in world.objects.values() if isinstance(obj, PodGroup)]
-        whole_before = {key(gang) for gang in gangs if is_whole(world, gang)}
-        decisions = world.cycle(deciding)
-        touched = {group_of(world.pod(d.task)) for d in decisions if isinstance(d, Evict)}
-        started = {d.job for d in decisions if isinstance(d, Bind)}
-        leaving_later, world.leaving = world.leaving, []
-        world.carry_out(decisions)
-        world.leaving = leaving_later + world.leaving
-        for gang in gangs:
-            if key(gang) in started:
-                assert is_whole(world, gang), f"{key(gang)} was started short"
-            if key(gang) in touched & whole_before and not is_whole(world, gang):
-                assert all(pod.status.phase == "Succeeded" for pod in at_work(world, gang)), f"{key(gang)} was broken"
+        cycle_and_look_at_gangs(world)
         let_some_finish(world, data.draw)
+
+
+@settings(max_examples=250)
+@given(contests())
+def test_no_gang_is_broken_over_contested_room(objects: list[KObject]) -> None:
+    cycle_and_look_at_gangs(World(objects))
 
 
 # -- the same again ---------------------------------------------------------------------------------------------------

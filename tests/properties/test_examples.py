@@ -155,3 +155,15 @@ def test_a_queue_that_pays_for_a_reservation_is_remembered() -> None:
     world.apply(Deleted(group("ns1/j")))
     world.validate()
     assert world.queues["q1"] is payer
+
+
+def test_a_gang_does_not_count_on_a_pod_that_asks_for_nothing_and_fits_nowhere() -> None:
+    """Two are needed; one fits, the other asks for no room but for a zone that does not exist."""
+    world = cluster(
+        node("n1", cpu=1),
+        group("ns1/j", min_member=2),
+        pod("ns1/j-0", group="j", cpu=1),
+        pod("ns1/j-1", group="j", node_selector={"zone": "nowhere"}),
+    )
+    decisions = scheduler().run(world, START + 1000).decisions
+    assert [d.task for d in decisions if isinstance(d, Bind)] == []

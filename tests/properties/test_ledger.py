@@ -34,6 +34,43 @@ resource_names = st.sampled_from([GPU, "example.com/fpga", "example.com/nic", "e
 picks = st.integers(0, 1000)  # which of those that come into question, counted round
 
 
+ROOM_TAKEN = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)
+COLUMNS: dict[str, tuple[Status, ...]] = {
+    "used": (*ROOM_TAKEN, Status.RELEASING, Status.UNKNOWN),
+    "releasing": (Status.RELEASING,),
+    "pipelined": (Status.PIPELINED,),
+    "conditional": (Status.CONDITIONAL,),
+    "reserved": (Status.RESERVED,),
+}
+"""The columns a task's request is in, once more, by column; backfilled, held and idle are told below."""
+
+
+def check_columns(cluster: Cluster) -> None:
+    """The books of every node, counted anew and without the ledger's own table."""
+    table = cluster.ledger.table
+    for place in table.nodes:
+        sums = {name: cluster.axis.zeros() for name in (*COLUMNS, "backfilled", "held")}
+        for task in cluster.tasks.values():
+            if task.node is place:
+                for name, statuses in COLUMNS.items():
+                    if task.status in statuses:
+                        sums[name] += task.request
+                if task.backfill and task.status in ROOM_TAKEN:
+                    sums["backfilled"] += task.request
+        for holding in cluster.ledger.holdings.values():
+            if holding.node is place:
+                sums["held"] += holding.remainder
+                sums["used"] += holding.remainder
+        for name, amount in sums.items():
+            assert (table.column(name)[place.row] == amount).all(), f"{name} of {place.name}"
+        assert (table.idle[place.row] == table.allocatable[place.row] - sums["used"]).all(), f"idle of {place.name}"
+
+
+def _is_visible(task: Task) -> bool:
+    """Sessions see tasks of groups that exist, in queues that exist."""
+    return task.job is not None and task.job.object is not None and task.job.queue.object is not None
+
+
 class LedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -48,10 +85,19 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
+        """Something of everything, so that short stories have something to tell."""
         for name in ("n1", "n2"):
             self.cluster.apply(Applied(node(name, cpu=4, memory="4Gi")))
         self.cluster.apply(Applied(queue("default")))
+        self.cluster.apply(Applied(queue("q1")))
         self.cluster.apply(Applied(group("ns1/a", min_member=2)))
+        self.cluster.apply(Applied(group("ns2/c", queue="q1", roles={"worker": 1})))
+        for number in (0, 1):
+            self._put(pod(f"ns1/a-{number}", group="a", cpu=1))
+            self._put(pod(f"ns2/c-{number}", group="c", cpu=2, role="worker", node="n1", backfill=number == 0))
+        self._put(pod("ns1/a-2", group="a"))
+        self.reservation_comes("r1", 0, 2, "default")
+        self.session_opens()
 
     def outside(self) -> bool:
         return self.session is None
@@ -221,7 +267,7 @@ class LedgerMachine(RuleBasedStateMachine):
         fitting = sorted(
             task.key
             for task in self.cluster.tasks.values()
-            if task.status in statuses and task.job is not None and task.key not in others
+            if task.status in statuses and _is_visible(task) and task.key not in others
         )
         return self.cluster.tasks[fitting[pick % len(fitting)]] if fitting else None
 
@@ -245,7 +291,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.statements[which].pipeline(found, self._node(at))
 
     @precondition(inside)
-    @rule(which=st.integers(0, 1), task=picks, at=st.lists(picks, min_size=1, max_size=4), now=st.booleans())
+    @rule(which=st.integers(0, 1), task=picks, at=st.lists(picks, min_size=2, max_size=4), now=st.booleans())
     def place_a_gang(self, which: int, task: int, at: list[int], now: bool) -> None:
         """All pending tasks of one job and one shape, in one stroke."""
         statement = self.statements[which]
@@ -327,11 +373,14 @@ class LedgerMachine(RuleBasedStateMachine):
         self.statements[which].commit()
 
     @precondition(lambda self: self.session is not None)
-    @rule()
-    def session_ends(self) -> None:
-        """With whatever statements are still open: what was not committed never happened."""
+    @rule(snapshot_follows=st.booleans())
+    def session_ends(self, snapshot_follows: bool) -> None:
+        """With whatever statements are still open: what was not committed never happened. Events may come before the
+        snapshot that clears it away."""
         self.session = None
         self.statements = []
+        if snapshot_follows:
+            self.snapshot()
 
     @precondition(outside)
     @rule()
@@ -347,6 +396,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def the_books_are_right(self) -> None:
         self.cluster.validate()
+        check_columns(self.cluster)
         promised = {task.key for task in self.cluster.tasks.values() if task.nominated}
         assert set(self.cluster.ledger.nominated) == promised
 

@@ -178,7 +178,7 @@ def contests(draw: st.DrawFn) -> list[KObject]:
     """Running gangs that fill the nodes, and others of higher priority, or of a poorer queue, that want their room.
     BestEffort members are here and there, on nodes with few places for pods."""
     machines = [
-        node(name, cpu=draw(st.integers(2, 4)), pods=draw(st.sampled_from([2, 3, 5])))
+        node(name, cpu=draw(st.integers(2, 4)), pods=draw(st.sampled_from([1, 2, 3, 5])))
         for name in NODES[: draw(st.integers(1, 3))]
     ]
     lines = QUEUES[: draw(st.integers(1, 2))]
@@ -193,7 +193,7 @@ def contests(draw: st.DrawFn) -> list[KObject]:
         minimum = draw(st.integers(1, len(members)))
         pods: list[KObject] = []
         for index, role in enumerate(members):
-            cpu = draw(st.sampled_from([None, 1, 1, 2]))
+            cpu = draw(st.sampled_from([None, None, 1, 2]))
             fresh = pod(f"{name}-{index}", group=f"j{number}", cpu=cpu, role=role)
             pods.append(draw(waiting_or_running(fresh, room if runs else None, 4)))
         made.append(
