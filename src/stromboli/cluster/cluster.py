@@ -26,6 +26,7 @@ from stromboli.api import (
     PodGroup,
     PriorityClass,
     ReplicaSet,
+    Reservation,
     ResourceQuota,
     key,
     names,
@@ -38,6 +39,7 @@ from stromboli.api import (
 )
 from stromboli.api.groups import is_generated
 from stromboli.api.quantity import amounts
+from stromboli.api.reservations import waits_for
 from stromboli.api.timestamps import parse_timestamp
 
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
@@ -58,11 +60,26 @@ class Snapshot:
     queues: dict[QueueName, Queue]  # in the order of names
     namespaces: dict[str, NamespaceInfo]
     budgets: dict[str, PodDisruptionBudget]
+    reservations: dict[str, Reservation]
     total: Vector  # allocatable of all ready nodes; "pods" left out, it is no currency
 
     @property
     def nodes(self) -> NodeTable:
         return self.ledger.table
+
+    def waiting_reservations(self) -> list[tuple[str, TaskKey]]:
+        """Reservations that wait, and the task each is for."""
+        return [
+            (name, TaskKey(task))
+            for name, reservation in self.reservations.items()
+            if (task := waits_for(reservation)) is not None
+        ]
+
+    def reservation_of(self, task: TaskKey) -> Reservation | None:
+        for name, waiting in self.waiting_reservations():
+            if waiting == task:
+                return self.reservations[name]
+        return None
 
 
 class Cluster:
@@ -79,6 +96,8 @@ class Cluster:
         self.namespaces: dict[str, NamespaceInfo] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
+        self.reservations: dict[str, Reservation] = {}
+        self._set_aside: dict[TaskKey, str] = {}  # the node set aside for a task, by Reservations that wait
         self._homeless: dict[str, dict[TaskKey, Task]] = {}  # tasks on nodes without a row (yet), by node name
         self._width = self.axis.width
         self._layout_changed = False
@@ -125,6 +144,8 @@ class Cluster:
             case PriorityClass():
                 self.priority_classes[obj.metadata.name] = obj
                 self._priorities_changed = True
+            case Reservation():
+                self._reservation_applied(obj)
             case ReplicaSet() | JobObject():
                 pass  # controllers' business: what the scheduler needs of them is in their pods and groups
             case _:
@@ -157,6 +178,8 @@ class Cluster:
             case PriorityClass():
                 self.priority_classes.pop(obj.metadata.name, None)
                 self._priorities_changed = True
+            case Reservation():
+                self._reservation_deleted(obj.metadata.name)
             case _:
                 pass
 
@@ -195,7 +218,9 @@ class Cluster:
             if node is not None:
                 waiting = self._homeless.pop(name)
                 for task_key in sorted(waiting):
-                    self.ledger.settle(waiting[task_key], waiting[task_key].true_status, node)
+                    task = waiting[task_key]
+                    if task.true_status is not Status.PENDING:  # a reservation there was given up meanwhile
+                        self.ledger.settle(task, task.true_status, node)
 
     def _node_deleted(self, name: str) -> None:
         node = self.nodes.pop(name, None)
@@ -246,8 +271,8 @@ class Cluster:
         else:
             self._refresh_task(task, pod)
         status = self._status_of(pod)
-        if task.true_status is Status.BINDING and status is Status.PENDING:
-            return  # our bind is on its way; this news is older
+        if status is Status.PENDING and task.true_status in (Status.BINDING, Status.RESERVED):
+            return  # our bind (or the Reservation) is on its way; this news is older
         if task.true_status is Status.RELEASING and task.true_node is not None and status in _ALIVE:
             return  # our eviction is on its way; it comes back as EvictFailed if it is refused
         self._settle(task, status)
@@ -257,6 +282,8 @@ class Cluster:
         known = self._homeless.get(node_name)
         if known is not None:
             known.pop(task.key, None)
+        if status is Status.PENDING and task.key in self._set_aside:
+            status, node_name = Status.RESERVED, self._set_aside[task.key]
         if status in (Status.SUCCEEDED, Status.FAILED) or not node_name:
             self.ledger.settle(task, status, None)
             return
@@ -339,6 +366,29 @@ class Cluster:
         if task.job is not None:
             del task.job.tasks[task_key]
             self._drop_if_empty(task.job)
+
+    # -- reservations -------------------------------------------------------------------------------------------
+
+    def _reservation_applied(self, obj: Reservation) -> None:
+        self._reservation_deleted(obj.metadata.name)
+        self.reservations[obj.metadata.name] = obj
+        waiting = waits_for(obj)
+        if waiting is not None:
+            task_key = TaskKey(waiting)
+            self._set_aside[task_key] = obj.status.node_name
+            task = self.tasks.get(task_key)
+            if task is not None and task.true_status is Status.PENDING:
+                self._settle(task, Status.PENDING)
+
+    def _reservation_deleted(self, name: str) -> None:
+        known = self.reservations.pop(name, None)
+        waiting = None if known is None else waits_for(known)
+        if waiting is not None:
+            node_name = self._set_aside.pop(TaskKey(waiting), "")
+            self._homeless.get(node_name, {}).pop(TaskKey(waiting), None)
+            task = self.tasks.get(TaskKey(waiting))
+            if task is not None and task.true_status is Status.RESERVED:
+                self.ledger.settle(task, Status.PENDING, None)
 
     # -- groups and queues --------------------------------------------------------------------------------------
 
@@ -493,7 +543,9 @@ class Cluster:
             visible = (j for j in self.jobs.values() if j.object is not None and j.queue.object is not None)
             self._visible = sorted(visible, key=lambda job: job.key)
         queues = {name: self.queues[name] for name in sorted(self.queues) if self.queues[name].object is not None}
-        return Snapshot(self.ledger, self._visible, queues, self.namespaces, self.budgets, self._total)
+        return Snapshot(
+            self.ledger, self._visible, queues, self.namespaces, self.budgets, self.reservations, self._total
+        )
 
     def validate(self) -> None:
         """Every invariant of the ledger, checked against a rebuild. For tests, and for a doubt in the field."""

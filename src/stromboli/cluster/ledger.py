@@ -170,6 +170,9 @@ class Ledger:
         self.strayed: dict[TaskKey, Task] = {}
         # Waiting tasks for which a node was made free: what they were promised outlives the session.
         self.nominated: dict[TaskKey, Task] = {}
+        # Tasks for which room is set aside, on whichever node; and a number that changes whenever that does.
+        self.reserved_tasks: dict[TaskKey, Task] = {}
+        self.reserved_epoch = 0
         # Jobs any of whose tasks moved since the log was cleared.
         self.changed_jobs: dict[str, Job] = {}
 
@@ -196,6 +199,7 @@ class Ledger:
         """Say what is so, from now on, for everybody."""
         task.true_status = status
         task.true_node = node
+        task.true_backfill = task.backfill
         if task.status is not status or task.node is not node:
             self.move(task, status, node)
         else:
@@ -222,6 +226,12 @@ class Ledger:
     def _apply(self, task: Task, sign: int) -> None:
         status = task.status
         node = task.node
+        if status is Status.RESERVED:
+            self.reserved_epoch += 1
+            if sign > 0:
+                self.reserved_tasks[task.key] = task
+            else:
+                self.reserved_tasks.pop(task.key, None)
         if node is not None:
             request = task.shape.request
             table = self.table
@@ -371,6 +381,7 @@ class Ledger:
             self.leave(task)
             task.status = task.true_status
             task.node = task.true_node
+            task.backfill = task.true_backfill
             self.enter(task)
         self.strayed.clear()
 

@@ -101,6 +101,7 @@ class Task:
     # What is so outside any session; a snapshot puts status and node back to it.
     true_status: Status = Status.PENDING
     true_node: Node | None = None
+    true_backfill: bool = False
 
     @property
     def request(self) -> Vector:
@@ -168,7 +169,22 @@ class Job:
 
     @property
     def is_pipelined(self) -> bool:
-        return self.waiting_count + self.ready_count + self.pending_best_effort >= self.min_available
+        return self._promised_count >= self.min_available
+
+    @property
+    def is_conditionally_ready(self) -> bool:
+        """With room counted that is lent to backfill tasks."""
+        return self._promised_count + self.counts[Status.CONDITIONAL] >= self.min_available
+
+    @property
+    def is_condition_ready(self) -> bool:
+        """With room counted that is set aside for it."""
+        promised = self._promised_count + self.counts[Status.CONDITIONAL]
+        return promised + self.counts[Status.RESERVED] >= self.min_available
+
+    @property
+    def _promised_count(self) -> int:
+        return self.waiting_count + self.ready_count + self.pending_best_effort
 
     @property
     def is_starving(self) -> bool:

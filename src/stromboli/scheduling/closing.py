@@ -10,13 +10,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from stromboli.api import PodGroupCondition
-from stromboli.api.quantity import amounts
+from stromboli.api.quantity import amounts, format_amount
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import PODS, Job, Status, Task, Vector
+from stromboli.cluster import OCCUPYING, PODS, Job, Status, Task, Vector
 
 from . import reasons
 from .decisions import Explanation, PatchGroup, PatchPod, PatchQueue
 from .reasons import Code
+from .reserving import STARVING, WAITING, reserved_tasks, waiting_since
 from .standing import Standings
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _conclude_job(session: Session, job: Job, standings: Standings, *, waits: bo
     explanation: Explanation | None = None
     kept_out = job.phase == "Pending" and session.notes.refused(job)
     if waits or kept_out:
-        explanation = session.notes.explain(job, standings.ahead_of(job))
+        explanation = session.notes.explain(job, standings.ahead_of(job), _set_aside(session, job))
         # By name: tasks are known in the order of their news, which another scheduler may have heard otherwise.
         for task_key in sorted(key for key, task in job.tasks.items() if task.status in _WAITS):
             _explain_task(session, job.tasks[task_key], explanation)
@@ -70,17 +71,12 @@ def _conclude_job(session: Session, job: Job, standings: Standings, *, waits: bo
         # about to make the missing pod.
         unschedulable, explanation = True, Explanation(refusal.code, reasons.refused(refusal))
     job.phase = phase
-    old = {condition.type: condition for condition in group.status.conditions}
     conditions: tuple[PodGroupCondition, ...] = tuple(group.status.conditions)
     if unschedulable and explanation is not None:
-        message = explanation.message
-        if job.tasks:
-            missing = max(0, job.min_available - job.ready_count)
-            message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {message}"
-        conditions = (_condition(session, old, UNSCHEDULABLE, "NotEnoughResources", message),)
+        conditions = _conditions_of_waiting(session, job, explanation)
     elif job.tasks and job.ready_count >= max(1, job.min_available):
         message = "All pods that must start together have a node."
-        conditions = (_condition(session, old, SCHEDULED, "TasksReady", message),)
+        conditions = (_condition(session, job, SCHEDULED, "TasksReady", message),)
     counts = job.counts
     running, succeeded, failed = counts[Status.RUNNING], counts[Status.SUCCEEDED], counts[Status.FAILED]
     status = group.status
@@ -95,17 +91,56 @@ def _stamp(now: float) -> str:
     return format_timestamp(now)
 
 
+def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation) -> tuple[PodGroupCondition, ...]:
+    """Why it waits; since when; and, once it has starved, what is done about it."""
+    message = explanation.message
+    if job.tasks:
+        missing = max(0, job.min_available - job.ready_count)
+        message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {message}"
+    conditions = [_condition(session, job, UNSCHEDULABLE, "NotEnoughResources", message)]
+    if job.is_pipelined and job.waiting_count:
+        conditions.append(_condition(session, job, WAITING, "Promised", "", status="False"))
+    else:
+        since = format_timestamp(waiting_since(session, job))
+        conditions.append(_condition(session, job, WAITING, "NotReady", "", since=since))
+    limit = session.notes.of(job).limit_exceeded
+    if limit:
+        conditions.append(_condition(session, job, STARVING, Code.RESERVATION_LIMIT_EXCEEDED, limit))
+    elif job.counts[Status.RESERVED]:
+        nodes = sorted({t.node.name for t in reserved_tasks(job) if t.node is not None})
+        conditions.append(_condition(session, job, STARVING, "Reserved", f"Set aside: {', '.join(nodes)}."))
+    return tuple(conditions)
+
+
+def _set_aside(session: Session, job: Job) -> str:
+    """What is missing on the nodes set aside for a job, and who is in the way; "" if there are none."""
+    by_node: dict[str, list[Task]] = {}
+    for task in reserved_tasks(job):
+        if task.node is not None:
+            by_node.setdefault(task.node.name, []).append(task)
+    parts = []
+    for name, tasks in sorted(by_node.items()):
+        node = session.nodes.by_name[name]
+        short = sum((task.request for task in tasks), start=-session.nodes.idle[node.row]).clip(min=0)
+        missing = session.axis.amounts(_without_pods(short))
+        told = " and ".join(f"{format_amount(resource, amount)} {resource}" for resource, amount in missing.items())
+        parts.append((name, told, [t.key for t in node.tasks.values() if t.status in OCCUPYING and t.job is not job]))
+    return reasons.starving_reserved(parts) if parts else ""
+
+
 def _condition(
-    session: Session, old: dict[str, PodGroupCondition], kind: str, reason: str, message: str
+    session: Session, job: Job, kind: str, reason: str, message: str, *, status: str = "True", since: str = ""
 ) -> PodGroupCondition:
     """The old one if it says the same: a new time alone is no news."""
-    known = old.get(kind)
-    if known is not None and (known.status, known.reason, known.message) == ("True", reason, message):
-        return known
+    assert job.object is not None
+    for known in job.object.status.conditions:
+        if known.type == kind and (known.status, known.reason, known.message) == (status, reason, message):
+            return known
     stamp = _stamp(session.now)
     return PodGroupCondition(
-        type=kind, status="True", reason=reason, message=message, last_transition_time=stamp, transition_id=stamp
-    )
+        type=kind, status=status, reason=reason, message=message,
+        last_transition_time=since or stamp, transition_id=stamp,
+    )  # fmt: skip
 
 
 def _phase(job: Job, unschedulable: bool) -> str:

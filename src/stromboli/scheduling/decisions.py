@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stromboli.api import PodGroupCondition
+from stromboli.api import PodGroupCondition, Reservation
 from stromboli.cluster import JobKey, QueueName, TaskKey
 
 
@@ -30,18 +30,21 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Room on a node is set aside for a starving task."""
+    """Room on a node is set aside for a starving task: create this object."""
 
     task: TaskKey
     node: str
+    reservation: Reservation
 
 
 @dataclass(frozen=True, slots=True)
 class Unreserve:
-    """What was set aside for a task is used or given up."""
+    """What was set aside for a task is used or given up: delete the object of this name."""
 
     task: TaskKey
     node: str
+    reservation: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ class Cycle:
     decisions: list[Decision] = field(default_factory=list)
     waiting: dict[TaskKey, Explanation] = field(default_factory=dict)  # every pending task of ours, and why
     deserved: dict[QueueName, dict[str, int]] = field(default_factory=dict)  # per queue, as far as a plugin says
+    next_due: float | None = None  # when time alone will change something, though nothing happens
 
 
 @dataclass(frozen=True, slots=True)

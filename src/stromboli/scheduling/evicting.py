@@ -20,6 +20,7 @@ import numpy as np
 from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task, Vector
 
 from .placement import Fitting
+from .reserving import reserved_rows
 from .statement import Statement
 
 if TYPE_CHECKING:
@@ -137,7 +138,9 @@ class Hunt:
         wanted = task.request[columns]
         candidates = self._candidates()
         gangs: dict[JobKey, list[Task]] = {}
-        for row in sorted(candidates):
+        # Room that is set aside drains by itself: nobody is evicted there.
+        closed = reserved_rows(session)
+        for row in sorted(candidates.keys() - closed.keys()):
             reason = int(fitting.reasons[row])
             if reason and not session.node_reasons[reason - 1].resolvable:
                 continue

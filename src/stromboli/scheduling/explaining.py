@@ -23,6 +23,7 @@ class JobNote:
     histogram: Histogram | None = None  # of the first task that found no node
     found: int = 0  # tasks that found a place in the last attempt
     released_on: list[str] = field(default_factory=list)  # nodes whose leaving pods are waited for
+    limit_exceeded: str = ""  # why no nodes were set aside although the job has starved
 
 
 class Notes:
@@ -66,8 +67,9 @@ class Notes:
         if (note := self._notes.get(job.key)) is not None:
             note.refusals.clear()
 
-    def explain(self, job: Job, ahead: Refusal | None = None) -> Explanation:
-        """The dominant reason (decided in a fixed order) and its sentence. `ahead`: a namespace that goes first."""
+    def explain(self, job: Job, ahead: Refusal | None = None, set_aside: str = "") -> Explanation:
+        """The dominant reason (decided in a fixed order) and its sentence. `ahead`: a namespace that goes first;
+        `set_aside`: what is missing on the nodes set aside for the job."""
         note = self._notes.get(job.key)
         if note is None:
             return Explanation("", reasons.not_considered())
@@ -75,11 +77,13 @@ class Notes:
             for refusal in note.refusals:
                 if refusal.code == code:
                     return Explanation(code, reasons.refused(refusal))
+        if note.released_on:
+            return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(note.released_on))
+        if set_aside:
+            return Explanation(Code.STARVING_RESERVED, set_aside)
         if ahead is not None:
             sentence = f"{reasons.refused(ahead)} {_node_level(note.histogram).message}" if note.histogram else ""
             return Explanation(ahead.code, sentence)
-        if note.released_on:
-            return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(note.released_on))
         why = _node_level(note.histogram) if note.histogram is not None else None
         needed = job.min_available - job.ready_count
         if note.found and needed > note.found:

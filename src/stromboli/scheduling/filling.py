@@ -16,6 +16,7 @@ from stromboli.cluster import Job, Status, Task
 
 from .callbacks import Refusal
 from .placement import Fitting
+from .reserving import reserved_tasks
 from .statement import Statement
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def fill(session: Session, statement: Statement, job: Job, tasks: deque[Task], *
             session.notes.refuse(job, refusal)
         fitting = session.placement.fitting(first)
         missing = 1 if ready else max(1, job.min_available - job.ready_count - job.pending_best_effort)
-        group = _alike(session, tasks, kind, 1 if fitting.alone or first.nominated else missing)
+        group = _alike(session, tasks, kind, 1 if fitting.alone or _has_its_place(first) else missing)
         allowed = 0
         if refusal is None:
             allowed, refusal = _allowed(session, job, first, len(group), lending)
@@ -77,10 +78,15 @@ def _alike(session: Session, tasks: deque[Task], kind: tuple[str, object], most:
     for task in tasks:
         if len(group) == most:
             break
-        if group and (task.nominated or (task.role, session.placement.key(task)) != kind):
+        if group and (_has_its_place(task) or (task.role, session.placement.key(task)) != kind):
             break
         group.append(task)
     return group
+
+
+def _has_its_place(task: Task) -> bool:
+    """A node was made free, or is being kept free, for this one task."""
+    return bool(task.nominated) or task.status is Status.RESERVED
 
 
 def _allowed(session: Session, job: Job, task: Task, count: int, lending: bool) -> tuple[int, Refusal | None]:
@@ -100,14 +106,17 @@ def _place(session: Session, statement: Statement, fitting: Fitting, group: list
     first = group[0]
     if first.nominated and _place_on_nominated(session, statement, fitting, first):
         return 1
+    if first.status is Status.RESERVED and _place_on_reserved(session, statement, fitting, first):
+        return 1
     if fitting.known_to_fail:
         return 0
     nodes = session.nodes
-    rows = fitting.choose(first, len(group), session.placement.room_now())
+    rows = fitting.choose(first, len(group), session.placement.room_now(first.job))
     placed = statement.allocate_many(group[: len(rows)], [nodes.nodes[row] for row in rows]) if rows else 0
+    _use_up(statement, first.job, rows[:placed])
     if placed < len(rows) or placed == len(group):
         return placed
-    future = session.placement.future_room()
+    future = session.placement.room_later(first.job)
     if future is not None:
         later = session.placement.fitting(first, ahead=True)
         for task, row in zip(group[placed:], later.choose(first, len(group) - placed, future), strict=False):
@@ -130,6 +139,24 @@ def _place_on_nominated(session: Session, statement: Statement, fitting: Fitting
     if later.takes(node.row, session.nodes.future_idle_of(node.row)):
         return statement.pipeline(task, node)
     return False
+
+
+def _place_on_reserved(session: Session, statement: Statement, fitting: Fitting, task: Task) -> bool:
+    """Room was set aside for this task: it goes there as soon as it can."""
+    node = task.node
+    return node is not None and fitting.takes(node.row, session.placement.room_now_on(node.row)) and (
+        statement.allocate(task, node)
+    )
+
+
+def _use_up(statement: Statement, job: Job | None, rows: list[int]) -> None:
+    """A task that took the place set aside for a sibling has used up the sibling's reservation."""
+    if job is not None and job.counts[Status.RESERVED]:
+        for row in rows:
+            for sibling in reserved_tasks(job):
+                if sibling.node is not None and sibling.node.row == row:
+                    statement.release(sibling, "a pod of the same job takes the place")
+                    break
 
 
 def _worth_going_on(

@@ -22,7 +22,7 @@ def starving_jobs(session: Session, considered: Callable[[Job], bool]) -> list[J
     return [
         job
         for job in session.jobs
-        if job.counts[Status.PENDING] and session.job_starving(job) and considered(job)
+        if job.pending_count and session.job_starving(job) and considered(job)
     ]
 
 
@@ -77,7 +77,7 @@ def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
     if session.allocatable(job.queue, first.request * len(tasks)) is not None:
         return False
     fitting = session.placement.fitting(first)
-    return not fitting.alone and len(fitting.choose(first, len(tasks), session.placement.room_now())) == len(tasks)
+    return not fitting.alone and len(fitting.choose(first, len(tasks), session.placement.room_now(job))) == len(tasks)
 
 
 def _fits_without(session: Session, statement: Statement, task: Task) -> bool:
@@ -92,8 +92,8 @@ def node_without_evictions(session: Session, task: Task) -> Node | None:
     fitting = session.placement.fitting(task, ahead=True)
     if fitting.known_to_fail or session.allocatable(task.job.queue, task.request) is not None:
         return None
-    room = session.placement.future_room()
-    rows = fitting.choose(task, 1, session.nodes.idle if room is None else room)
+    room = session.placement.room_later(task.job)
+    rows = fitting.choose(task, 1, session.placement.room_now(task.job) if room is None else room)
     if not rows:
         fitting.mark_failed()
         return None

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stromboli.api.quantity import format_amount
-from stromboli.cluster import PODS, Matrix, Task, Vector
+from stromboli.cluster import PODS, Job, Matrix, Task, Vector
 
 from .callbacks import NodeFilter, NodeScore, ReasonIds, Rows, Scope, Scores
 from .kernel_choice import choose_kernels
 from .reasons import Code
+from .reserving import room_for_others
 
 if TYPE_CHECKING:
     from .session import Session
@@ -67,15 +68,27 @@ class Placement:
         fitting.refresh()
         return fitting
 
-    def room_now(self) -> Matrix:
-        """What is idle and promised to nobody. A promise may count on idle room and on leaving pods together: then
-        the idle part is spoken for as well."""
+    def room_now(self, job: Job | None = None) -> Matrix:
+        """What is idle and promised to nobody (else than this job). A promise may count on idle room and on leaving
+        pods together: then the idle part is spoken for as well."""
         future = self.future_room()
-        return self.session.nodes.idle if future is None else np.minimum(self.session.nodes.idle, future)
+        room = self.session.nodes.idle if future is None else np.minimum(self.session.nodes.idle, future)
+        return self._unreserved(room, job)
 
     def room_now_on(self, row: int) -> Vector:
         nodes = self.session.nodes
         return np.asarray(np.minimum(nodes.idle[row], nodes.future_idle_of(row)))
+
+    def room_later(self, job: Job | None = None) -> Matrix | None:
+        """What this job may count on once leaving pods are gone; None if nobody is leaving."""
+        future = self.future_room()
+        return None if future is None else self._unreserved(future, job)
+
+    def _unreserved(self, room: Matrix, job: Job | None) -> Matrix:
+        rules = self.session.reserve_rules
+        if rules is None or rules.scope == "node" or not self.session.ledger.reserved_tasks:
+            return room  # nodes with reserved room are closed as a whole, by a filter
+        return room_for_others(self.session, room, job)
 
     def future_room(self) -> Matrix | None:
         """What will be free once everything on its way out is gone and all promises are kept; None if nothing is

@@ -111,6 +111,27 @@ def waiting_for_release(nodes: Iterable[str]) -> str:
     return "Room is kept on " + ", ".join(sorted(set(nodes))) + ", as soon as the pods leaving there are gone."
 
 
+def reserved_for(jobs: Iterable[str]) -> str:
+    return "are set aside for " + ", ".join(jobs)
+
+
+def starving_reserved(missing: Iterable[tuple[str, str, Iterable[str]]]) -> str:
+    """(node, what is still missing there, whose end is waited for) of each node set aside for a job."""
+    parts = []
+    for node, short, running in missing:
+        waits = sorted(running)
+        names = ", ".join(waits[:3]) + (f" and {len(waits) - 3} more" if len(waits) > 3 else "")
+        parts.append(f"{node} ({short} to go, waiting for {names})" if short else f"{node} (free)")
+    return "Nodes are set aside for the job until all of it fits: " + "; ".join(parts) + "."
+
+
+def limit_exceeded(needed: int, most: int) -> str:
+    return (
+        f"The job has starved, but it needs room on {needed} more nodes, and no more than {most} may be set aside in "
+        "all. Raise reservedNodePercent of the reserve action."
+    )
+
+
 def gated() -> str:
     return "The pod has scheduling gates; it is placed when they are removed."
 

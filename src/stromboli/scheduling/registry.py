@@ -27,6 +27,7 @@ _ACTIONS: Final[Mapping[str, str]] = {
     "enqueue": "stromboli.scheduling.actions.enqueue:Enqueue",
     "preempt": "stromboli.scheduling.actions.preempt:Preempt",
     "reclaim": "stromboli.scheduling.actions.reclaim:Reclaim",
+    "reserve": "stromboli.scheduling.actions.reserve:Reserve",
 }
 _PLUGINS: Final[Mapping[str, str]] = {
     "binpack": "stromboli.scheduling.plugins.binpack:Binpack",

@@ -28,6 +28,7 @@ from .nominating import honour_nominations
 from .placement import Placement
 from .plugin import Plugin
 from .promises import Promises
+from .reserving import ReserveRules, closing_filter, give_up_reservations
 from .statement import Statement
 
 
@@ -77,6 +78,11 @@ class Session:
                 self._plugins.append(plugin)
                 plugin.open(self)
         self._option = None
+        options = [option for option in configuration.actions if option.name == "reserve"]
+        self.reserve_rules = ReserveRules.read(options[0].arguments) if options else None
+        if self.reserve_rules is not None and self.reserve_rules.scope == "node":
+            self.filters.append(closing_filter(self))
+        give_up_reservations(self)
         # Room kept for tasks that others were evicted for, by job; see nominating.py.
         self.promised: dict[JobKey, Statement] = honour_nominations(self)
 
@@ -383,10 +389,15 @@ class Session:
 
     def pending_tasks(self, job: Job) -> list[Task]:
         """Tasks of a job that wait for a place, first to be placed first; gated ones are not asked for yet."""
-        waiting = [t for t in job.tasks.values() if t.status is Status.PENDING and not t.gated]
+        waiting = [t for t in job.tasks.values() if t.status in _WAITING and not t.gated]
         if len(waiting) > 1:
             waiting.sort(key=self.task_key)
         return waiting
+
+    def due(self, moment: float) -> None:
+        """Time alone will change something then."""
+        if self.cycle.next_due is None or moment < self.cycle.next_due:
+            self.cycle.next_due = moment
 
     def close(self) -> Cycle:
         for plugin in self._plugins:
@@ -395,3 +406,4 @@ class Session:
         return self.cycle
 
 
+_WAITING = frozenset({Status.PENDING, Status.RESERVED})

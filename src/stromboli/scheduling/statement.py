@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from stromboli.api.reservations import waiting_name, waiting_reservation
 from stromboli.cluster import Node, Status, Task, Vector
 
 from .callbacks import Objection
@@ -104,11 +105,11 @@ class Statement:
         """Set room aside for a starving task; it occupies nothing."""
         self._do(Operation(Kind.RESERVE, task, (task.status, task.node)), Status.RESERVED, node)
 
-    def release(self, task: Task) -> None:
+    def release(self, task: Task, why: str = "") -> None:
         """Give up a reservation or a conditional place."""
         if task.status not in (Status.RESERVED, Status.CONDITIONAL):
             raise ValueError(f"{task} holds nothing that could be released")
-        self._do(Operation(Kind.RELEASE, task, (task.status, task.node)), Status.PENDING, None)
+        self._do(Operation(Kind.RELEASE, task, (task.status, task.node), message=why), Status.PENDING, None)
 
     def consume(self, task: Task, reservation: str, amount: Vector) -> None:
         """Take this much out of what a Reservation holds, for a task placed there."""
@@ -187,7 +188,7 @@ class Statement:
                     assert node is not None
                     assert task.job is not None
                     if operation.was[0] is Status.RESERVED:
-                        decide(Unreserve(task.key, operation.was[1].name if operation.was[1] else ""))
+                        decide(_unreserve(operation, "the pod starts"))
                     ledger.settle(task, Status.BINDING, node)
                     if task.nominated:
                         ledger.nominate(task, "")
@@ -198,12 +199,16 @@ class Statement:
                     decide(Evict(task.key, node.name, operation.reason, operation.message))
                 case Kind.RESERVE:
                     assert node is not None
+                    assert task.job is not None
+                    assert task.job.object is not None
+                    if operation.was[0] is Status.RESERVED:
+                        decide(_unreserve(operation, "another node suits better"))
                     ledger.settle(task, Status.RESERVED, node)
-                    decide(Reserve(task.key, node.name))
+                    decide(Reserve(task.key, node.name, waiting_reservation(task.pod, task.job.object, node.name)))
                 case Kind.RELEASE if operation.was[0] is Status.RESERVED:
                     if task.true_status is Status.RESERVED:
                         task.true_status, task.true_node = Status.PENDING, None
-                    decide(Unreserve(task.key, operation.was[1].name if operation.was[1] else ""))
+                    decide(_unreserve(operation, operation.message))
                 case Kind.CONSUME:
                     assert operation.amount is not None
                     ledger.settle_draw(operation.reservation, operation.amount)
@@ -214,3 +219,9 @@ class Statement:
                 case _:
                     pass  # a promise for this cycle: nothing to tell the world
         self.operations = []
+
+
+def _unreserve(operation: Operation, why: str) -> Unreserve:
+    node = operation.was[1]
+    name = waiting_name(operation.task.pod)
+    return Unreserve(operation.task.key, "" if node is None else node.name, name, why)

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from stromboli.api import ApiError, Condition, KObject, Pod, PodGroup, Queue, ResourceList, key, names
+from stromboli.api import ApiError, Condition, KObject, Pod, PodGroup, Queue, Reservation, ResourceList, key, names
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import Applied, Cluster
 from stromboli.controllers import Change, Controllers, Create, Delete, Notify, Update
@@ -33,6 +33,8 @@ from stromboli.scheduling.decisions import (
     PatchGroup,
     PatchPod,
     PatchQueue,
+    Reserve,
+    Unreserve,
 )
 
 from .agenda import Rank
@@ -163,6 +165,9 @@ class Engine:
         controllers = self._controllers.next_due(self.world.store, clock(at))
         if controllers is not None:
             due.append(from_clock(controllers))
+        if self.cycle.next_due is not None:
+            # The threshold has to be passed, not only reached.
+            due.append(later(from_clock(self.cycle.next_due), self._period))
         return min((moment for moment in due if moment is not None), default=None)
 
     # -- components -----------------------------------------------------------------------------------------
@@ -238,6 +243,14 @@ class Engine:
                 pod = store.get(Pod, decision.task)
                 if pod is not None:
                     self.world.evict(pod, at, decision.reason, decision.message)
+            case Reserve():
+                self.journal.write(at, "Reserved", decision.task, node=decision.node)
+                self.world.create(decision.reservation, at)
+            case Unreserve():
+                self.journal.write(at, "Unreserved", decision.task, node=decision.node, message=decision.reason)
+                reservation = store.get(Reservation, decision.reservation)
+                if reservation is not None:
+                    self.world.delete(reservation, at)
             case PatchPod():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:

@@ -22,6 +22,7 @@ from stromboli.scheduling.filling import fill
 from stromboli.scheduling.nominating import hold
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.reasons import Code
+from stromboli.scheduling.reserving import holders, rank, reserved_tasks
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 from stromboli.scheduling.walking import Walk
@@ -54,6 +55,37 @@ class Allocate(Action):
         refused = self._ordered_pass(session, jobs, pending)
         if refused:
             self._lend(session, refused)
+        self._take_from_holders(session, jobs)
+
+    def _take_from_holders(self, session: Session, jobs: list[Job]) -> None:
+        """Room set aside for a job yields to jobs of strictly higher priority that fit only there."""
+        rules = session.reserve_rules
+        if rules is None or not rules.yields:
+            return
+        for job in sorted(jobs, key=session.job_key):
+            if job.ready_count >= job.min_available or job.counts[Status.RESERVED]:
+                continue
+            lower = [holder for holder in holders(session).values() if holder.priority < job.priority]
+            lower.sort(key=lambda holder: rank(session, holder), reverse=True)
+            # One holder's room may be enough; if not, that of several.
+            attempts = [[holder] for holder in lower] + [lower[:count] for count in range(2, len(lower) + 1)]
+            for victims in attempts:
+                if self._take(session, job, victims):
+                    break
+
+    def _take(self, session: Session, job: Job, from_: list[Job]) -> bool:
+        statement = session.statement()
+        for holder in from_:
+            for task in reserved_tasks(holder):
+                statement.release(task, f"{job.key} has a higher priority")
+        tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
+        fill(session, statement, job, tasks)
+        if session.job_ready(job) and complete_with_best_effort(session, statement, job):
+            statement.commit()
+            session.notes.pardon(job)
+            return True
+        statement.discard()
+        return False
 
     def _keep_promises(self, session: Session) -> None:
         """Jobs for which pods were evicted in an earlier cycle take that room before anybody else may."""
@@ -134,7 +166,7 @@ class Allocate(Action):
 
 def considered(session: Session, job: Job) -> bool:
     """Whether a job may be placed at all in this cycle; if not, it is noted why."""
-    if job.counts[Status.PENDING] == 0:
+    if job.pending_count == 0:
         return False
     if not job.queue.open:
         session.notes.refuse(job, Refusal(Code.QUEUE_CLOSED, subject=job.queue.name))

@@ -1,0 +1,53 @@
+"""Reservations that wait: room set aside on a node for a pod of a starving job.
+
+One Reservation per pod, in phase Waiting, owned by the pod's group. It holds nothing yet: it closes the node to others
+until enough of it is free. Everything the scheduler has to remember of it is in the object, so a scheduler that is
+killed and started again goes on where it was.
+"""
+
+from __future__ import annotations
+
+from stromboli.api.batch import PodGroup, Reservation, ReservationOwner, ReservationSpec, ReservationStatus
+from stromboli.api.metadata import ObjectMeta, ObjectReference, OwnerReference
+from stromboli.api.pods import Pod, PodTemplateSpec
+
+WAITING = "Waiting"
+
+
+def waiting_name(pod: Pod) -> str:
+    return f"waiting-{pod.metadata.uid}"
+
+
+def waiting_reservation(pod: Pod, group: PodGroup, node: str) -> Reservation:
+    """The object that sets room aside on `node` for a pod."""
+    owner = OwnerReference(
+        api_version=group.api_version, kind=group.kind, name=group.metadata.name, uid=group.metadata.uid
+    )
+    who = ObjectReference(
+        api_version="v1",
+        kind="Pod",
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+    )
+    return Reservation(
+        metadata=ObjectMeta(name=waiting_name(pod), owner_references=[owner]),
+        spec=ReservationSpec(
+            template=PodTemplateSpec(spec=pod.spec),
+            owners=[ReservationOwner(object=who)],
+            ttl="0s",
+            allocate_once=True,
+            queue=group.spec.queue,
+        ),
+        status=ReservationStatus(phase=WAITING, node_name=node),
+    )
+
+
+def waits_for(reservation: Reservation) -> str | None:
+    """The pod ("namespace/name") a waiting reservation is for; None if it is of another kind."""
+    if reservation.status.phase != WAITING:
+        return None
+    for owner in reservation.spec.owners:
+        if owner.object is not None and owner.object.kind == "Pod":
+            return f"{owner.object.namespace}/{owner.object.name}"
+    return None

@@ -1,0 +1,253 @@
+"""Room set aside for jobs that have starved.
+
+A job too big for the holes that small jobs leave would wait for ever. Once it has waited longer than a threshold, the
+reserve action chooses nodes for it and sets room aside there: the nodes take no new pods of others and drain as their
+pods finish, until the job fits. This module has the rules that hold all cycle long: who is starving, whom a node with
+reserved room is closed to, and when a reservation is given up.
+
+What is remembered is in objects: the Reservation in phase Waiting, and the group's condition `Waiting`, whose time says
+since when. A scheduler that starts anew decides as the old one would have.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stromboli.api.timestamps import parse_timestamp
+from stromboli.cluster import Job, JobKey, Matrix, Status, Task, TaskKey, Vector
+
+from .arguments import Arguments
+from .callbacks import FilterHook, NodeFilter, ReasonIds, Rows, Scope
+from .decisions import Unreserve
+from .reasons import Code, reserved_for
+
+if TYPE_CHECKING:
+    from .session import Session
+
+WAITING = "Waiting"
+"""The condition of a group that waits: its time is when the group last stopped being ready or promised a place."""
+
+STARVING = "Starving"
+"""The condition of a group that has waited too long: what is done about it."""
+
+DEFAULT_THRESHOLD = 172_800.0  # two days, in seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveRules:
+    """The arguments of the reserve action."""
+
+    threshold: float = DEFAULT_THRESHOLD
+    percent: float = 50.0
+    scope: str = "node"
+    clock: str = "waiting"
+    yields: bool = True
+    max_holders: int = 4
+    timeout: float = 0.0
+
+    @classmethod
+    def read(cls, arguments: Arguments) -> ReserveRules:
+        return cls(
+            threshold=arguments.duration("starvingJobTimeThreshold", DEFAULT_THRESHOLD, minimum=0),
+            percent=arguments.number("reservedNodePercent", 50.0, minimum=0, maximum=100),
+            scope=arguments.text("scope", "node", choices=("node", "amount")),
+            clock=arguments.text("starvationClock", "waiting", choices=("waiting", "creation")),
+            yields=arguments.boolean("yieldToHigherPriority", True),
+            max_holders=arguments.integer("maxHolders", 4, minimum=0),
+            timeout=arguments.duration("reservationTimeout", 0.0, minimum=0),
+        )
+
+    def most_nodes(self, session: Session) -> int:
+        """How many nodes may have reserved room at a time."""
+        nodes = session.nodes
+        return math.ceil(int((nodes.ready & nodes.schedulable).sum()) * self.percent / 100)
+
+
+# -- the clock ------------------------------------------------------------------------------------------------------
+
+
+def waiting_since(session: Session, job: Job) -> float:
+    """When a job began to wait. One that never started has waited since it was made."""
+    assert job.object is not None
+    had_a_place = False
+    for condition in job.object.status.conditions:
+        if condition.type == WAITING and condition.status == "True" and condition.last_transition_time is not None:
+            return parse_timestamp(condition.last_transition_time)
+        had_a_place = had_a_place or condition.type in ("Scheduled", WAITING)
+    return session.now if had_a_place else job.created
+
+
+def starved_since(session: Session, job: Job, rules: ReserveRules) -> float:
+    """What the threshold is counted from."""
+    return job.created if rules.clock == "creation" else waiting_since(session, job)
+
+
+# -- who holds what -------------------------------------------------------------------------------------------------
+
+
+def holders(session: Session) -> dict[JobKey, Job]:
+    """Jobs that room is set aside for, by key."""
+    jobs = {task.job.key: task.job for task in session.ledger.reserved_tasks.values() if task.job is not None}
+    return dict(sorted(jobs.items()))
+
+
+def reserved_tasks(job: Job) -> list[Task]:
+    if not job.counts[Status.RESERVED]:
+        return []
+    return sorted((t for t in job.tasks.values() if t.status is Status.RESERVED), key=lambda task: task.key)
+
+
+def reserved_rows(session: Session) -> dict[int, set[JobKey]]:
+    """Rows with reserved room, and the jobs it is for."""
+    rows: dict[int, set[JobKey]] = {}
+    for task in session.ledger.reserved_tasks.values():
+        if task.node is not None and task.job is not None:
+            rows.setdefault(task.node.row, set()).add(task.job.key)
+    return rows
+
+
+def room_for_others(session: Session, room: Matrix, job: Job | None) -> Matrix:
+    """`room` less what is set aside for jobs other than this one; for reservations that close only an amount."""
+    reserved = session.nodes.reserved
+    if job is not None and job.counts[Status.RESERVED]:
+        reserved = reserved.copy()
+        for task in reserved_tasks(job):
+            if task.node is not None:
+                reserved[task.node.row] -= task.request
+    return room - np.minimum(np.maximum(room, 0), reserved)
+
+
+# -- closed nodes ---------------------------------------------------------------------------------------------------
+
+
+def closing_filter(session: Session) -> FilterHook:
+    """Nodes with reserved room take no new pods of others, but for pods that ask for nothing.
+
+    The answer is worked out anew whenever anything about reservations changes, and costs nothing while there are
+    none: the state of reservations is part of what makes tasks alike.
+    """
+
+    def prepare(task: Task) -> NodeFilter | None:
+        closed = reserved_rows(session)
+        if task.best_effort or not closed:
+            return None
+        own = None if task.job is None else task.job.key
+        verdicts = np.zeros(len(session.nodes), dtype=np.int32)
+        for row, jobs in closed.items():
+            if own not in jobs:
+                verdicts[row] = session.node_reason(
+                    Code.NODE_RESOURCE_RESERVED, reserved_for(sorted(jobs)), resolvable=False
+                )
+
+        def judge(rows: Rows) -> ReasonIds:
+            return verdicts[rows]
+
+        return judge
+
+    def key(task: Task) -> tuple[int, JobKey | None]:
+        holds = task.job is not None and task.job.counts[Status.RESERVED] > 0
+        return (session.ledger.reserved_epoch, task.job.key if holds and task.job is not None else None)
+
+    return FilterHook(prepare, Scope.STATIC, key)
+
+
+# -- giving up ------------------------------------------------------------------------------------------------------
+
+
+def give_up_reservations(session: Session) -> None:
+    """Release what has lost its reason, before anything else happens in a session."""
+    _forget_strangers(session)
+    rules = session.reserve_rules
+    kept = 0
+    for job in sorted(holders(session).values(), key=lambda job: rank(session, job)):
+        why = "the reserve action is not configured" if rules is None else _lost_reason(session, job, rules)
+        if why is None and rules is not None and kept >= rules.max_holders:
+            why = "too many jobs hold reservations"
+        if why is None:
+            kept += 1
+        else:
+            release(session, job, why)
+    if rules is not None:
+        most = rules.most_nodes(session)
+        for job in sorted(holders(session).values(), key=lambda job: rank(session, job), reverse=True):
+            if len(reserved_rows(session)) > most:
+                release(session, job, "fewer nodes may be reserved now")
+
+
+def rank(session: Session, job: Job) -> tuple[int, float, JobKey]:
+    """Who may hold reservations first: by priority, then who waits longest."""
+    return (-job.priority, waiting_since(session, job), job.key)
+
+
+def release(session: Session, job: Job, why: str) -> None:
+    statement = session.statement()
+    for task in reserved_tasks(job):
+        statement.release(task, why)
+    statement.commit()
+
+
+def _lost_reason(session: Session, job: Job, rules: ReserveRules) -> str | None:
+    if job.object is None:
+        return "its group is gone"
+    if not job.queue.open:
+        return f"queue {job.queue.name} is not open"
+    if job.ready_count >= job.min_available:
+        return "the job has what it needs"
+    if session.job_valid(job) is not None:
+        return "the job has too few pods"
+    if job.phase == "Pending" and session.has_action("enqueue"):
+        return "the job is not let in any more"
+    if above_deserved(session, job):
+        return f"queue {job.queue.name} has more than it deserves"
+    for task in reserved_tasks(job):
+        node = task.node
+        if node is None:
+            return "a node is gone"
+        if not node.ready or not node.schedulable:
+            return f"node {node.name} takes no pods"
+        if not session.placement.fitting(task, ahead=True).mask[node.row]:
+            return f"node {node.name} does not suit any more"
+        if bool((session.nodes.allocatable[node.row] < task.request).any()):
+            return f"node {node.name} is too small now"
+    if rules.timeout and session.now - _reserved_since(session, job) > rules.timeout:
+        return "it took too long"
+    return None
+
+
+def above_deserved(session: Session, job: Job) -> bool:
+    """Strictly more than the queue deserves, in something the job asks for."""
+    deserved = session.deserved.get(job.queue.name)
+    if deserved is None:
+        return False
+    asked = wanted(job) > 0
+    return bool(((job.queue.allocated > deserved) & asked & (session.total > 0)).any())
+
+
+def wanted(job: Job) -> Vector:
+    """What the waiting tasks of a job ask for."""
+    total = np.zeros_like(job.allocated)
+    for task in job.tasks.values():
+        if task.status in (Status.PENDING, Status.RESERVED, Status.CONDITIONAL):
+            total += task.request
+    return total
+
+
+def _reserved_since(session: Session, job: Job) -> float:
+    stamps = []
+    for task in reserved_tasks(job):
+        known = session.snapshot.reservation_of(task.key)
+        if known is not None and known.metadata.creation_timestamp is not None:
+            stamps.append(parse_timestamp(known.metadata.creation_timestamp))
+    return min(stamps, default=session.now)
+
+
+def _forget_strangers(session: Session) -> None:
+    """Reservations whose pod is gone, or no longer waits."""
+    for name, task_key in sorted(session.snapshot.waiting_reservations()):
+        if TaskKey(task_key) not in session.ledger.reserved_tasks:
+            node = session.snapshot.reservations[name].status.node_name
+            session.cycle.decisions.append(Unreserve(TaskKey(task_key), node, name, "its pod does not wait any more"))
