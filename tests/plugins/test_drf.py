@@ -7,7 +7,6 @@ import pytest
 from building import GPU, cluster, group, node, plugin, pod, pods, queue, quota, session
 from stromboli.cluster import Applied, Cluster, Deleted, Status, fits
 from stromboli.scheduling.arguments import ConfigurationError
-from stromboli.scheduling.configuration import PluginOption
 from stromboli.scheduling.session import Session
 
 DRF = [["drf"]]
@@ -183,10 +182,10 @@ def test_the_namespace_level_can_be_moved_below_priority_or_switched_off() -> No
     assert off.namespace_key(off.queues["default"], "ns1") == ("ns1",)  # type: ignore[index]
 
 
-def test_a_hierarchy_is_refused_rather_than_ignored() -> None:
-    option = PluginOption("drf", {"hierarchy": True}, line=7)
-    with pytest.raises(ConfigurationError, match=r"line 7.*enableHierarchy"):
-        session(cluster(), tiers=[[option]])
+def test_queues_have_no_order_unless_they_are_a_tree() -> None:
+    plain, tree = (session(cluster(), tiers=[[plugin("drf", hierarchy=on)]]) for on in (False, True))
+    assert not plain.hooks("queueOrder")
+    assert [hook.plugin for hook in tree.hooks("queueOrder")] == ["drf"]
 
 
 # -- preemption ---------------------------------------------------------------------------------------------------

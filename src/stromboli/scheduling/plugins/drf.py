@@ -11,6 +11,9 @@ With preemption, shares are compared as they would be after the move: the evicto
 the one that leaves. So the victim never ends with a reason to take the room back. Different namespaces are compared
 first, and jobs where namespaces are even. Inside one job shares say nothing.
 
+Queues are none of its business, unless `enableHierarchy` says that they form a tree in which shares are divided from
+the root down (see `hierarchy`).
+
 Shares are compared exactly. All of them are fractions over a few totals, so they are brought to one denominator, the
 least common multiple of the totals, and kept as whole numbers: comparing them costs no more than comparing integers.
 """
@@ -22,9 +25,9 @@ from math import lcm
 from typing import TYPE_CHECKING, Final
 
 from stromboli.cluster import PODS, Job, Queue, Task, Vector
-from stromboli.scheduling.arguments import ConfigurationError
 from stromboli.scheduling.callbacks import Verdict
 from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.plugins.hierarchy import Hierarchy
 from stromboli.scheduling.ratios import RatioKey, ratio_key
 
 if TYPE_CHECKING:
@@ -72,13 +75,15 @@ class Drf(Plugin):
         self._namespaces = session.namespaces
         self._share = DominantShare(session.total)
         self._compares_namespaces = True
+        has_tree = False
         for option in (o for tier in session.configuration.tiers for o in tier.plugins if o.name == self.name):
-            if option.is_enabled("hierarchy"):
-                raise ConfigurationError(
-                    'plugin "drf": shares over a hierarchy of queues are not supported; remove "enableHierarchy"',
-                    line=option.line,
-                )
             self._compares_namespaces = option.is_enabled("namespaceOrder")
+            has_tree = option.is_enabled("hierarchy")
+        if has_tree:
+            tree = Hierarchy(session, self._share.one)
+            session.add_handlers(allocate=tree.placed, deallocate=tree.gone)
+            session.add_queue_order(tree.key)
+            session.add_reclaimable(tree.may_lose, protects=False)
         session.namespace_scope = self._scope
         session.namespace_share = self._tell_share
         session.add_job_order(self._job_share)
