@@ -48,8 +48,9 @@ def fill(session: Session, statement: Statement, job: Job, tasks: deque[Task], *
         fitting = session.placement.fitting(first)
         missing = 1 if ready else max(1, job.min_available - job.ready_count - job.pending_best_effort)
         group = _alike(session, tasks, kind, 1 if fitting.alone or _has_its_place(first) else missing)
-        allowed = 0
-        if refusal is None:
+        # The queue was asked about a nominated task when others were evicted for it. It counts as the queue's since.
+        allowed = 1 if refusal is None and first.nominated else 0
+        if refusal is None and not first.nominated:
             allowed, refusal = _allowed(session, job, first, len(group), lending)
             if refusal is not None:
                 session.notes.refuse(job, refusal)

@@ -12,7 +12,8 @@ Limits, per resource:
 
 A pod is placed while its queue stays within what it deserves in the resources the pod asks for; a queue is overused
 only when it has nothing left in any resource it deserves some of, so running out of CPU does not keep a queue from its
-GPUs. Room that all queues are too coarse to use may be lent beyond that, up to the hard limits (`lending`).
+GPUs. Room that all queues are too coarse to use may be lent beyond that, up to the hard limits (`lending`). What is
+guaranteed to a queue that does not use it is not such room.
 
 Who may take room from whom. The claimant's queue must stay within what it deserves with the new pod. The other
 queue must have more than it deserves, in a resource that the claimant needs and the victim gives back. Pods are
@@ -62,6 +63,8 @@ class Proportion(Plugin):
         # "pods" is a matter of nodes, not of shares. By name, so that the first short resource is the same for all.
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         self.entitlements = self._entitle(session)
+        guarantees = [entitlement.guarantee for entitlement in self.entitlements.values()]
+        self._is_guaranteed = [any(guarantee[column] for guarantee in guarantees) for column in range(len(self._total))]
         self._session = session
         self._promises = session.promises
         for name, entitlement in self.entitlements.items():
@@ -142,7 +145,7 @@ class Proportion(Plugin):
             # A limit that is all of the cluster is none of the queue's: nodes say it better.
             if need[column] > 0 and limits[column] < after and limits[column] < self._total[column]:
                 return _over(Code.QUEUE_OVER_QUOTA, queue, name, need[column], held[column], limits[column])
-        if lending:
+        if lending and not self._takes_guaranteed(queue, need, held):
             return None
         limits = entitlement.deserved
         for name, column in self._columns:
@@ -150,6 +153,20 @@ class Proportion(Plugin):
             if need[column] > 0 and limits[column] < after and limits[column] < self._total[column]:
                 return _over(Code.QUEUE_OVER_DESERVED, queue, name, need[column], held[column], limits[column])
         return None
+
+    def _takes_guaranteed(self, queue: Queue, need: list[int], held: list[int]) -> bool:
+        """Whether a loan would be of room that is guaranteed to others. Each queue by itself is kept out of it by its
+        real capability; several together are not."""
+        for _, column in self._columns:
+            if need[column] > 0 and self._is_guaranteed[column]:
+                others = sum(
+                    max(int(other.allocated[column]), self.entitlements[other.name].guarantee[column])
+                    for other in self._session.queues.values()
+                    if other is not queue
+                )
+                if others + held[column] + need[column] > self._total[column]:
+                    return True
+        return False
 
     # -- taking back ------------------------------------------------------------------------------------------
 
