@@ -1,8 +1,8 @@
 """Scenarios in a few lines, told as users write them, and two ways to run them.
 
-Builders return the documents of a scenario file (plain mappings). Everything asks for CPUs only and runs for ever unless
-a test says otherwise, so that what somebody has is a count. `simulate` goes through the command line, as a user would;
-`Run` drives the same engine in this process, and keeps what the scheduler decided in each cycle.
+Builders return the documents of a scenario file (plain mappings). Everything asks for CPUs only and runs for ever
+unless a test says otherwise, so that what somebody has is a count. `simulate` goes through the command line, as a user
+would; `Run` drives the same engine in this process, and keeps what the scheduler decided in each cycle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from stromboli.api import Pod, decode, key
+from stromboli.api import KINDS, Pod, decode, key
 from stromboli.cluster import Cluster
 from stromboli.console.main import cli
 from stromboli.scheduling.configuration import Configuration
@@ -29,7 +29,7 @@ from stromboli.simulation.documents import Origin
 from stromboli.simulation.engine import Engine
 from stromboli.simulation.journal import Journal
 from stromboli.simulation.moments import moment
-from stromboli.simulation.scenario import Arrival, Scenario
+from stromboli.simulation.scenario import Arrival, PatchOrder, Scenario
 from stromboli.simulation.timing import take_lifetime
 
 Document = dict[str, Any]
@@ -282,6 +282,13 @@ class Run:
         return has
 
 
+def _patch_order(document: Document, origin: Origin) -> PatchOrder:
+    target = document["target"]
+    kind = next(kind for (_, name), kind in KINDS.items() if name == target["kind"])
+    where = "/".join(target[part] for part in ("namespace", "name") if part in target)
+    return PatchOrder(moment(document["at"]), kind, where, document["patch"], origin)
+
+
 def fair_inside() -> Configuration:
     return Registry(installed_plugins=(), installed_actions=()).load(FAIR_INSIDE, where="fair inside")
 
@@ -289,6 +296,9 @@ def fair_inside() -> Configuration:
 def _scenario(documents: Iterable[Document]) -> Scenario:
     scenario = Scenario()
     for number, document in enumerate(documents):
+        if document["kind"] == "Patch":
+            scenario.patches.append(_patch_order(document, Origin("story", number, 1)))
+            continue
         bare, lifetime = take_lifetime(decode(document))
         scenario.arrivals.append(Arrival(bare, lifetime, Origin("story", number, 1)))
     check_scenario(scenario)

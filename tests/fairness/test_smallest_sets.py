@@ -1,6 +1,6 @@
 """No more pods are evicted than it takes.
 
-First the cases in which it once took more, or might; then small clusters in which every smaller set of victims is tried.
+First cases in which it once took more; then small clusters in which every smaller set of victims is tried.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from fairness.scenes import Document, Run, flat, nodes, pods, priority_class, queue, replica_set
+from fairness.scenes import Document, Run, flat, nodes, patch, pods, priority_class, queue, replica_set
 
 # -- borrowed room ----------------------------------------------------------------------------------------------------
 
@@ -30,3 +30,13 @@ def test_a_queue_that_has_borrowed_gives_up_only_what_its_own_pod_needs(wanted: 
     assert len(run.evictions) == wanted
     assert {eviction.claimant for eviction in run.evictions} == {"ns/urgent-0"}
     assert run.running() == Counter({("mine", "ns"): 8})
+
+
+# The queue was told to have 4 CPUs at most when it had 8. One for one is no more than it has, so it is allowed; and
+# what was allowed when a pod was evicted for it is allowed when the room is free.
+def test_a_queue_above_its_limit_keeps_its_promises() -> None:
+    limited = patch("Queue", "mine", {"spec": {"capability": {"cpu": 4}}}, at=3)
+    urgent = pods("ns/urgent", 1, queue="mine", priority="high", at=5)
+    run = Run([*borrowed(*urgent), limited], cycles=12)
+    assert [eviction.claimant for eviction in run.evictions] == ["ns/urgent-0"]
+    assert "ns/urgent-0" in run.binds[6]
