@@ -239,6 +239,16 @@ def test_any_tree_is_filled_as_by_hand(specs: Specs) -> None:
     assert {name: known.jobs[JobKey(f"default/{name}")].ready_count for name in due} == due
 
 
+# The action asks for a queue's key when it puts it back, and must hear of others whose keys fell meanwhile.
+@settings(max_examples=60)
+@given(specs=departments)
+def test_allocate_fills_any_tree_as_by_hand(specs: Specs) -> None:
+    objects, root = planted(specs)
+    due = fill(root, (24, 30))
+    story = Story(node("n1", cpu=24, memory=30, pods=1000), objects, actions="allocate", tiers=TREE).run()
+    assert {name: story.job(name).ready_count for name in due} == due
+
+
 # -- live, and without a trace --------------------------------------------------------------------------------------
 
 

@@ -23,7 +23,17 @@ from stromboli.api.requests import pod_requests
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted
 from stromboli.scheduling.cycle import Scheduler
-from stromboli.scheduling.decisions import Bind, Decision, Evict, PatchGroup, PatchPod, PatchQueue
+from stromboli.scheduling.decisions import (
+    Bind,
+    Decision,
+    Evict,
+    Notice,
+    PatchGroup,
+    PatchPod,
+    PatchQueue,
+    Reserve,
+    Unreserve,
+)
 from stromboli.scheduling.registry import Registry
 
 NODES = ("n1", "n2", "n3", "n4", "n5", "n6")
@@ -323,6 +333,14 @@ class World:
                 assert isinstance(line, Queue)
                 has = {name: format_amount(name, amount) for name, amount in decision.allocated.items()}
                 self.put(replace(line, status=replace(line.status, allocated=has)))
+            case Reserve():
+                meta = decision.reservation.metadata
+                self.put(replace(decision.reservation, metadata=replace(
+                    meta, uid=f"uid-{meta.name}", creation_timestamp=format_timestamp(self.now))))  # fmt: skip
+            case Unreserve():
+                self.remove(self.objects["Reservation", decision.reservation])
+            case Notice():
+                pass
             case _:
                 raise AssertionError(f"the built-in configuration is not known to decide {decision}")
 

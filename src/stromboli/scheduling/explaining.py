@@ -23,6 +23,7 @@ class JobNote:
     histogram: Histogram | None = None  # of the first task that found no node
     found: int = 0  # tasks that found a place in the last attempt
     released_on: list[str] = field(default_factory=list)  # nodes whose leaving pods are waited for
+    waits_for_lent: list[str] = field(default_factory=list)  # backfill pods whose room the job counts on
     limit_exceeded: str = ""  # why no nodes were set aside although the job has starved
 
 
@@ -40,10 +41,8 @@ class Notes:
 
     def attempt(self, job: Job) -> JobNote:
         """A fresh note: what an earlier attempt in this cycle found no longer counts, but who refused does."""
-        note = self.of(job)
-        note.histogram = None
-        note.found = 0
-        note.released_on = []
+        before = self.of(job)
+        note = self._notes[job.key] = JobNote(refusals=list(before.refusals), limit_exceeded=before.limit_exceeded)
         return note
 
     def refuse(self, job: Job, refusal: Refusal) -> None:
@@ -62,6 +61,10 @@ class Notes:
             return False
         return not note.refusals and _node_level(note.histogram).code == Code.INSUFFICIENT_NODE
 
+    def recall(self, job: Job, note: JobNote) -> None:
+        """Go back to what was said before an attempt that does not count."""
+        self._notes[job.key] = note
+
     def pardon(self, job: Job) -> None:
         """It was let through after all."""
         if (note := self._notes.get(job.key)) is not None:
@@ -79,6 +82,8 @@ class Notes:
                     return Explanation(code, reasons.refused(refusal))
         if note.released_on:
             return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(note.released_on))
+        if note.waits_for_lent:
+            return Explanation(Code.CONDITIONALLY_READY, reasons.conditionally_ready(note.waits_for_lent))
         if set_aside:
             return Explanation(Code.STARVING_RESERVED, set_aside)
         if ahead is not None:

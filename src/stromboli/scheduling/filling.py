@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from stromboli.cluster import Job, Status, Task
 
 from .callbacks import Refusal
+from .lending import place_conditionally
 from .placement import Fitting
 from .reserving import reserved_tasks
 from .statement import Statement
@@ -46,7 +47,10 @@ def fill(session: Session, statement: Statement, job: Job, tasks: deque[Task], *
         if refusal is not None:
             session.notes.refuse(job, refusal)
         fitting = session.placement.fitting(first)
-        missing = 1 if ready else max(1, job.min_available - job.ready_count - job.pending_best_effort)
+        counted = job.ready_count + job.pending_best_effort + job.waiting_count + job.counts[Status.CONDITIONAL]
+        missing = 1 if ready else max(1, job.min_available - counted)
+        if not ready and counted >= job.min_available and not job.roles_matter:
+            break  # promised or conditional places make up the rest
         group = _alike(session, tasks, kind, 1 if fitting.alone or _has_its_place(first) else missing)
         # The queue was asked about a nominated task when others were evicted for it. It counts as the queue's since.
         allowed = 1 if refusal is None and first.nominated else 0
@@ -55,6 +59,8 @@ def fill(session: Session, statement: Statement, job: Job, tasks: deque[Task], *
             if refusal is not None:
                 session.notes.refuse(job, refusal)
         placed = _place(session, statement, fitting, group[:allowed]) if allowed else 0
+        while placed < len(group) and place_conditionally(session, statement, group[placed]):
+            placed += 1
         note.found += placed
         for _ in range(placed):
             tasks.popleft()

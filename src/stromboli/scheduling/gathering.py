@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from stromboli.cluster import Job, Node, Status, Task
 
 from .evicting import Hunt
+from .lending import conditionally_ready
 from .statement import Statement
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ def starving_jobs(session: Session, considered: Callable[[Job], bool]) -> list[J
     return [
         job
         for job in session.jobs
-        if job.pending_count and session.job_starving(job) and considered(job)
+        if job.pending_count
+        and session.job_starving(job)
+        and not conditionally_ready(job)  # it will have its places without anybody being evicted by these rules
+        and considered(job)
     ]
 
 
@@ -41,6 +45,7 @@ def place_with_evictions(
     `may_evict`: whether others may be evicted for this task at all.
     `only_while_starving`: stop as soon as the job has what it needs to start.
     """
+    session.let_go(job)
     tasks = session.pending_tasks(job)
     if _all_fit(session, job, tasks):
         return True

@@ -132,6 +132,18 @@ def limit_exceeded(needed: int, most: int) -> str:
     )
 
 
+def given_back(owner: str) -> str:
+    return f"It ran on room lent by {owner}, which can start now."
+
+
+def conditionally_ready(pods: Iterable[str]) -> str:
+    return (
+        "Every pod that must start has a place once room lent to others is given back. It waits for "
+        + ", ".join(sorted(pods))
+        + "."
+    )
+
+
 def gated() -> str:
     return "The pod has scheduling gates; it is placed when they are removed."
 

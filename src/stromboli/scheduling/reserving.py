@@ -213,8 +213,11 @@ def _lost_reason(session: Session, job: Job, rules: ReserveRules) -> str | None:
             return f"node {node.name} does not suit any more"
         if bool((session.nodes.allocatable[node.row] < task.request).any()):
             return f"node {node.name} is too small now"
-    if rules.timeout and session.now - _reserved_since(session, job) > rules.timeout:
-        return "it took too long"
+    if rules.timeout:
+        due = _reserved_since(session, job) + rules.timeout
+        if session.now > due:
+            return "it took too long"
+        session.due(due)
     return None
 
 

@@ -24,6 +24,7 @@ from .configuration import Configuration, PluginOption
 from .decisions import Cycle
 from .evicting import evictable_by_row
 from .explaining import Notes
+from .lending import BackfillRules
 from .nominating import honour_nominations
 from .placement import Placement
 from .plugin import Plugin
@@ -82,6 +83,11 @@ class Session:
         self.reserve_rules = ReserveRules.read(options[0].arguments) if options else None
         if self.reserve_rules is not None and self.reserve_rules.scope == "node":
             self.filters.append(closing_filter(self))
+        options = [option for option in configuration.actions if option.name == "backfill"]
+        self.backfill_rules = BackfillRules.read(options[0].arguments) if options else BackfillRules()
+        # Places of gangs that cannot start, kept until the backfill action; and rows where such places were given up.
+        self.kept: dict[JobKey, Statement] = {}
+        self.lendable: set[int] = set()
         give_up_reservations(self)
         # Room kept for tasks that others were evicted for, by job; see nominating.py.
         self.promised: dict[JobKey, Statement] = honour_nominations(self)
@@ -103,8 +109,11 @@ class Session:
     def add_job_order(self, key: cb.JobOrder) -> None:
         self._add("jobOrder", key)
 
-    def add_queue_order(self, key: cb.QueueOrder) -> None:
+    def add_queue_order(self, key: cb.QueueOrder, *, falls: Callable[[], int] | None = None) -> None:
+        """`falls`: for keys that can become smaller by what others are given; grows whenever one may have."""
         self._add("queueOrder", key)
+        if falls is not None:
+            self._add("queueKeyFalls", falls, "queueOrder")
 
     def add_namespace_order(self, key: cb.NamespaceOrder) -> None:
         self._add("namespaceOrder", key)
@@ -219,6 +228,10 @@ class Session:
     def add_job_starving(self, test: Callable[[Job], bool]) -> None:
         self._add("jobStarving", test)
 
+    def add_backfill_eligible(self, test: Callable[[Job], bool]) -> None:
+        """Whether a job may run on room that is lent to it; all have to agree."""
+        self._add("backfillEligible", test, "always")
+
     def add_victim_tasks(self, choose: Callable[[Sequence[Task]], list[Task]]) -> None:
         """Tasks that should leave whoever wants their room, for actions that rearrange."""
         self._add("victimTasks", choose, "victim")
@@ -250,6 +263,10 @@ class Session:
 
     def queue_key(self, queue: Queue) -> tuple[Any, ...]:
         return (*[hook.call(queue) for hook in self.hooks("queueOrder")], queue.created, queue.name)
+
+    def queue_key_falls(self) -> int:
+        """Grows whenever some queue may come sooner than the key said that it was last asked for."""
+        return sum(hook.call() for hook in self.hooks("queueKeyFalls"))
 
     def namespace_key(self, queue: Queue, namespace: str) -> tuple[Any, ...]:
         return (*self.namespace_share_key(queue, namespace), namespace)
@@ -351,8 +368,12 @@ class Session:
             if verdict == Verdict.YES:
                 decided_in = hook.tier
         # Most candidates end above: asking the protectors last only saves time.
-        return decided_in >= 0 and all(
-            hook.call(evictor, candidate, whole) != Verdict.NO for hook in self.hooks(f"{kind}:protect")
+        return decided_in >= 0 and not self.protected(kind, evictor, candidate, whole=whole)
+
+    def protected(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
+        """Whether somebody says no, whoever would permit it."""
+        return not candidate.preemptable or any(
+            hook.call(evictor, candidate, whole) == Verdict.NO for hook in self.hooks(f"{kind}:protect")
         )
 
     def evictable(self, queue: Queue) -> dict[int, list[Task]]:
@@ -393,6 +414,19 @@ class Session:
         if len(waiting) > 1:
             waiting.sort(key=self.task_key)
         return waiting
+
+    def keep(self, job: Job, statement: Statement) -> None:
+        """Leave the places of a job that cannot start in force, until the backfill action (or another) decides."""
+        self.kept[job.key] = statement
+
+    def let_go(self, job: Job) -> None:
+        """Give up what is kept for a job; it may be lent."""
+        statement = self.kept.pop(job.key, None)
+        if statement is not None:
+            for operation in statement.operations:
+                if operation.task.node is not None:
+                    self.lendable.add(operation.task.node.row)
+            statement.discard()
 
     def due(self, moment: float) -> None:
         """Time alone will change something then."""

@@ -32,6 +32,7 @@ class Kind(Enum):
     RESERVE = "reserve"
     RELEASE = "release"
     CONSUME = "consume"
+    LEND = "lend"
 
 
 GIVES_SHARE = frozenset({Kind.ALLOCATE, Kind.PIPELINE})
@@ -96,6 +97,17 @@ class Statement:
                 del self.operations[index]
                 return
         raise ValueError(f"{task} is not evicted in this statement")
+
+    def lend(self, task: Task) -> None:
+        """Mark a placed task as running on lent room."""
+        self.operations.append(Operation(Kind.LEND, task, (task.status, task.node)))
+        self._mark(task, True)
+
+    def _mark(self, task: Task, lent: bool) -> None:
+        ledger = self.session.ledger
+        ledger.leave(task)
+        task.backfill = lent
+        ledger.enter(task)
 
     def condition(self, task: Task, node: Node) -> None:
         """Count on idle and lent room together; nobody's share changes."""
@@ -163,7 +175,9 @@ class Statement:
                 call(operation.task)
 
     def _move_back(self, operation: Operation) -> None:
-        if operation.kind is Kind.CONSUME:
+        if operation.kind is Kind.LEND:
+            self._mark(operation.task, False)
+        elif operation.kind is Kind.CONSUME:
             assert operation.amount is not None
             self.session.ledger.draw(operation.reservation, -operation.amount)
         else:

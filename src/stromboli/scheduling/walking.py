@@ -5,7 +5,9 @@ rule. After each job the path it came from is judged anew, because what it was g
 goes back among the queues with a fresh key, and so does the namespace among its queue's namespaces.
 
 Keys of others may grow stale when an action evicts; so a key is checked when its owner comes up, and goes back if it
-is no longer the smallest. Where there is only one queue or one namespace there is no choice, and no key is asked for.
+is no longer the smallest. A key that became smaller would never come up to be checked. Where what one queue is given
+can do that to others, the plugin says when, and all keys are asked for again. Where there is only one queue or one
+namespace there is no choice, and no key is asked for.
 """
 
 from __future__ import annotations
@@ -33,10 +35,13 @@ class _Lane:
 class _Choice:
     """A heap of things whose keys are computed late and checked when they come up."""
 
-    __slots__ = ("heap", "key")
+    __slots__ = ("falls", "heap", "key", "seen")
 
-    def __init__(self, things: Iterable[Any], key: Callable[[Any], Any]) -> None:
+    def __init__(self, things: Iterable[Any], key: Callable[[Any], Any], falls: Callable[[], int] = lambda: 0) -> None:
+        """`falls`: grows when keys may have become smaller than they were when their owners were put in."""
         self.key = key
+        self.falls = falls
+        self.seen = falls()
         self.heap: list[tuple[Any, Any]] = [(None, thing) for thing in things]
         if len(self.heap) > 1:
             self.heap = [(key(thing), thing) for _, thing in self.heap]
@@ -46,6 +51,12 @@ class _Choice:
         return len(self.heap)
 
     def pop(self) -> Any:
+        falls = self.falls()
+        if falls != self.seen:
+            self.seen = falls
+            if len(self.heap) > 1:
+                self.heap = [(self.key(thing), thing) for _, thing in self.heap]
+                heapify(self.heap)
         while len(self.heap) > 1:
             old, thing = heappop(self.heap)
             fresh = self.key(thing)
@@ -87,7 +98,8 @@ class Walk:
             for lane in lanes.values():
                 heapify(lane.heap)
             self._namespaces[name] = _Choice(lanes.values(), self._namespace_key(owners[name]))
-        self._queues = _Choice([owners[name] for name in sorted(owners)], session.queue_key)
+        in_order = [owners[name] for name in sorted(owners)]
+        self._queues = _Choice(in_order, session.queue_key, session.queue_key_falls)
         self._at: tuple[Queue, _Lane] | None = None
         self.dropped: list[Job] = []  # jobs of queues that were left out
 

@@ -10,7 +10,8 @@ thing that is due. One more cycle follows any that changed something, so that wh
 settled.
 
 A run without an end of its own is over when nothing is due and nothing moves. A pod may be pending then: two
-cycles in a row that left everything as it was say that it would stay so.
+cycles in a row that left everything as it was say that it would stay so, until a threshold of the
+scheduler's own is passed.
 """
 
 from __future__ import annotations
@@ -155,19 +156,22 @@ class Engine:
             stuck = due is None and self._quiet >= _QUIET_CYCLES
             if self._until is not None or not stuck:
                 return later(at, self._period)
-            return None
+            due = self._next_threshold()
         if due is None:
             return None
         return max(first_tick(self._period, due), later(at, self._period))
+
+    def _next_threshold(self) -> Moment | None:
+        """When the scheduler will decide otherwise although nothing happens: the threshold has to be passed, not
+        only reached."""
+        passed = self.cycle.next_due
+        return None if passed is None else later(from_clock(passed), self._period)
 
     def _next_due(self, at: Moment) -> Moment | None:
         due = [self.world.agenda.next()]
         controllers = self._controllers.next_due(self.world.store, clock(at))
         if controllers is not None:
             due.append(from_clock(controllers))
-        if self.cycle.next_due is not None:
-            # The threshold has to be passed, not only reached.
-            due.append(later(from_clock(self.cycle.next_due), self._period))
         return min((moment for moment in due if moment is not None), default=None)
 
     # -- components -----------------------------------------------------------------------------------------

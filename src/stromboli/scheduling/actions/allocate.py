@@ -19,6 +19,7 @@ from stromboli.scheduling.arguments import Arguments
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.completing import complete_with_best_effort
 from stromboli.scheduling.filling import fill
+from stromboli.scheduling.lending import conditionally_ready, note_conditional, take_back
 from stromboli.scheduling.nominating import hold
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.reasons import Code
@@ -74,6 +75,7 @@ class Allocate(Action):
                     break
 
     def _take(self, session: Session, job: Job, from_: list[Job]) -> bool:
+        session.let_go(job)
         statement = session.statement()
         for holder in from_:
             for task in reserved_tasks(holder):
@@ -144,6 +146,7 @@ class Allocate(Action):
     def _try(self, session: Session, job: Job, tasks: deque[Task], *, lending: bool) -> Outcome:
         """A job that waits and is tried again goes on with its open statement: what it holds there counts towards its
         minimum, so it has to become true together with what is added."""
+        session.let_go(job)
         statement = self._open.pop(job.key, None)
         if statement is None:
             statement = session.statement()
@@ -160,6 +163,15 @@ class Allocate(Action):
         if statement.operations and session.job_pipelined(job):
             self._open[job.key] = statement
             return Outcome.WAITS
+        if conditionally_ready(job):
+            if session.backfill_rules.evicts and take_back(session, statement, job):
+                return Outcome.WAITS
+            session.keep(job, statement)
+            note_conditional(session, job)
+            return Outcome.WAITS
+        if statement.operations and session.backfill_rules.lends:
+            session.keep(job, statement)
+            return Outcome.NOTHING
         statement.discard()
         return Outcome.NOTHING
 

@@ -1,32 +1,104 @@
-"""backfill: place tasks that ask for nothing.
+"""backfill: let nothing lie idle.
 
-BestEffort tasks need no room, only a node that takes one more pod, so they are placed after everything else and
-queues' limits do not hold them. A gang is still a gang: it gets its BestEffort tasks only if it is at its minimum
-then.
+First, where ordinary tasks may be backfilled, what gangs that cannot start were tried with is given up and lent to jobs
+that fit there and can start whole; their pods are marked, so that the room can be taken back. Gangs that are
+conditionally ready keep what they count on.
+
+Then tasks that ask for nothing are placed. BestEffort tasks need no room, only a node that takes one more pod, and
+queues' limits do not hold them. A gang is still a gang: it gets its BestEffort tasks only if it is at its minimum then.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import ClassVar
 
-from stromboli.cluster import Job
+from stromboli.cluster import Job, Status
 from stromboli.scheduling.actions.allocate import considered
-from stromboli.scheduling.completing import complete
+from stromboli.scheduling.arguments import Arguments
+from stromboli.scheduling.completing import complete, complete_with_best_effort
+from stromboli.scheduling.estimating import Estimates
+from stromboli.scheduling.filling import fill
+from stromboli.scheduling.lending import BackfillRules, conditionally_ready, may_borrow
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.statement import Kind
 from stromboli.scheduling.walking import Walk
 
 
 class Backfill(Action):
     name: ClassVar[str] = "backfill"
 
+    def __init__(self, arguments: Arguments) -> None:
+        self._rules = BackfillRules.read(arguments)
+
     def execute(self, session: Session) -> None:
+        if self._rules.lends:
+            self._lend(session)
+        if self._rules.uses_estimates:
+            self._fill_until_needed(session)
         jobs = [job for job in session.jobs if job.pending_best_effort and considered(session, job)]
         walk = Walk(session, jobs)
         while (job := walk.next()) is not None:
-            self._place(session, job)
+            self._place_best_effort(session, job)
 
-    def _place(self, session: Session, job: Job) -> None:
+    def _lend(self, session: Session) -> None:
+        owners = [job for job in session.jobs if job.key in session.kept and not conditionally_ready(job)]
+        for owner in sorted(owners, key=session.job_key, reverse=True):
+            session.let_go(owner)
+        if not session.lendable:
+            return
+        walk = Walk(session, [job for job in session.jobs if self._may_start(session, job)])
+        while (job := walk.next()) is not None:
+            if self._start_on_lent_room(session, job):
+                walk.again(job)
+
+    def _may_start(self, session: Session, job: Job) -> bool:
+        waits = job.counts[Status.PENDING] and not job.counts[Status.RESERVED] and job.key not in session.kept
+        return bool(waits) and considered(session, job) and may_borrow(session, job)
+
+    def _start_on_lent_room(self, session: Session, job: Job) -> bool:
+        """True if it started and has more tasks."""
+        tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
+        if not tasks:
+            return False
+        said = session.notes.of(job)
+        statement = session.statement()
+        fill(session, statement, job, tasks, lending=True)
+        if not statement.operations or not session.job_ready(job) or job.counts[Status.CONDITIONAL]:
+            statement.discard()
+            session.notes.recall(job, said)
+            return False
+        if not complete_with_best_effort(session, statement, job):
+            statement.discard()
+            return False
+        for operation in list(statement.operations):
+            node = operation.task.node
+            if operation.kind is Kind.ALLOCATE and node is not None and node.row in session.lendable:
+                statement.lend(operation.task)
+        statement.commit()
+        session.notes.pardon(job)
+        return bool(tasks)
+
+    def _fill_until_needed(self, session: Session) -> None:
+        estimates = Estimates(session)
+        jobs = [job for job in session.jobs if self._may_start(session, job) and estimates.known(job)]
+        walk = Walk(session, jobs)
+        while (job := walk.next()) is not None:
+            statement = session.statement()
+            tasks = [task for task in session.pending_tasks(job) if not task.best_effort]
+            for task in tasks:
+                row = estimates.row_for(task)
+                if row is None or not statement.allocate(task, session.nodes.nodes[row]):
+                    break
+                statement.lend(task)
+            if statement.operations and complete(job):
+                statement.commit()
+                session.notes.pardon(job)
+            else:
+                statement.discard()
+
+    def _place_best_effort(self, session: Session, job: Job) -> None:
         note = session.notes.of(job)
         statement = session.statement()
         for task in session.pending_tasks(job):

@@ -59,7 +59,7 @@ class Reserve(Action):
             self._reserve(session, job, order, most)
 
     def _is_starving(self, session: Session, job: Job) -> bool:
-        if not job.pending_count or job.is_condition_ready or session.job_ready(job):
+        if not job.pending_count or job.is_condition_ready or session.job_ready(job) or job.key in session.promised:
             return False
         due = starved_since(session, job, self._rules) + self._rules.threshold
         if session.now <= due:
@@ -79,6 +79,7 @@ class Reserve(Action):
         return True
 
     def _reserve(self, session: Session, job: Job, order: _NodeOrder, most: int) -> None:
+        session.let_go(job)
         statement = session.statement()
         taken = reserved_rows(session)
         own_use = _own_use(job)

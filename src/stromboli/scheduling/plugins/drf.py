@@ -82,7 +82,7 @@ class Drf(Plugin):
         if has_tree:
             tree = Hierarchy(session, self._share.one)
             session.add_handlers(allocate=tree.placed, deallocate=tree.gone)
-            session.add_queue_order(tree.key)
+            session.add_queue_order(tree.key, falls=tree.falls)
             session.add_reclaimable(tree.may_lose, protects=False)
         session.namespace_scope = self._scope
         session.namespace_share = self._tell_share

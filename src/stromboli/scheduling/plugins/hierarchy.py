@@ -69,6 +69,8 @@ class Hierarchy:
         self._age = 0  # grows when all that has been reckoned may be out of date
         self._moved: dict[JobKey, Job] = {}  # jobs whose pods were placed or evicted since the last look
         self._leaves: dict[JobKey, Leaf] = {}
+        self._falls = 0
+        self._tops: list[Branch] = []  # the children of root
         self._branch: dict[QueueName, Branch] = {}
         self._plant(sorted(session.queues.values(), key=lambda queue: (queue.created, queue.name)))
 
@@ -89,6 +91,8 @@ class Hierarchy:
                     known[steps[:length]] = branch
                     if path:
                         path[-1].children.append(branch)
+                    else:
+                        self._tops.append(branch)
                 path = branch.path
             self._branch[queue.name] = path[-1]
             for job in queue.jobs.values():
@@ -160,6 +164,14 @@ class Hierarchy:
         self._reckon(path[0])
         return tuple([branch.standing for branch in path])
 
+    def falls(self) -> int:
+        """Grows whenever a branch may have come forward by what was given to another: a scaled share falls when a job
+        gets its first pod, or when the mixture of what a child has changes."""
+        self._catch_up()
+        for branch in self._tops:
+            self._reckon(branch)
+        return self._falls
+
     def _reckon(self, branch: Branch) -> None:
         at = (self._age, self._exhausted)
         if branch.reckoned_at == at:
@@ -172,7 +184,9 @@ class Hierarchy:
                 branch.put_in(child)
         if branch.queue is not None:
             branch.settled = [*self._plain(branch)]
+        before = branch.standing
         branch.reckon(self._exhausted)
+        self._falls += branch.standing < before
 
     def _plain(self, branch: Branch) -> list[int]:
         """What a branch has, all in all."""
