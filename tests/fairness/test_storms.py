@@ -3,8 +3,8 @@
 The classic failures of evicting schedulers all look alike from outside: pods go and come for ever. A pod is evicted
 and its successor takes the room back; shares are compared as they are and not as they would be; room is made on one
 node and used on another; a claimant gets room, waits for something else, and gets room again. So here the evicted come
-back (ReplicaSets and Jobs make new pods), nobody ever finishes, and everything that decides is mixed: weights, guarantees,
-capabilities and priorities of queues, weights of namespaces, priorities of jobs, gangs of all sizes.
+back (ReplicaSets and Jobs make new pods), nobody ever finishes, and everything that decides is mixed: weights,
+guarantees, capabilities and priorities of queues, weights of namespaces, priorities of jobs, gangs of all sizes.
 """
 
 from __future__ import annotations
