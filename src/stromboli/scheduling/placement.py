@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stromboli.api.quantity import format_amount
-from stromboli.cluster import PODS, Job, Matrix, Task, Vector
+from stromboli.cluster import PODS, Job, Matrix, Task, TaskKey, Vector
 
 from .callbacks import NodeFilter, NodeScore, ReasonIds, Rows, Scope, Scores
 from .kernel_choice import choose_kernels
@@ -47,17 +47,22 @@ class Placement:
         self.all_rows: Rows = np.arange(len(session.nodes), dtype=np.int64)
         self._fittings: dict[Hashable, Fitting] = {}
         self._keys: list[Any] | None = None
+        self._live_keys: list[Any] = []
+        self._known_keys: dict[TaskKey, tuple[Hashable, ...]] = {}
         self._future: Matrix | None = None
         self._future_at = -1
 
     def key(self, task: Task) -> Hashable:
         """Tasks with equal keys are judged alike by every filter and score."""
         if self._keys is None:
-            keys = [hook.key for hook in self.session.filters] + [hook.key for hook in self.session.scores]
-            self._keys = [key for key in keys if key is not None]
-        if not self._keys:
-            return task.shape.id
-        return (task.shape.id, *[of(task) for of in self._keys])
+            lasting = [hook.key for hook in self.session.filters if not hook.live]
+            lasting += [hook.key for hook in self.session.scores]
+            self._keys = [key for key in lasting if key is not None]
+            self._live_keys = [hook.key for hook in self.session.filters if hook.live and hook.key is not None]
+        known = self._known_keys.get(task.key)
+        if known is None:
+            known = self._known_keys[task.key] = (task.shape.id, *[of(task) for of in self._keys])
+        return (known, *[of(task) for of in self._live_keys]) if self._live_keys else known
 
     def fitting(self, task: Task, *, ahead: bool = False) -> Fitting:
         """Up to date with the ledger as it stands; `ahead`: as if leaving pods were gone already."""

@@ -152,7 +152,7 @@ def closing_filter(session: Session) -> FilterHook:
         holds = task.job is not None and task.job.counts[Status.RESERVED] > 0
         return (session.ledger.reserved_epoch, task.job.key if holds and task.job is not None else None)
 
-    return FilterHook(prepare, Scope.STATIC, key)
+    return FilterHook(prepare, Scope.STATIC, key, live=True)
 
 
 # -- giving up ------------------------------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ class Reclaim(Action):
     name: ClassVar[str] = "reclaim"
 
     def execute(self, session: Session) -> None:
+        if not any(queue.reclaimable and session.evictable(queue) for queue in session.queues.values()):
+            return  # nobody runs who could be asked to go
         jobs = starving_jobs(session, lambda job: considered(session, job))
         walk = Walk(session, jobs, drop=session.overused)
         while (job := walk.next()) is not None:
