@@ -1,6 +1,6 @@
 """What we know: nodes, tasks, jobs, queues and namespaces, in columns, and the ledger that keeps them."""
 
-from .cluster import Cluster, Snapshot
+from .cluster import Cluster
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
 from .ledger import Holding, Ledger, NodeTable
 from .model import (
@@ -18,6 +18,7 @@ from .model import (
     TaskKey,
 )
 from .resources import CPU, MEMORY, PODS, UNLIMITED, Matrix, ResourceAxis, Vector, fits
+from .snapshots import Snapshot
 
 __all__ = [
     "CPU",

@@ -10,9 +10,6 @@ cycle is over.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 import numpy as np
 
 from stromboli.api import (
@@ -40,46 +37,16 @@ from stromboli.api import (
 from stromboli.api.groups import is_generated
 from stromboli.api.quantity import amounts
 from stromboli.api.reservations import waits_for
-from stromboli.api.timestamps import parse_timestamp
 
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
-from .ledger import Ledger, NodeTable
+from .ledger import Ledger
 from .model import Job, JobKey, NamespaceInfo, Node, Queue, QueueName, Status, Task, TaskKey
+from .reading import created, group_of, index_of, is_backfill, namespace_weight, role_of, status_of, task_priority
 from .resources import PODS, UNLIMITED, ResourceAxis, Vector
 from .shapes import ShapeBook
+from .snapshots import Snapshot
 
-_INDEX = re.compile(r"(\d+)$")
-
-
-@dataclass(slots=True)
-class Snapshot:
-    """What a session sees. Jobs are those with a PodGroup in a queue that exists, in the order of their keys."""
-
-    ledger: Ledger
-    jobs: list[Job]
-    queues: dict[QueueName, Queue]  # in the order of names
-    namespaces: dict[str, NamespaceInfo]
-    budgets: dict[str, PodDisruptionBudget]
-    reservations: dict[str, Reservation]
-    total: Vector  # allocatable of all ready nodes; "pods" left out, it is no currency
-
-    @property
-    def nodes(self) -> NodeTable:
-        return self.ledger.table
-
-    def waiting_reservations(self) -> list[tuple[str, TaskKey]]:
-        """Reservations that wait, and the task each is for."""
-        return [
-            (name, TaskKey(task))
-            for name, reservation in self.reservations.items()
-            if (task := waits_for(reservation)) is not None
-        ]
-
-    def reservation_of(self, task: TaskKey) -> Reservation | None:
-        for name, waiting in self.waiting_reservations():
-            if waiting == task:
-                return self.reservations[name]
-        return None
+_ALIVE = frozenset({Status.BOUND, Status.RUNNING, Status.UNKNOWN})
 
 
 class Cluster:
@@ -118,7 +85,7 @@ class Cluster:
                     self.ledger.settle(task, Status.PENDING, None)
             case EvictFailed(task_key):
                 if (task := self.tasks.get(task_key)) is not None and task.true_status is Status.RELEASING:
-                    self.ledger.settle(task, self._status_of(task.pod), task.true_node)
+                    self.ledger.settle(task, status_of(task.pod), task.true_node)
         if self.axis.width != self._width:
             self._widen()
 
@@ -138,7 +105,7 @@ class Cluster:
                 weights = self._namespace(obj.metadata.namespace).weights
                 weights.pop(obj.metadata.name, None)
                 if names.NAMESPACE_WEIGHT in obj.spec.hard:
-                    weights[obj.metadata.name] = _namespace_weight(obj.spec.hard[names.NAMESPACE_WEIGHT])
+                    weights[obj.metadata.name] = namespace_weight(obj.spec.hard[names.NAMESPACE_WEIGHT])
             case PodDisruptionBudget():
                 self.budgets[key(obj)] = obj
             case PriorityClass():
@@ -240,20 +207,6 @@ class Cluster:
 
     # -- pods ---------------------------------------------------------------------------------------------------
 
-    def _status_of(self, pod: Pod) -> Status:
-        phase = pod.status.phase
-        if phase == "Succeeded":
-            return Status.SUCCEEDED
-        if phase == "Failed":
-            return Status.FAILED
-        if pod.metadata.deletion_timestamp is not None:
-            return Status.RELEASING
-        if phase == "Running":
-            return Status.RUNNING
-        if phase in ("Pending", ""):
-            return Status.BOUND if pod.spec.node_name else Status.PENDING
-        return Status.UNKNOWN
-
     def _is_ours(self, pod: Pod) -> bool:
         return self.scheduler_name is None or pod.spec.scheduler_name == self.scheduler_name
 
@@ -270,7 +223,7 @@ class Cluster:
             task = self._new_task(task_key, pod)
         else:
             self._refresh_task(task, pod)
-        status = self._status_of(pod)
+        status = status_of(pod)
         if status is Status.PENDING and task.true_status in (Status.BINDING, Status.RESERVED):
             return  # our bind (or the Reservation) is on its way; this news is older
         if task.true_status is Status.RELEASING and task.true_node is not None and status in _ALIVE:
@@ -298,15 +251,14 @@ class Cluster:
         if self.axis.width != self._width:
             self._widen()
         meta = pod.metadata
-        match = _INDEX.search(meta.name)
         task = Task(
             key=task_key, name=meta.name, namespace=meta.namespace, uid=meta.uid, pod=pod, shape=shape,
-            job=None, priority=0, role="", index=int(match.group(1)) if match else -1,
-            created=_created(pod), preemptable=True, may_preempt=True, gated=False, backfill=False, nominated="",
+            job=None, priority=0, role="", index=index_of(meta.name),
+            created=created(pod), preemptable=True, may_preempt=True, gated=False, backfill=False, nominated="",
         )  # fmt: skip
         self.tasks[task_key] = task
         self._read_pod(task, pod)
-        self._join(task, _group_of(pod))
+        self._join(task, group_of(pod))
         # Nominations are ours to make and to withdraw; the pod's is read once, to survive a restart.
         self.ledger.nominate(task, "" if pod.spec.node_name else pod.status.nominated_node_name)
         return task
@@ -316,9 +268,9 @@ class Cluster:
         shape = self.shapes.of(pod)
         if self.axis.width != self._width:
             self._widen()
-        group = _group_of(pod)
+        group = group_of(pod)
         same_group = group is None if task.job is None else task.job.key == group
-        counted = (bool(pod.spec.scheduling_gates), _role(pod), _is_backfill(pod))
+        counted = (bool(pod.spec.scheduling_gates), role_of(pod), is_backfill(pod))
         if shape is task.shape and same_group and counted == (task.gated, task.role, task.backfill):
             self._read_pod(task, pod)
             return
@@ -339,14 +291,14 @@ class Cluster:
         spec = pod.spec
         annotations = pod.metadata.annotations
         task.pod = pod
-        task.priority = _task_priority(pod)
-        task.role = _role(pod)
+        task.priority = task_priority(pod)
+        task.role = role_of(pod)
         task.preemptable = (
             annotations.get(names.PREEMPTABLE, pod.metadata.labels.get(names.PREEMPTABLE, "true")).lower() != "false"
         )
         task.may_preempt = spec.preemption_policy != "Never"
         task.gated = bool(spec.scheduling_gates)
-        task.backfill = _is_backfill(pod)
+        task.backfill = is_backfill(pod)
 
     def _join(self, task: Task, group: JobKey | None) -> None:
         if group is not None:
@@ -418,7 +370,7 @@ class Cluster:
         if job.object is None:
             self._visible = None
         job.object = obj
-        job.created = _created(obj)
+        job.created = created(obj)
         job.min_available = spec.min_member
         job.role_minimums = dict(spec.min_task_member)
         # A group made for pods that are there already has nothing to be promised before they are created.
@@ -467,7 +419,7 @@ class Cluster:
         queue.object = obj
         queue.weight = spec.weight or 1
         queue.priority = spec.priority
-        queue.created = _created(obj)
+        queue.created = created(obj)
         queue.reclaimable = spec.reclaimable is not False
         queue.open = obj.status.state in ("", "Open")
         queue.fifo = spec.dequeue_strategy == "fifo"
@@ -558,46 +510,3 @@ class Cluster:
             assert job.queue.jobs.get(job.key) is job, f"{job} is not among the jobs of its queue"
         ordered = [node.name for node in self.ledger.table.nodes]
         assert ordered == sorted(self.nodes), "rows are not in the order of names"
-
-
-_ALIVE = frozenset({Status.BOUND, Status.RUNNING, Status.UNKNOWN})
-
-
-def _created(obj: KObject) -> float:
-    stamp = obj.metadata.creation_timestamp
-    return 0.0 if stamp is None else parse_timestamp(stamp)
-
-
-def _group_of(pod: Pod) -> JobKey | None:
-    for name in names.GROUP_NAMES:
-        group = pod.metadata.annotations.get(name)
-        if group:
-            return JobKey(f"{pod.metadata.namespace}/{group}")
-    return None
-
-
-def _role(pod: Pod) -> str:
-    return pod.metadata.annotations.get(names.TASK_SPEC) or pod.metadata.labels.get(names.TASK_SPEC, "")
-
-
-def _is_backfill(pod: Pod) -> bool:
-    return any(pod.metadata.annotations.get(name, "").lower() == "true" for name in names.BACKFILL_NAMES)
-
-
-def _task_priority(pod: Pod) -> int:
-    stated = pod.metadata.annotations.get(names.TASK_PRIORITY)
-    if stated is not None:
-        try:
-            return int(stated)
-        except ValueError:
-            pass  # as if it were not there: a bad annotation must not stop a pod
-    return 1 if pod.spec.priority is None else pod.spec.priority
-
-
-def _namespace_weight(stated: str | int | float) -> int:
-    """A positive whole number; anything else counts as 1."""
-    try:
-        weight = int(str(stated))
-    except ValueError:
-        return 1
-    return max(weight, 1)

@@ -43,6 +43,7 @@ import numpy as np
 from stromboli.cluster import Job, Queue, Status, Task, Vector
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
 from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.plugins.going import tentatively_gone
 from stromboli.scheduling.plugins.queue_tree import Place, QueueTree, common
 from stromboli.scheduling.ratios import RatioKey, ratio_key
 from stromboli.scheduling.reasons import Code
@@ -188,7 +189,7 @@ class Capacity(Plugin):
         leaves: list[int] = (theirs.allocated if whole else candidate.request).tolist()
         gives = leaves
         if whole:
-            gives = [one + more for one, more in zip(leaves, _tentatively_gone(theirs).tolist(), strict=True)]
+            gives = [one + more for one, more in zip(leaves, tentatively_gone(theirs).tolist(), strict=True)]
         if not any(gives[column] > 0 for column in claim.columns):
             return Verdict.NO
         for level, place in enumerate(other):
@@ -267,17 +268,6 @@ class Capacity(Plugin):
         assert place.queue is not None
         held = (place.queue.allocated + self._promises.promised(place.queue)).tolist()
         return all(held[c] + need[c] <= place.deserved[c] for _, c in self._columns if need[c] > 0)
-
-
-def _tentatively_gone(job: Job) -> Vector:
-    """What a gang has lost in a statement that is still being made: when it goes as a whole, one pod after the other,
-    the last of them is judged like the first."""
-    gone = np.zeros_like(job.allocated)
-    if job.counts[Status.RELEASING]:
-        for task in job.tasks.values():
-            if task.status is Status.RELEASING and task.true_status is not Status.RELEASING:
-                gone += task.request
-    return gone
 
 
 def _back(request: Vector, credit: Vector | None) -> list[int]:

@@ -39,6 +39,8 @@ from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.ratios import RatioKey, ratio_key
 from stromboli.scheduling.reasons import Code
 
+from .going import tentatively_gone
+
 if TYPE_CHECKING:
     from stromboli.scheduling.session import Session
 
@@ -181,7 +183,7 @@ class Proportion(Plugin):
             return Verdict.NO
         leaves = theirs.allocated if whole else candidate.request
         after = (theirs.queue.allocated - leaves).tolist()
-        gone = leaves + _tentatively_gone(theirs) if whole else leaves
+        gone = leaves + tentatively_gone(theirs) if whole else leaves
         gives = gone.tolist()
         useful = [column for column in needed if gives[column] > 0]
         if not any(after[column] + gives[column] > victim.deserved[column] for column in useful):
@@ -244,17 +246,6 @@ def _wanted(job: Job) -> Vector:
         if task.status is Status.PENDING and not task.gated:
             wanted += task.request
     return wanted
-
-
-def _tentatively_gone(job: Job) -> Vector:
-    """What a gang has lost in a statement that is still being made: when it goes as a whole, one pod after the other,
-    the last of them is judged like the first."""
-    gone = np.zeros_like(job.allocated)
-    if job.counts[Status.RELEASING]:
-        for task in job.tasks.values():
-            if task.status is Status.RELEASING and task.true_status is not Status.RELEASING:
-                gone += task.request
-    return gone
 
 
 def _over(code: str, queue: Queue, resource: str, need: int, have: int, total: int) -> Refusal:
