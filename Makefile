@@ -24,7 +24,7 @@ lint: $(STAMP) ## ruff, mypy and the import contracts
 	@$(BIN)/lint-imports
 
 bench: $(STAMP) ## measure the scheduler on this machine
-	@$(BIN)/stromboli bench
+	@$(BIN)/stromboli bench cycle
 
 clean: ## remove the environment and all caches
 	@rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -46,6 +46,18 @@ def test_help_names_commands_and_shows_examples(capsys: pytest.CaptureFixture[st
     assert "  stromboli simulate examples/demo.yaml\n" in shown
 
 
+def test_the_name_alone_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert console.run(["--help"]) == 0
+    asked_for = capsys.readouterr()
+    assert console.run([]) == 0
+    assert capsys.readouterr() == asked_for
+
+
+def test_a_group_without_a_command_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert console.run(["bench"]) == 2
+    assert capsys.readouterr() == ("", "stromboli: error: Missing command. Try: stromboli bench --help\n")
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert console.run(["--version"]) == 0
     assert capsys.readouterr().out == f"stromboli {stromboli.__version__}\n"

@@ -21,6 +21,7 @@ import yaml
 
 from documents.installing import install
 from documents.pages import PAGES, PROJECT, anchors, blocks, commands, links, pattern, prose, table, text_of
+from stromboli.api import KINDS
 from stromboli.console.main import run
 from stromboli.scheduling import configuration
 from stromboli.scheduling.arguments import Arguments
@@ -128,6 +129,15 @@ def test_every_example_is_shown_somewhere() -> None:
     for example in sorted((PROJECT / "examples").glob("*.yaml")):
         name = f"examples/{example.name}"
         assert name in lines or example.name == "demo.yaml", f"no page shows {name}"
+
+
+# -- scenarios --------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_has_its_place() -> None:
+    documented = {(row[0], kind) for row in table("docs/scenarios.md", "`apiVersion`") for kind in row[1].split(", ")}
+    not_yet = {("scheduling.volcano.sh/v1alpha1", "Reservation")}
+    same(set(KINDS) - not_yet, documented, what="docs/scenarios.md, kinds")
 
 
 # -- configuration ----------------------------------------------------------------------------------------------

@@ -125,3 +125,32 @@ def test_the_table_fits_a_hundred_columns_and_tells_who_waits(capfdbinary: pytes
     assert "\x1b" not in told
     for part in ("Jobs", "ns1/pg1", "Queues", "Nodes", "n1", "Waiting", "ns2/big"):
         assert part in told
+
+
+def test_a_job_outside_is_told_once_why_and_has_no_pods(
+    capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    # 4 CPUs promise 4.8 and `long` has 3 of them: there is no room for another two, so `wide` gets no pods yet.
+    scenario = tmp_path / "outside.yaml"
+    scenario.write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: node-a}\nstatus: {allocatable: {cpu: 4}}\n"
+        + "".join(
+            f"""---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {{name: {name}, annotations: {{sim.stromboli.io/at: {at}}}}}
+spec:
+  tasks:
+  - name: step
+    replicas: {pods}
+    template: {{spec: {{containers: [{{name: main, resources: {{requests: {{cpu: 1}}}}}}]}}}}
+"""
+            for name, at, pods in (("long", "0s", 3), ("wide", "5s", 2))
+        ),
+        encoding="utf-8",
+    )
+    assert command(["simulate", str(scenario), "--until", "20s"]) == 0
+    waiting = capfdbinary.readouterr().out.decode().partition("\nWaiting\n")[2].splitlines()[1:]
+    assert [line.split()[:3] for line in waiting if line.startswith("default/")] == [
+        ["default/wide", "0", "NotEnoughResources"]
+    ]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 GI = 1 << 30
 
 
-@click.group(help="Measure Stromboli on this machine.")
+@click.group(help="Measure Stromboli on this machine.", no_args_is_help=False)
 def bench() -> None:
     pass
 

@@ -92,7 +92,8 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status. Nothing but SystemExit ever leaves."""
     try:
-        result = cli.main(list(arguments), prog_name="stromboli", standalone_mode=False)
+        # Somebody who types the name alone wants to know what there is. Click calls that a mistake, or not, by version.
+        result = cli.main(list(arguments) or ["--help"], prog_name="stromboli", standalone_mode=False)
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED

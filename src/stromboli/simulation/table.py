@@ -45,7 +45,7 @@ class _Story:
     queue: str
     submitted: float
     pods: list[dict[str, Any]]
-    waits_for: list[tuple[str, str]]  # reason and sentence, once for each pod that waits
+    waits_for: list[tuple[str, str]]  # reason and sentence, once for each pod that waits, or for a Job without pods
 
     @property
     def started(self) -> float | None:
@@ -116,7 +116,7 @@ def _stories(report: Report, jobs: Mapping[str, float]) -> list[_Story]:
     for group, status in report["podGroups"].items():
         name = _name(group, [])
         if group not in with_pods and name in jobs:
-            told = [(condition["reason"], condition["message"]) for condition in status["conditions"]]
+            told = [(said["reason"], said["message"]) for said in status["conditions"] if said["message"]]
             stories.append(_Story(name, "", jobs[name], [], told or [("", "")]))
     return sorted(stories, key=lambda story: (story.submitted, story.name))
 
@@ -231,7 +231,8 @@ def _waiting(stories: list[_Story]) -> RenderableType:
     grid = _grid("Job", "Pods", "Reason", "Message", right=("Pods",))
     for story in stories[:_MOST_ROWS]:
         for (reason, message), pods in Counter(story.waits_for).items():
-            grid.add_row(Text(story.name), str(pods), Text(reason, style="yellow"), Text(message))
+            counted = str(pods if story.pods else 0)
+            grid.add_row(Text(story.name), counted, Text(reason, style="yellow"), Text(message))
     return _with_rest(grid, len(stories) - _MOST_ROWS, "jobs")
 
 
