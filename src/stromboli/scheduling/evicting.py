@@ -11,7 +11,7 @@ Best means: the highest-ranking victim ranks lowest; then the fewest victims; th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,14 @@ class Plan:
     key: Any
     node: Node
     units: list[Unit]  # least valuable first
+
+
+@dataclass(slots=True)
+class Memory:
+    """Plans by row, and how far the ledger's log was read when they were made."""
+
+    plans: dict[int, Plan]
+    read_to: int
 
 
 class Hunt:
@@ -119,40 +127,72 @@ class Hunt:
         return (self.kind, self.group, job.queue.name, job.namespace, job.priority, task.priority, has,
                 self.session.placement.key(task))  # fmt: skip
 
-    def _candidates(self) -> dict[int, list[Task]]:
-        """Tasks that could be evicted, by row."""
-        by_row: dict[int, list[Task]] = {}
-        for queue in self.queues:
-            for row, tasks in self.session.evictable(queue).items():
-                chosen = [t for t in tasks if t.status in EVICTABLE and self.among(t)]
-                if chosen:
-                    by_row.setdefault(row, []).extend(chosen)
-        return by_row
-
     # -- plans --------------------------------------------------------------------------------------------------
 
-    def _plans(self, task: Task, fitting: Fitting) -> Iterable[Plan]:
+    def _plans(self, task: Task, fitting: Fitting) -> list[Plan]:
+        """A plan for every node where evictions could help. Most stay as they were since the last task of this kind
+        was hunted for: only nodes that changed are looked at again. A plan that has become worse, or impossible, is
+        found out when it is tried."""
         session = self.session
-        future = session.nodes.future_idle
-        columns = fitting.columns
-        wanted = task.request[columns]
-        candidates = self._candidates()
+        log = session.ledger.log
+        memory = session.hunts.get(self._memory_key(task))
+        if memory is None:
+            memory = session.hunts[self._memory_key(task)] = Memory({}, 0)
+            rows = {row for queue in self.queues for row in session.evictable(queue)}
+        else:
+            rows = set(log[memory.read_to :])
+            rows |= {row for changed in rows for row in self._rows_of_torn_gangs(changed)}
+        memory.read_to = len(log)
         gangs: dict[JobKey, list[Task]] = {}
+        for row in sorted(rows):
+            plan = self._plan_on(row, task, fitting, gangs)
+            if plan is not None:
+                memory.plans[row] = plan
+            else:
+                memory.plans.pop(row, None)
         # Room that is set aside drains by itself: nobody is evicted there.
         closed = reserved_rows(session)
-        for row in sorted(candidates.keys() - closed.keys()):
-            reason = int(fitting.reasons[row])
-            if reason and not session.node_reasons[reason - 1].resolvable:
-                continue
-            # Nothing that asks for room is evicted for a task that asks for none.
-            tasks = [t for t in candidates[row] if t.best_effort or not task.best_effort]
-            most = future[row, columns] + sum((t.request[columns] for t in tasks), np.zeros_like(wanted))
-            if not tasks or bool((most < wanted).any()):
-                continue
-            units = self._units(task, tasks, gangs)
-            plan = self._plan(task, session.nodes.nodes[row], units, future[row, columns], columns)
-            if plan is not None:
-                yield plan
+        return [plan for row, plan in memory.plans.items() if row not in closed]
+
+    def _memory_key(self, task: Task) -> Any:
+        """Jobs that run nothing themselves can learn from each other, where the order of victims is the same."""
+        job = task.job
+        assert job is not None
+        shared = self.kind == "preemptable" and not (job.counts[Status.RUNNING] or job.counts[Status.BOUND])
+        return (self._signature(task), None if shared else job.key)
+
+    def _rows_of_torn_gangs(self, row: int) -> set[int]:
+        """Where else tasks of jobs are that just lost a task here."""
+        rows: set[int] = set()
+        for task in self.session.nodes.nodes[row].tasks.values():
+            if task.status is Status.RELEASING and task.job is not None:
+                rows.update(t.node.row for t in task.job.tasks.values() if t.node is not None)
+        return rows
+
+    def _plan_on(
+        self, row: int, task: Task, fitting: Fitting, gangs: dict[JobKey, list[Task]]
+    ) -> Plan | None:
+        session = self.session
+        reason = int(fitting.reasons[row])
+        if reason and not session.node_reasons[reason - 1].resolvable:
+            return None
+        columns = fitting.columns
+        wanted = task.request[columns]
+        room = session.nodes.future_idle_of(row)[columns]
+        # Nothing that asks for room is evicted for a task that asks for none.
+        tasks = [
+            candidate
+            for queue in self.queues
+            for candidate in session.evictable(queue).get(row, ())
+            if candidate.status in EVICTABLE
+            and self.among(candidate)
+            and (candidate.best_effort or not task.best_effort)
+        ]
+        most = room + sum((t.request[columns] for t in tasks), np.zeros_like(wanted))
+        if not tasks or bool((most < wanted).any()):
+            return None
+        units = self._units(task, tasks, gangs)
+        return self._plan(task, session.nodes.nodes[row], units, room, columns)
 
     def _units(self, evictor: Task, tasks: list[Task], gangs: dict[JobKey, list[Task]]) -> list[Unit]:
         """Single tasks of one node that may go, and whole gangs; least valuable first. `gangs`: what is known already
@@ -245,7 +285,7 @@ class Hunt:
         return [victim for unit in gone for victim in unit.tasks]
 
     def _may_go(self, evictor: Task, unit: Unit) -> bool:
-        if any(task.status not in EVICTABLE for task in unit.tasks):
+        if any(task.status not in EVICTABLE or not self.among(task) for task in unit.tasks):
             return False
         return all(self.session.may_evict(self.kind, evictor, task, whole=unit.whole) for task in unit.tasks)
 

@@ -22,7 +22,7 @@ from .callbacks import Hook, NodeReason, Refusal, Scope, Verdict, Vote
 from .closing import conclude
 from .configuration import Configuration, PluginOption
 from .decisions import Cycle
-from .evicting import evictable_by_row
+from .evicting import Memory, evictable_by_row
 from .explaining import Notes
 from .lending import BackfillRules
 from .nominating import honour_nominations
@@ -70,6 +70,7 @@ class Session:
         self.placement = Placement(self)
         self.version = 0  # grows with every commit: the session's state, for who remembers a failure
         self.hopeless: dict[Any, int] = {}  # hunts for victims that failed, and the version they failed at
+        self.hunts: dict[Any, Memory] = {}  # what is known from hunts for victims
         self._evictable: dict[str, dict[int, list[Task]]] = {}
         self._plugins: list[Plugin] = []
         for tier_number, tier in enumerate(configuration.tiers):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from stromboli.cluster import Job, Task
+from stromboli.cluster import Job, Status, Task
 from stromboli.scheduling import reasons
 from stromboli.scheduling.actions.allocate import considered
 from stromboli.scheduling.evicting import Hunt
@@ -31,7 +31,8 @@ class Preempt(Action):
             if not self._between_jobs(session, job) and job.queue.fifo:
                 walk.stop_queue()
         for job in jobs:
-            if session.job_starving(job):
+            runs = job.counts[Status.RUNNING] or job.counts[Status.BOUND]
+            if runs and session.job_starving(job):
                 self._inside(session, job)
 
     def _between_jobs(self, session: Session, job: Job) -> bool:
