@@ -456,8 +456,9 @@ def test_a_system_class_may_stand_above_the_users() -> None:
     assert decode(document("PriorityClass", **change)).kind == "PriorityClass"
 
 
-def test_a_senseless_namespace_weight_is_let_through_to_count_as_one() -> None:
-    assert decode(document("ResourceQuota", **spec(hard={"volcano.sh/namespace.weight": "-1"})))
+@pytest.mark.parametrize("senseless", ["-1", "1.5", "heavy", ""])
+def test_a_senseless_namespace_weight_is_let_through_to_count_as_one(senseless: str) -> None:
+    assert decode(document("ResourceQuota", **spec(hard={"volcano.sh/namespace.weight": senseless})))
 
 
 @pytest.mark.parametrize(
