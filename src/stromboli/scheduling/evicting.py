@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task, Vector
+from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
 
 from .placement import Fitting
 from .reserving import reserved_rows
+from .sparing import fits_within, is_torn
 from .statement import Statement
 
 if TYPE_CHECKING:
@@ -43,12 +44,14 @@ def evictable_by_row(queue: Queue) -> dict[int, list[Task]]:
 
 @dataclass(slots=True)
 class Unit:
-    """What can only go together. `here`: those of its tasks that are on the node in question."""
+    """What can only go together. `here`: those of its tasks that are on the node in question. `was_ready`: whether
+    their job had all it needs, so that it would be a pity about what is left of it."""
 
     tasks: list[Task]
     here: list[Task]
     rank: Any
     whole: bool
+    was_ready: bool
 
 
 @dataclass(slots=True)
@@ -92,6 +95,7 @@ class Hunt:
         self.reason = reason
         self.message = message
         self.group = group
+        self.gone: list[Unit] = []  # all that was evicted, for all tasks so far
 
     def make_room(self, statement: Statement, task: Task) -> bool:
         """Evict what is needed for `task` and promise it the room; False, and nothing done, if nothing works."""
@@ -104,10 +108,10 @@ class Hunt:
             if best is not None and best[0] <= plan.key:
                 break
             mark = len(statement)
-            victims = self._carry_out(statement, task, plan)
+            units = self._carry_out(statement, task, plan)
             statement.discard(down_to=mark)
-            if victims is not None:
-                key = _key(victims, plan.node, self.rank)
+            if units is not None:
+                key = _key([victim for unit in units for victim in unit.tasks], plan.node, self.rank)
                 if best is None or key < best[0]:
                     best = (key, plan)
         if best is None:
@@ -116,6 +120,7 @@ class Hunt:
             return False
         carried = self._carry_out(statement, task, best[1])
         assert carried is not None, "what worked a moment ago works again"
+        self.gone += carried
         return True
 
     def _signature(self, task: Task) -> Any:
@@ -201,7 +206,7 @@ class Hunt:
         together: dict[JobKey, list[Task]] = {}
         for task in tasks:
             if self.session.may_evict(self.kind, evictor, task):
-                units.append(Unit([task], [task], self._rank(task), whole=False))
+                units.append(self._unit([task], [task], whole=False))
             elif task.job is not None:
                 together.setdefault(task.job.key, []).append(task)
         for key, here in together.items():
@@ -209,11 +214,18 @@ class Hunt:
             if members is None:
                 assert here[0].job is not None
                 members = gangs[key] = self._gang(evictor, here[0].job)
-            if members:
+            # As a whole it goes because its members may not go one by one. Where one of them could, but nobody permits
+            # it, all of them together must not be a way around that.
+            if members and any(self.session.protected(self.kind, evictor, task) for task in here):
                 here = [member for member in members if member.node is here[0].node]
-                units.append(Unit(members, here, max(self._rank(member) for member in members), whole=True))
+                units.append(self._unit(members, here, whole=True))
         units.sort(key=lambda unit: (unit.rank, unit.whole, len(unit.tasks), -unit.tasks[0].created, unit.tasks[0].key))
         return units
+
+    def _unit(self, tasks: list[Task], here: list[Task], *, whole: bool) -> Unit:
+        job = tasks[0].job
+        assert job is not None
+        return Unit(tasks, here, max(self._rank(task) for task in tasks), whole, self.session.job_ready(job))
 
     def _gang(self, evictor: Task, job: Job) -> list[Task]:
         """All tasks of a gang, if it may go as a whole; else none."""
@@ -254,7 +266,7 @@ class Hunt:
 
     # -- for real -----------------------------------------------------------------------------------------------
 
-    def _carry_out(self, statement: Statement, task: Task, plan: Plan) -> list[Task] | None:
+    def _carry_out(self, statement: Statement, task: Task, plan: Plan) -> list[Unit] | None:
         """Evict until the task fits, spare who is not needed, promise the room. None, and nothing done, if it
         never fits."""
         assert task.job is not None
@@ -262,19 +274,19 @@ class Hunt:
         had = task.job.queue.allocated.copy()
         gone: list[Unit] = []
         for unit in plan.units:
-            if gone and self._fits(task, plan.node, had):
+            if gone and fits_within(self.session, task, plan.node, had):
                 break
             if self._may_go(task, unit):
                 for victim in unit.tasks:
                     statement.evict(victim, reason=self.reason, message=self.message(task))
                 gone.append(unit)
-        if not gone or not self._fits(task, plan.node, had):
+        if not gone or not fits_within(self.session, task, plan.node, had):
             statement.discard(down_to=mark)
             return None
         for unit in reversed(gone[:-1]) if len(gone) > 1 else ():
             for victim in unit.tasks:
                 statement.spare(victim)
-            if self._fits(task, plan.node, had):
+            if fits_within(self.session, task, plan.node, had) and not is_torn(self.session, unit):
                 gone.remove(unit)
             else:
                 for victim in unit.tasks:
@@ -282,24 +294,12 @@ class Hunt:
         if not statement.pipeline(task, plan.node):
             statement.discard(down_to=mark)
             return None
-        return [victim for unit in gone for victim in unit.tasks]
+        return gone
 
     def _may_go(self, evictor: Task, unit: Unit) -> bool:
         if any(task.status not in EVICTABLE or not self.among(task) for task in unit.tasks):
             return False
         return all(self.session.may_evict(self.kind, evictor, task, whole=unit.whole) for task in unit.tasks)
-
-    def _fits(self, task: Task, node: Node, had: Vector) -> bool:
-        """`had`: what the task's queue had before anybody was evicted. Only what it would have beyond that is a matter
-        of its limits: a queue that has borrowed more than it deserves may still put one pod in the place of another,
-        and need not first give back all it borrowed."""
-        session = self.session
-        assert task.job is not None
-        queue = task.job.queue
-        if not session.placement.fitting(task, ahead=True).takes(node.row, session.nodes.future_idle_of(node.row)):
-            return False
-        freed = had - queue.allocated
-        return session.allocatable(queue, np.maximum(task.request - freed, 0), credit=-freed) is None
 
 
 def _key(victims: list[Task], node: Node, rank: Callable[[Task], Any]) -> Any:

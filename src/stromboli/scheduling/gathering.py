@@ -2,6 +2,7 @@
 
 Shared by preempt and reclaim. Tasks that fit without evicting anybody are promised their room first; the rest hunt.
 Nothing is evicted unless then the whole gang has a place, and if no eviction was needed the job is left to allocate.
+Whoever turns out not to be needed for the gang as a whole is spared.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from stromboli.cluster import Job, Node, Status, Task
 
 from .evicting import Hunt
 from .lending import conditionally_ready
+from .sparing import spare_needless
 from .statement import Statement
 
 if TYPE_CHECKING:
@@ -63,6 +65,8 @@ def place_with_evictions(
     counts_in_vain = bool(job.pending_best_effort) and job.is_starving
     has_place = session.job_pipelined(job) and not counts_in_vain
     if statement.has_evictions and has_place:
+        assert hunter is not None
+        spare_needless(session, statement, job, hunter.gone)
         statement.commit()
         note = session.notes.attempt(job)
         note.released_on = sorted(
