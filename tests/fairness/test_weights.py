@@ -54,6 +54,8 @@ def contest(folder: Path, *more: Document, at: float = 0) -> dict[str, int]:
         ("2.5", 1),
         (2.5, 1),
         ("3Gi", 1),
+        ("three", 1),
+        ("", 1),
         (None, 1),
     ],
 )
@@ -61,10 +63,8 @@ def test_what_is_no_positive_whole_number_is_one(tmp_path: Path, stated: Any, co
     assert contest(tmp_path, weight("ns1", stated)) == SHARES[counts]
 
 
-# No API server takes what is no quantity at all, and no scenario does; from anywhere else it is one, like the rest.
 @pytest.mark.parametrize("stated", ["three", ""])
-def test_what_is_no_quantity_is_one(stated: str) -> None:
-    assert known_weight(cluster(quota("ns/abc", weight=stated))) == 1
+def test_a_weight_that_says_nothing_does_not_hide_another(stated: str) -> None:
     assert known_weight(cluster(quota("ns/abc", weight=stated), quota("ns/def", weight=2))) == 2
 
 

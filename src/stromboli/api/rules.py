@@ -102,17 +102,18 @@ def operands(operator: str, values: list[str], at: str) -> None:
         raise ApiError(at, f"must be empty for the operator {operator}")
 
 
-def quantities(
-    resource_list: ResourceList, at: str, *, may_be_negative: Collection[str] = ()
-) -> dict[str, int]:
-    """The list as exact amounts, when every one can be read and none is below zero."""
+def quantities(resource_list: ResourceList, at: str, *, besides: Collection[str] = ()) -> dict[str, int]:
+    """The list as exact amounts, when every one can be read and none is below zero. What is named `besides` only
+    stands in the list and is no amount."""
     counted: dict[str, int] = {}
     for resource, quantity in resource_list.items():
+        if resource in besides:
+            continue
         try:
             counted[resource] = value = amount(resource, quantity)
         except QuantityError as error:
             raise ApiError(member(at, resource), str(error)) from None
-        if value < 0 and resource not in may_be_negative:
+        if value < 0:
             raise ApiError(member(at, resource), f"must be 0 or more, not {shown(quantity)}")
     return counted
 

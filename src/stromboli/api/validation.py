@@ -48,7 +48,7 @@ def validate(obj: KObject) -> None:
             _priority_class(obj)
         case ResourceQuota():
             # A weight that makes no sense counts as 1, so it must be able to get that far.
-            rules.quantities(obj.spec.hard, "spec.hard", may_be_negative=(NAMESPACE_WEIGHT,))
+            rules.quantities(obj.spec.hard, "spec.hard", besides=(NAMESPACE_WEIGHT,))
         case PodDisruptionBudget():
             _budget(obj)
         case ReplicaSet():

@@ -49,8 +49,8 @@ def fill(session: Session, statement: Statement, job: Job, tasks: deque[Task], *
         fitting = session.placement.fitting(first)
         counted = job.ready_count + job.pending_best_effort + job.waiting_count + job.counts[Status.CONDITIONAL]
         missing = 1 if ready else max(1, job.min_available - counted)
-        if not ready and counted >= job.min_available and not job.roles_matter:
-            break  # promised or conditional places make up the rest
+        if not ready and job.counts[Status.CONDITIONAL] and counted >= job.min_available and not job.roles_matter:
+            break  # it fits if lent room is given back; more of it would not help anybody
         group = _alike(session, tasks, kind, 1 if fitting.alone or _has_its_place(first) else missing)
         # The queue was asked about a nominated task when others were evicted for it. It counts as the queue's since.
         allowed = 1 if refusal is None and first.nominated else 0
