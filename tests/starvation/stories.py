@@ -29,7 +29,8 @@ def pod_four() -> list[Document]:
 def gang_among_small() -> list[Document]:
     """One node of two CPUs. X has the one until T3; the gang A wants both; B, C and D want one each."""
     return [
-        node("n1", 2), pod("x", on="n1", run=3), *gang("a", 1, 1, run=4), pod("b", run=8), pod("c", run=3), pod("d", run=3),
+        node("n1", 2), pod("x", on="n1", run=3), *gang("a", 1, 1, run=4),
+        pod("b", run=8), pod("c", run=3), pod("d", run=3),
     ]  # fmt: skip
 
 

@@ -61,6 +61,11 @@ class ReserveRules:
             timeout=arguments.duration("reservationTimeout", 0.0, minimum=0),
         )
 
+    @property
+    def sets_aside(self) -> bool:
+        """Whether anything may be set aside at all."""
+        return self.percent > 0 and self.max_holders > 0
+
     def most_nodes(self, session: Session) -> int:
         """How many nodes may have reserved room at a time."""
         nodes = session.nodes
@@ -86,6 +91,15 @@ def starved_since(session: Session, job: Job, rules: ReserveRules) -> float:
     return job.created if rules.clock == "creation" else waiting_since(session, job)
 
 
+def has_starved(session: Session, job: Job, rules: ReserveRules) -> bool:
+    """Whether a job has waited longer than the threshold; if not, the scheduler looks again when it has."""
+    due = starved_since(session, job, rules) + rules.threshold
+    if session.now <= due:
+        session.due(due)
+        return False
+    return True
+
+
 # -- who holds what -------------------------------------------------------------------------------------------------
 
 
@@ -99,6 +113,20 @@ def reserved_tasks(job: Job) -> list[Task]:
     if not job.counts[Status.RESERVED]:
         return []
     return sorted((t for t in job.tasks.values() if t.status is Status.RESERVED), key=lambda task: task.key)
+
+
+def condition_ready(job: Job) -> bool:
+    """Whether a job could start if it had all that is set aside for it."""
+    if not job.is_condition_ready:
+        return False
+    return not job.roles_matter or all(role_counted(job, role) >= least for role, least in job.role_minimums.items())
+
+
+def role_counted(job: Job, role: str) -> int:
+    """Tasks of a role that have a place of any kind, also one that is only set aside."""
+    counts = job.role_counts.get(role)
+    held = 0 if counts is None else counts[Status.CONDITIONAL] + counts[Status.RESERVED]
+    return job.role_occupied(role, with_pipelined=True) + held
 
 
 def reserved_rows(session: Session) -> dict[int, set[JobKey]]:
@@ -162,6 +190,9 @@ def give_up_reservations(session: Session) -> None:
     """Release what has lost its reason, before anything else happens in a session."""
     _forget_strangers(session)
     rules = session.reserve_rules
+    for job in holders(session).values():
+        if job.object is None:
+            release(session, job, "its group is gone")
     kept = 0
     for job in sorted(holders(session).values(), key=lambda job: rank(session, job)):
         why = "the reserve action is not configured" if rules is None else _lost_reason(session, job, rules)
@@ -191,8 +222,6 @@ def release(session: Session, job: Job, why: str) -> None:
 
 
 def _lost_reason(session: Session, job: Job, rules: ReserveRules) -> str | None:
-    if job.object is None:
-        return "its group is gone"
     if not job.queue.open:
         return f"queue {job.queue.name} is not open"
     if job.ready_count >= job.min_available:

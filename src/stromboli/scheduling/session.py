@@ -29,6 +29,7 @@ from .nominating import honour_nominations
 from .placement import Placement
 from .plugin import Plugin
 from .promises import Promises
+from .reasons import Code
 from .reserving import ReserveRules, closing_filter, give_up_reservations
 from .statement import Statement
 
@@ -330,6 +331,12 @@ class Session:
     def job_enqueueable(self, job: Job) -> Refusal | None:
         return self._vote("jobEnqueueable", job)
 
+    def only_room_keeps_out(self, job: Job) -> bool:
+        """Whether all who would not let a job in say that the cluster is full."""
+        answers = [hook.call(job) for hook in self.hooks("jobEnqueueable")]
+        refusals = [answer for answer in answers if isinstance(answer, Refusal)]
+        return Vote.REJECT not in answers and all(refusal.code == Code.INSUFFICIENT_NODE for refusal in refusals)
+
     def job_enqueued(self, job: Job) -> None:
         for hook in self.hooks("jobEnqueued"):
             hook.call(job)
@@ -414,6 +421,8 @@ class Session:
         waiting = [t for t in job.tasks.values() if t.status in _WAITING and not t.gated]
         if len(waiting) > 1:
             waiting.sort(key=self.task_key)
+            if job.roles_matter:
+                return _needed_first(job, waiting)
         return waiting
 
     def keep(self, job: Job, statement: Statement) -> None:
@@ -442,3 +451,15 @@ class Session:
 
 
 _WAITING = frozenset({Status.PENDING, Status.RESERVED})
+
+
+def _needed_first(job: Job, waiting: list[Task]) -> list[Task]:
+    """As many tasks of each role as the gang cannot start without, then the others: those would take their room."""
+    short = {role: least - job.role_occupied(role, with_pipelined=True) for role, least in job.role_minimums.items()}
+    needed: list[Task] = []
+    others: list[Task] = []
+    for task in waiting:
+        missing = short.get(task.role, 0)
+        (needed if missing > 0 else others).append(task)
+        short[task.role] = missing - 1
+    return needed + others

@@ -156,7 +156,9 @@ class Engine:
             stuck = due is None and self._quiet >= _QUIET_CYCLES
             if self._until is not None or not stuck:
                 return later(at, self._period)
-            due = self._next_threshold()
+            due = None
+        # Also a job that has no pods yet may be waiting for a threshold.
+        due = min((moment for moment in (due, self._next_threshold()) if moment is not None), default=None)
         if due is None:
             return None
         return max(first_tick(self._period, due), later(at, self._period))
@@ -164,8 +166,8 @@ class Engine:
     def _next_threshold(self) -> Moment | None:
         """When the scheduler will decide otherwise although nothing happens: the threshold has to be passed, not
         only reached."""
-        passed = self.cycle.next_due
-        return None if passed is None else later(from_clock(passed), self._period)
+        reached = self.cycle.next_due
+        return None if reached is None else Moment(from_clock(reached) + 1)
 
     def _next_due(self, at: Moment) -> Moment | None:
         due = [self.world.agenda.next()]

@@ -169,7 +169,10 @@ class Allocate(Action):
             session.keep(job, statement)
             note_conditional(session, job)
             return Outcome.WAITS
-        if statement.operations and session.backfill_rules.lends:
+        # What is set aside for a job stays so without being kept here; kept, it would look like a place taken, and the
+        # rest of the node would be open to everybody.
+        holds = any(operation.was[0] is Status.RESERVED for operation in statement.operations)
+        if statement.operations and session.backfill_rules.lends and not holds:
             session.keep(job, statement)
             return Outcome.NOTHING
         statement.discard()

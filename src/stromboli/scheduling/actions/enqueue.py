@@ -4,6 +4,9 @@ A job waits outside (phase Pending) until its queue and the cluster as a whole c
 Inqueue, its controller may create its pods, and the other actions see it. Admission looks at sums, not at nodes: it
 keeps a flood of jobs from being tried in vain, it does not promise a place. While jobs are let in, what others were
 promised counts in the order as if they had it, so that queues and namespaces are let in by turns as well.
+
+A job that has starved is let in although the cluster is full: nodes are set aside for pods, so it has to have some. But
+not more such jobs at a time than nodes are set aside for, and only if nothing but room is in the way.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from stromboli.cluster import Job
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.reasons import Code
+from stromboli.scheduling.reserving import has_starved
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.walking import Walk
 
@@ -37,9 +41,21 @@ class Enqueue(Action):
                 continue
             if job.min_resources is not None:
                 refusal = session.job_enqueueable(job)
-                if refusal is not None:
+                if refusal is not None and not self._is_to_be_helped(session, job):
                     session.notes.refuse(job, refusal)
                     continue
             session.promises.admit(job)
             session.job_enqueued(job)
             job.phase = "Inqueue"
+
+    def _is_to_be_helped(self, session: Session, job: Job) -> bool:
+        rules = session.reserve_rules
+        if rules is None or not rules.sets_aside or not has_starved(session, job, rules):
+            return False
+        if job.min_resources is None or bool((job.min_resources > session.total).any()):
+            return False  # whatever is set aside, it will not be enough
+        if not session.only_room_keeps_out(job):
+            return False
+        inside = [other for other in session.jobs if other.phase == "Inqueue" and other.min_resources is not None]
+        helped = sum(not other.is_ready and has_starved(session, other, rules) for other in inside)
+        return helped < rules.max_holders
