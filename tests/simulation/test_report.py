@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulation.runs import SCENARIOS, FirstFit, engine_for, run
+from simulation.runs import SCENARIOS, FirstFit, engine_for, run, run_text
 from stromboli.console.main import run as command
 from stromboli.simulation.report import build_report, encode_report
 
@@ -154,3 +154,42 @@ spec:
     assert [line.split()[:3] for line in waiting if line.startswith("default/")] == [
         ["default/wide", "0", "NotEnoughResources"]
     ]
+
+
+# A pod may come before the group or the queue it names. Until then no scheduler can see it, and it should say so.
+NAMES_THAT_LEAD_NOWHERE = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-a}
+status: {allocatable: {cpu: 8}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: groupless, annotations: {scheduling.k8s.io/group-name: gang}}
+spec: {containers: [{name: main}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: queueless, annotations: {scheduling.volcano.sh/queue-name: team}}
+spec: {containers: [{name: main}]}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: gang, annotations: {sim.stromboli.io/at: 5s}}
+spec: {minMember: 1}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: team, annotations: {sim.stromboli.io/at: 5s}}
+"""
+
+
+@pytest.mark.parametrize(("until", "groupless", "queueless"), [(4, "NoPodGroup", "NoQueue"), (5, "", "")])
+def test_a_pod_that_names_what_is_not_there_says_so(
+    tmp_path: Path, until: float, groupless: str, queueless: str
+) -> None:
+    pods = run_text(tmp_path, NAMES_THAT_LEAD_NOWHERE, until=until)["pods"]
+    assert pods["default/groupless"]["reason"] == groupless
+    assert pods["default/queueless"]["reason"] == queueless
+    assert bool(groupless) == ("gang" in pods["default/groupless"]["message"])
+    assert bool(queueless) == ("team" in pods["default/queueless"]["message"])

@@ -55,19 +55,31 @@ def _pods(engine: Engine) -> Section:
         told: Section = msgspec.to_builtins(record)
         told["queue"] = engine.journal.queue_of(record)
         if record.phase == "Pending":
-            told["reason"], told["message"] = _why_pending(engine, pod_key)
+            told["reason"], told["message"] = _why_pending(engine, pod_key, record)
         pods[pod_key] = told
     return pods
 
 
-def _why_pending(engine: Engine, pod_key: str) -> tuple[str, str]:
+def _why_pending(engine: Engine, pod_key: str, record: PodRecord) -> tuple[str, str]:
     explanation = engine.cycle.waiting.get(TaskKey(pod_key))
     if explanation is not None:
         return explanation.code, explanation.message
-    pod = engine.world.store.get(Pod, pod_key)
+    return _why_unseen(engine, pod_key, record)
+
+
+def _why_unseen(engine: Engine, pod_key: str, record: PodRecord) -> tuple[str, str]:
+    """What keeps a pod from the scheduler's sight: another's business, or names that lead nowhere."""
+    store = engine.world.store
+    pod = store.get(Pod, pod_key)
     if pod is not None and pod.spec.scheduler_name != names.DEFAULT_SCHEDULER:
         told = f'It asks for the scheduler "{pod.spec.scheduler_name}"; "{names.DEFAULT_SCHEDULER}" runs here.'
         return "OtherScheduler", told
+    group = record.podGroup
+    if group and store.get(PodGroup, group) is None:
+        return "NoPodGroup", f"There is no PodGroup {group}; create it, or correct the pod's annotation."
+    queue = engine.journal.queue_of(record)
+    if store.get(Queue, queue) is None:
+        return "NoQueue", f"There is no queue {queue}; create it, or use another queue."
     return "", ""
 
 
