@@ -1,8 +1,8 @@
 """Small clusters in which somebody starves, told as users write them, and run through the command line.
 
-Builders return documents of a scenario file. Everything is in namespace `default`, asks for CPUs only unless a test says
-otherwise, and is called by its bare name. A `Scene` is documents with a configuration; what comes out of it is told by
-`Outcome`. Time is in seconds, and cycles are one second apart.
+Builders return documents of a scenario file. Everything is in namespace `default`, asks for CPUs unless a test says
+otherwise, and goes by its bare name. A `Scene` is documents with a configuration, an `Outcome` what comes of them. Time
+is in seconds, and cycles are one second apart.
 """
 
 from __future__ import annotations

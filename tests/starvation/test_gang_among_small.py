@@ -1,6 +1,6 @@
 """A gang of two on a node with two CPUs, one of them in use; and B, C and D, who want one CPU each.
 
-Without lending the free CPU lies idle or goes to B for good. With it B runs on what the gang cannot use yet, and gives it
+Without lending the free CPU goes to B for good. With it B runs on what the gang cannot use yet, and gives it
 back: by eviction, or when it has ended.
 """
 

@@ -1,7 +1,8 @@
 """Every reason for which a node that was set aside is given back.
 
-Always the same beginning: on n1 two of three CPUs are in use, a job of three CPUs has starved and n1 is set aside for it
-at 3 s. A small pod comes at 3.5 s that would fit. At 6 s something happens, and the small pod has its room in that cycle.
+Always the same beginning: on n1 two of three CPUs are in use, a job of three CPUs has starved and n1 is set aside for
+it at 3 s. A small pod comes at 3.5 s that would fit. At 6 s something happens, and the small pod has its room in that
+cycle.
 """
 
 from __future__ import annotations
