@@ -1,0 +1,71 @@
+"""The benchmarks run, and their figures add up. How fast they are is not asked here."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module
+
+
+starvation = load("starvation")
+reserve = load("reserve")
+
+
+def test_a_week_is_as_full_as_was_asked_for_and_always_the_same() -> None:
+    week = starvation.generate(days=1, seed=3, nodes=4, load=0.9)
+    assert week == starvation.generate(days=1, seed=3, nodes=4, load=0.9)
+    assert week != starvation.generate(days=1, seed=4, nodes=4, load=0.9)
+    largest = 4 * 6 * 3600  # CPU-seconds of a small job; the last one drawn may go beyond by that
+    assert 0.9 - 0.001 <= week.load <= 0.9 + largest / week.capacity
+    assert sum(work.big for work in week.works) == 3
+    assert all(0 <= work.at <= week.span for work in week.works)
+
+
+def test_a_small_day_adds_up_and_big_jobs_wait_less_where_nodes_are_set_aside() -> None:
+    week = starvation.generate(days=0.5, seed=1, nodes=5, load=0.95)
+    outcomes = [starvation.simulate(week, way) for way in starvation.WAYS]
+    for outcome in outcomes:
+        assert set(outcome.waits) == {work.name for work in week.works}
+        # A job starts in the first cycle after its submission at the soonest.
+        assert min(outcome.waits.values()) >= 0
+        # Everything that was asked for was done, and beside it only what evictions made necessary again.
+        done = sum((end - start) * cpu for start, end, cpu in outcome.busy)
+        asked = sum(work.cpu_seconds for work in week.works)
+        assert done == asked if not outcome.evictions else done > asked
+        assert 0 < outcome.used <= week.capacity
+        hours = list(starvation.by_hour(outcome, week))
+        assert sum(hours) * 3600 * 5 * starvation.CPUS == pytest.approx(outcome.used)
+        assert max(hours) <= 1 + 1e-9
+    longest = [outcome.figures(week)["big_longest_wait"] for outcome in outcomes]
+    assert longest[1] < longest[0]
+    assert longest[2] < longest[0]
+    told = starvation.report(week, outcomes)
+    assert all(f"\n{way}  " in told for way in starvation.WAYS)
+
+
+def test_a_percentile_is_a_value_that_so_many_do_not_exceed() -> None:
+    waits = [float(number) for number in range(1, 21)]
+    assert starvation.percentile(waits, 95) == 19.0
+    assert starvation.percentile(waits, 100) == 20.0
+    assert starvation.percentile([7.0], 95) == 7.0
+
+
+def test_every_pod_of_every_starving_gang_gets_a_node() -> None:
+    figures = reserve.measure(20, 4, 5)
+    assert figures["reserved"] == 20
+    assert {"reserve_ms", "allocate_ms", "close_ms"} <= set(figures)
