@@ -48,10 +48,10 @@ class Namespace(ApiObject):
     status: NamespaceStatus = field(default_factory=NamespaceStatus)
 
 
-class PriorityClass(ApiObject):
+class PriorityClass(ApiObject, kw_only=True):
     api_version: str = "scheduling.k8s.io/v1"
     kind: str = "PriorityClass"
-    value: int = 0
+    value: int
     global_default: bool = False
     preemption_policy: str = ""
     description: str = ""

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from stromboli.api.errors import ApiError, member, shown
 from stromboli.api.metadata import LabelSelector, ObjectMeta, ResourceList
-from stromboli.api.quantity import QuantityError, amount, parse_duration
+from stromboli.api.quantity import QuantityError, amount, parse_duration, parse_quantity
 
 LARGEST_COUNT = 2**31 - 1
 
@@ -116,6 +116,11 @@ def quantities(resource_list: ResourceList, at: str, *, besides: Collection[str]
         if value < 0:
             raise ApiError(member(at, resource), f"must be 0 or more, not {shown(quantity)}")
     return counted
+
+
+def whole(quantity: str | int | float, at: str) -> None:
+    if parse_quantity(quantity).denominator != 1:
+        raise ApiError(at, f"must be a whole number, not {shown(quantity)}")
 
 
 def within(smaller: ResourceList, larger: ResourceList, at: str, other: str) -> None:

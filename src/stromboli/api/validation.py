@@ -16,7 +16,8 @@ from stromboli.api.core import (
     ReplicaSet,
     ResourceQuota,
 )
-from stromboli.api.errors import ApiError, shown
+from stromboli.api.errors import ApiError, member, shown
+from stromboli.api.metadata import ResourceList
 from stromboli.api.names import NAMESPACE_WEIGHT
 from stromboli.api.objects import KObject
 from stromboli.api.pods import Pod
@@ -32,6 +33,7 @@ from stromboli.api.validation_pods import PREEMPTION_POLICIES, check_pod_spec, c
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PREFIX = "system-"
+POD_PHASES = ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
 def validate(obj: KObject) -> None:
@@ -40,9 +42,10 @@ def validate(obj: KObject) -> None:
     match obj:
         case Pod():
             check_pod_spec(obj.spec, "spec")
+            rules.one_of(obj.status.phase, POD_PHASES, "status.phase")
         case Node():
-            rules.quantities(obj.status.allocatable, "status.allocatable")
-            rules.quantities(obj.status.capacity, "status.capacity")
+            _offer(obj.status.allocatable, "status.allocatable")
+            _offer(obj.status.capacity, "status.capacity")
             check_taints(obj.spec.taints, "spec.taints")
         case PriorityClass():
             _priority_class(obj)
@@ -76,6 +79,14 @@ def validate_update(old: KObject, new: KObject) -> None:
                     raise ApiError(
                         f"spec.{_camel(field)}", "must not change: only the ttl of a reservation can"
                     )
+
+
+def _offer(offered: ResourceList, at: str) -> None:
+    """What a node has. Pods and devices are counted: there is no half of one to give away."""
+    rules.quantities(offered, at)
+    for resource, quantity in offered.items():
+        if resource == "pods" or "/" in resource:
+            rules.whole(quantity, member(at, resource))
 
 
 def _priority_class(priority: PriorityClass) -> None:

@@ -47,6 +47,21 @@ ACTIONS = (
     "ResumeJob",
 )
 TOPOLOGY_POLICIES = ("", "none", "best-effort", "restricted", "single-numa-node")
+QUEUE_STATES = ("", "Open", "Closing", "Closed", "Unknown")
+GROUP_PHASES = ("", "Pending", "Inqueue", "Running", "Completed", "Unknown")
+JOB_PHASES = (
+    "",
+    "Pending",
+    "Running",
+    "Restarting",
+    "Aborting",
+    "Aborted",
+    "Completing",
+    "Completed",
+    "Terminating",
+    "Terminated",
+    "Failed",
+)
 DIMENSIONS = ("cpu", "memory", "ephemeral-storage", "gpu")
 
 
@@ -66,10 +81,12 @@ def check_queue(queue: Queue) -> None:
         if spec.parent == queue.metadata.name:
             raise ApiError("spec.parent", "must not be the queue itself")
     _hierarchy(queue.metadata.annotations)
+    rules.one_of(queue.status.state, QUEUE_STATES, "status.state")
 
 
 def check_pod_group(group: PodGroup) -> None:
     spec = group.spec
+    rules.one_of(group.status.phase, GROUP_PHASES, "status.phase")
     rules.at_least(spec.min_member, 0, "spec.minMember")
     for task, least in spec.min_task_member.items():
         rules.at_least(least, 0, member("spec.minTaskMember", task))
@@ -101,6 +118,7 @@ def check_job(job: Job) -> None:
             )
         names.add(task.name)
     _dependencies(spec.tasks)
+    rules.one_of(job.status.state.phase, JOB_PHASES, "status.state.phase")
     replicas = sum(task.replicas for task in spec.tasks)
     rules.at_least(spec.min_available or 0, 0, "spec.minAvailable")
     if (spec.min_available or 0) > replicas:

@@ -28,7 +28,6 @@ from stromboli.api.pods import (
     Toleration,
     TopologySpreadConstraint,
 )
-from stromboli.api.quantity import parse_quantity
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 PREEMPTION_POLICIES = ("", "PreemptLowerPriority", "Never")
@@ -117,10 +116,8 @@ def _resources(resources: ResourceRequirements, at: str) -> None:
                 raise ApiError(
                     f"{at}.{part}.pods", "must not be given: every pod takes one place on its node"
                 )
-            if "/" in resource and parse_quantity(quantity).denominator != 1:
-                raise ApiError(
-                    member(f"{at}.{part}", resource), f"must be a whole number, not {shown(quantity)}"
-                )
+            if "/" in resource:
+                rules.whole(quantity, member(f"{at}.{part}", resource))
     rules.within(resources.requests, resources.limits, f"{at}.requests", "the limit")
 
 
