@@ -96,7 +96,7 @@ def in_queue(has: Counter[Pair], line: str) -> int:
 
 
 # Whole pods cannot follow fractions; nobody is more than one off.
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(cases())
 def test_who_comes_together_shares_fairly(case: Case) -> None:
     run = Run(case.documents(), cycles=6)
@@ -112,7 +112,7 @@ def test_who_comes_together_shares_fairly(case: Case) -> None:
 # A queue claims whole pods within its share, so of the fractions of all others the first comer keeps what is left: with
 # two queues less than one pod, with four less than three. And while some of what is guaranteed lies unused, newcomers
 # take that before anybody is evicted for them; whoever it is guaranteed to can have it back from the first comer.
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(cases(), st.data())
 def test_who_comes_first_gives_back(case: Case, data: st.DataObject) -> None:
     first = data.draw(st.sampled_from(sorted(case.asks)), label="first")
@@ -132,7 +132,7 @@ def test_who_comes_first_gives_back(case: Case, data: st.DataObject) -> None:
 
 
 # Inside a queue a pod moves from one namespace to another if the taker then still has less for its weight.
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(cases(lines=2), st.data())
 def test_namespaces_give_back_where_they_may_be_made_to(case: Case, data: st.DataObject) -> None:
     first = data.draw(st.sampled_from(sorted(case.asks)), label="first")

@@ -75,6 +75,17 @@ def test_whoever_was_evicted_for_one_is_spared_if_the_next_frees_as_much() -> No
     assert told.evicted == ["trio-0", "trio-1", "trio-2"]
 
 
+# Three run where two are needed. One may go by itself, for the first newcomer; for the second the other two must go.
+# That frees one CPU more than is wanted, but nobody would be served by the one that stays.
+def test_nobody_is_spared_who_would_be_alone() -> None:
+    told = story(
+        node("n0", cpu=3),
+        group("trio", min_member=2), [pod(f"trio-{n}", group="trio", cpu=1, node="n0") for n in range(3)],
+        group("new", min_member=2, priority_class="high"), [pod(f"new-{n}", group="new", cpu=1) for n in range(2)],
+    )  # fmt: skip
+    assert told.evicted == ["trio-0", "trio-1", "trio-2"]
+
+
 # 13 CPUs at 1 : 2, and qb wants 7: qa deserves 6 and has 7. qb's gang of 4 and 3 lacks one CPU on n2 and one on n1, or
 # two on n0, and only one of qa's pods is too many. No pod of "loose" is protected by the others, so what may not be
 # taken from it one by one may not be taken all at once either.
@@ -116,7 +127,7 @@ def crowds(draw: st.DrawFn) -> Crowd:
     for number in range(draw(st.integers(2, 6))):
         job = f"run{number}"
         count = draw(st.integers(1, 4))
-        least[job] = draw(st.sampled_from([0, 1, count]))
+        least[job] = draw(st.integers(0, count))
         made.append(group(job, queue=draw(st.sampled_from(["qa", "qa", "qb"])), min_member=least[job]))
         for member in range(count):
             cpu = draw(st.integers(1, 3))
@@ -152,7 +163,7 @@ def makes_room(crowd: Crowd, victims: Iterable[str], wanted: Mapping[str, int]) 
 
 
 # Where the claimants go is the scheduler's choice. For these nodes, whoever is evicted is needed.
-@settings(max_examples=400)
+@settings(max_examples=300)
 @given(crowds())
 def test_no_smaller_set_of_victims_would_do(crowd: Crowd) -> None:
     told = story(crowd.objects)

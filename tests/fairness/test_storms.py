@@ -148,19 +148,19 @@ def kin(pod: str, other: str) -> bool:
     return pod.partition("-")[0] == other.partition("-")[0]
 
 
-@settings(max_examples=150)
+@settings(max_examples=90)
 @given(contests())
 def test_storms_pass(documents: list[Document]) -> None:
     check(Run(documents, cycles=CYCLES), grace=0)
 
 
-@settings(max_examples=150)
+@settings(max_examples=90)
 @given(contests())
 def test_storms_pass_where_shares_are_fought_for(documents: list[Document]) -> None:
     check(Run(documents, fair_inside(), cycles=CYCLES), grace=0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(contests(grace=3), st.booleans())
 def test_storms_pass_where_leaving_takes_time(documents: list[Document], inside: bool) -> None:
     check(Run(documents, fair_inside() if inside else None, cycles=CYCLES), grace=3)
