@@ -88,7 +88,7 @@ class FilterHook:
     prepare: Callable[[Task], NodeFilter | None]  # None: has nothing to say about this task
     scope: Scope
     key: KeyOfTask | None  # what, beside the shape, the answer depends on
-    live: bool = False  # whether the key of a task may change during a session
+    live: bool = False  # whether it is about what is set aside; then the key of a task changes during a session
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ registration): the namespace and labels where inter-pod terms matter, the queue 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import PODS, Job, Matrix, Task, TaskKey, Vector
 
-from .callbacks import NodeFilter, NodeScore, ReasonIds, Rows, Scope, Scores
+from .callbacks import FilterHook, NodeFilter, NodeScore, ReasonIds, Rows, Scope, Scores
 from .kernel_choice import choose_kernels
 from .reasons import Code
 from .reserving import room_for_others
@@ -54,6 +54,11 @@ class Placement:
 
     def key(self, task: Task) -> Hashable:
         """Tasks with equal keys are judged alike by every filter and score."""
+        known = self._lasting_key(task)
+        return (known, *[of(task) for of in self._live_keys]) if self._live_keys else known
+
+    def _lasting_key(self, task: Task) -> tuple[Hashable, ...]:
+        """The part of the key that stays the same all session long."""
         if self._keys is None:
             lasting = [hook.key for hook in self.session.filters if not hook.live]
             lasting += [hook.key for hook in self.session.scores]
@@ -62,14 +67,16 @@ class Placement:
         known = self._known_keys.get(task.key)
         if known is None:
             known = self._known_keys[task.key] = (task.shape.id, *[of(task) for of in self._keys])
-        return (known, *[of(task) for of in self._live_keys]) if self._live_keys else known
+        return known
 
-    def fitting(self, task: Task, *, ahead: bool = False) -> Fitting:
-        """Up to date with the ledger as it stands; `ahead`: as if leaving pods were gone already."""
-        key = (self.key(task), ahead)
+    def fitting(self, task: Task, *, ahead: bool = False, nothing_reserved: bool = False) -> Fitting:
+        """Up to date with the ledger as it stands; `ahead`: as if leaving pods were gone already; `nothing_reserved`:
+        as if nothing were set aside for anybody, for those who look at that themselves."""
+        key = (self._lasting_key(task) if nothing_reserved else self.key(task), ahead, nothing_reserved)
         fitting = self._fittings.get(key)
         if fitting is None:
-            fitting = self._fittings[key] = Fitting(self.session, self, task, ahead=ahead)
+            filters = [hook for hook in self.session.filters if not (hook.live and nothing_reserved)]
+            fitting = self._fittings[key] = Fitting(self.session, self, task, filters, ahead=ahead)
         fitting.refresh()
         return fitting
 
@@ -109,7 +116,9 @@ class Placement:
 class Fitting:
     """One kind of task on all nodes. `reasons` and `score` are by row."""
 
-    def __init__(self, session: Session, placement: Placement, task: Task, *, ahead: bool) -> None:
+    def __init__(
+        self, session: Session, placement: Placement, task: Task, filters: Sequence[FilterHook], *, ahead: bool
+    ) -> None:
         self.session = session
         self.placement = placement
         self.ahead = ahead
@@ -127,7 +136,7 @@ class Fitting:
         self._static[~session.nodes.ready] = session.node_reason(
             Code.PREDICATE_NODE_READY, "are not ready", resolvable=False
         )
-        for hook in session.filters:
+        for hook in filters:
             judge = hook.prepare(task)
             if judge is None:
                 continue

@@ -153,32 +153,44 @@ def room_for_others(session: Session, room: Matrix, job: Job | None) -> Matrix:
 
 
 def closing_filter(session: Session) -> FilterHook:
-    """Nodes with reserved room take no new pods of others, but for pods that ask for nothing.
+    """Nodes with reserved room take no new pods of others, but for pods that ask for nothing, and for pods that were
+    promised their place there before: somebody was evicted for them.
 
-    The answer is worked out anew whenever anything about reservations changes, and costs nothing while there are
-    none: the state of reservations is part of what makes tasks alike.
+    The answer is worked out anew whenever anything about reservations changes, once for all who hold nothing, and costs
+    nothing while there are none: the state of reservations is part of what makes tasks alike.
     """
+    known_at = -1
+    to_strangers: ReasonIds = np.zeros(0, dtype=np.int32)
 
-    def prepare(task: Task) -> NodeFilter | None:
-        closed = reserved_rows(session)
-        if task.best_effort or not closed:
-            return None
-        own = None if task.job is None else task.job.key
-        verdicts = np.zeros(len(session.nodes), dtype=np.int32)
-        for row, jobs in closed.items():
-            if own not in jobs:
-                verdicts[row] = session.node_reason(
+    def refusals() -> ReasonIds:
+        nonlocal known_at, to_strangers
+        if known_at != session.ledger.reserved_epoch:
+            known_at = session.ledger.reserved_epoch
+            to_strangers = np.zeros(len(session.nodes), dtype=np.int32)
+            for row, jobs in reserved_rows(session).items():
+                to_strangers[row] = session.node_reason(
                     Code.NODE_RESOURCE_RESERVED, reserved_for(sorted(jobs)), resolvable=False
                 )
+        return to_strangers
+
+    def prepare(task: Task) -> NodeFilter | None:
+        if task.best_effort or not session.ledger.reserved_tasks:
+            return None
+        verdicts = refusals()
+        own = [] if task.job is None else [t.node.row for t in reserved_tasks(task.job) if t.node is not None]
+        if own:
+            verdicts = verdicts.copy()
+            verdicts[own] = 0
 
         def judge(rows: Rows) -> ReasonIds:
             return verdicts[rows]
 
         return judge
 
-    def key(task: Task) -> tuple[int, JobKey | None]:
+    def key(task: Task) -> tuple[int, JobKey | None, str]:
         holds = task.job is not None and task.job.counts[Status.RESERVED] > 0
-        return (session.ledger.reserved_epoch, task.job.key if holds and task.job is not None else None)
+        own = task.job.key if holds and task.job is not None else None
+        return (session.ledger.reserved_epoch, own, task.nominated)
 
     return FilterHook(prepare, Scope.STATIC, key, live=True)
 
@@ -205,8 +217,9 @@ def give_up_reservations(session: Session) -> None:
     if rules is not None:
         most = rules.most_nodes(session)
         for job in sorted(holders(session).values(), key=lambda job: rank(session, job), reverse=True):
-            if len(reserved_rows(session)) > most:
-                release(session, job, "fewer nodes may be reserved now")
+            if len(reserved_rows(session)) <= most:
+                break
+            release(session, job, "fewer nodes may be reserved now")
 
 
 def rank(session: Session, job: Job) -> tuple[int, float, JobKey]:
@@ -238,7 +251,7 @@ def _lost_reason(session: Session, job: Job, rules: ReserveRules) -> str | None:
             return "a node is gone"
         if not node.ready or not node.schedulable:
             return f"node {node.name} takes no pods"
-        if not session.placement.fitting(task, ahead=True).mask[node.row]:
+        if not session.placement.fitting(task, ahead=True, nothing_reserved=True).mask[node.row]:
             return f"node {node.name} does not suit any more"
         if bool((session.nodes.allocatable[node.row] < task.request).any()):
             return f"node {node.name} is too small now"

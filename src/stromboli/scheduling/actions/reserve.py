@@ -15,7 +15,8 @@ even if nobody else held anything stands in nobody's way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from copy import copy
 from typing import ClassVar
 
 import numpy as np
@@ -78,8 +79,11 @@ class _HandOut:
         self._most_holders = rules.max_holders
         self._most_nodes = rules.most_nodes(session)
         self._order = _NodeOrder(session)
-        self._holders = holders(session)
-        self._taken = reserved_rows(session)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self._holders = holders(self._session)
+        self._owners = _Owners(self._session)
 
     def serve(self, job: Job) -> bool:
         """Set nodes aside for a job; False if it has to wait for its turn, and those after it with it."""
@@ -94,13 +98,17 @@ class _HandOut:
         statement, over_limit = self._attempt(job, displaced)
         if condition_ready(job):
             statement.commit()
-            self._holders, self._taken = holders(session), reserved_rows(session)
+            if displaced:
+                self._look_again()
+            else:
+                self._holders[job.key] = job
+                self._owners.add(job)
             return True
         statement.discard()
         if job.counts[Status.RESERVED]:
             # It needs more than before. What it holds is of no use by itself, and keeps others out.
             release(session, job, "the job needs more than can be set aside")
-            self._holders, self._taken = holders(session), reserved_rows(session)
+            self._look_again()
         others = [holder for holder in self._holders.values() if holder is not job]
         if others:
             statement, over_limit = self._attempt(job, others)
@@ -112,17 +120,15 @@ class _HandOut:
             self._say_limit(job, over_limit)
         return True
 
-    def _attempt(self, job: Job, without: Iterable[Job]) -> tuple[Statement, int]:
+    def _attempt(self, job: Job, without: Sequence[Job]) -> tuple[Statement, int]:
         """Try to set aside what a job needs, as if some others held nothing any more; the second value is for how many
         tasks only the limit on nodes stood in the way."""
         session = self._session
         statement = session.statement()
-        taken = self._taken
         for holder in without:
             for task in reserved_tasks(holder):
                 statement.release(task, f"{job.key} has a higher priority")
-            taken = {row: jobs for row, jobs in taken.items() if jobs != {holder.key}}
-        choice = _Choice(session, job, self._order, taken, self._most_nodes)
+        choice = _Choice(session, job, self._order, self._owners.without(without), self._most_nodes)
         over_limit = 0
         for task in session.pending_tasks(job):
             if condition_ready(job):
@@ -145,65 +151,118 @@ class _HandOut:
             self._session.cycle.decisions.append(notice)
 
 
+class _Owners:
+    """Whose each node is, by row. Jobs are numbers here: where hundreds of jobs hold thousands of nodes, one look at a
+    column is quicker than many looks at sets of names."""
+
+    _NOBODY = 0
+    _SEVERAL = -1
+
+    def __init__(self, session: Session) -> None:
+        self._numbers: dict[JobKey, int] = {}
+        self._rows: Rows = np.full(len(session.nodes), self._NOBODY, dtype=np.int64)
+        for row, jobs in reserved_rows(session).items():
+            self._rows[row] = self._number(next(iter(jobs))) if len(jobs) == 1 else self._SEVERAL
+
+    def __len__(self) -> int:
+        """How many nodes are somebody's."""
+        return int(np.count_nonzero(self._rows))
+
+    def _number(self, job: JobKey) -> int:
+        return self._numbers.setdefault(job, len(self._numbers) + 1)
+
+    def add(self, job: Job) -> None:
+        self._rows[[task.node.row for task in reserved_tasks(job) if task.node is not None]] = self._number(job.key)
+
+    def without(self, jobs: Sequence[Job]) -> _Owners:
+        """As if these jobs held nothing."""
+        if not jobs:
+            return self
+        other = copy(self)
+        gone = np.isin(self._rows, [self._number(job.key) for job in jobs])
+        other._rows = np.where(gone, self._NOBODY, self._rows)
+        return other
+
+    def rows_of(self, job: Job) -> list[int]:
+        rows: list[int] = np.flatnonzero(self._rows == self._number(job.key)).tolist()
+        return rows
+
+    def open_to(self, job: Job) -> np.ndarray:
+        return np.asarray((self._rows == self._NOBODY) | (self._rows == self._number(job.key)))
+
+
 class _NodeOrder:
     """Rows by how much is idle on them, best first; the same for all tasks of a kind, as nothing is used up here."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._known: dict[int, Rows] = {}
+        self._known: dict[int, tuple[Rows, Rows]] = {}
 
-    def of(self, task: Task) -> Rows:
-        order = self._known.get(task.shape.id)
-        if order is None:
-            scores = self._session.node_order_on_resource(task)
-            order = self._known[task.shape.id] = np.argsort(-scores, kind="stable")
-        return order
+    def of(self, task: Task) -> tuple[Rows, Rows]:
+        """The rows in order; and by row, its place in that order."""
+        known = self._known.get(task.shape.id)
+        if known is None:
+            order = np.argsort(-self._session.node_order_on_resource(task), kind="stable")
+            places = np.empty_like(order)
+            places[order] = np.arange(len(order))
+            known = self._known[task.shape.id] = (order, places)
+        return known
 
 
 class _Choice:
     """Nodes for the tasks of one job. What is reserved on a node, together with what the job itself uses there, never
-    exceeds what the node offers; nodes the job has already come first, as they count only once against the limit."""
+    exceeds what the node offers; nodes the job has already come first, as they count only once against the limit.
 
-    def __init__(
-        self, session: Session, job: Job, order: _NodeOrder, taken: dict[int, set[JobKey]], most: int
-    ) -> None:
+    While a job is served, its nodes only fill up. So what fits a kind of task is worked out once, and afterwards only
+    the node that was taken last is looked at again."""
+
+    def __init__(self, session: Session, job: Job, order: _NodeOrder, owners: _Owners, most: int) -> None:
         self._session = session
         self._order = order
-        self._left = most - len(taken)
-        self._mine = sorted(row for row, jobs in taken.items() if jobs == {job.key})
-        self._closed = np.zeros(len(session.nodes), dtype=np.bool_)
-        self._closed[[row for row, jobs in taken.items() if jobs != {job.key}]] = True
+        self._left = most - len(owners)
+        self._mine = owners.rows_of(job)
+        self._open = owners.open_to(job)
         self._own_use = _own_use(job)
-        self._masks: dict[int, np.ndarray] = {}
+        self._kinds: dict[int, tuple[Task, np.ndarray, list[int]]] = {}
 
     def row_for(self, task: Task) -> tuple[int | None, bool]:
         """The node to set room aside on; or None, and whether only the limit on nodes stood in the way."""
-        nodes = self._session.nodes
-        fits = self._suits(task) & (nodes.allocatable - nodes.reserved >= task.request).all(axis=1)
-        for row, used in self._own_use.items():
-            if fits[row] and bool((nodes.allocatable[row] - nodes.reserved[row] - used < task.request).any()):
-                fits[row] = False
-        order = self._order.of(task)
+        _, fits, best_last = self._kind(task)
         mine = [row for row in self._mine if fits[row]]
         if mine:
-            return int(next(row for row in order if row in mine)), False
-        rows = order[fits[order]]
-        if len(rows) == 0:
+            places = self._order.of(task)[1]
+            return min(mine, key=lambda row: int(places[row])), False
+        while best_last and not fits[best_last[-1]]:
+            best_last.pop()
+        if not best_last:
             return None, False
-        return (int(rows[0]), False) if self._left > 0 else (None, True)
+        return (best_last[-1], False) if self._left > 0 else (None, True)
 
     def take(self, row: int) -> None:
+        """Room was set aside on this node."""
         if row not in self._mine:
             self._mine.append(row)
             self._left -= 1
+        for task, fits, _ in self._kinds.values():
+            fits[row] = fits[row] and self._has_room(task, row)
 
-    def _suits(self, task: Task) -> np.ndarray:
-        """Apart from room: it does not change while the tasks of one job are looked at, and they are often alike."""
-        known = self._masks.get(task.shape.id)
+    def _kind(self, task: Task) -> tuple[Task, np.ndarray, list[int]]:
+        """One task of the kind, which nodes fit it, and those in order."""
+        known = self._kinds.get(task.shape.id)
         if known is None:
-            mask = self._session.placement.fitting(task, ahead=True).mask & self._session.nodes.schedulable
-            known = self._masks[task.shape.id] = mask & ~self._closed
+            nodes = self._session.nodes
+            suits = self._session.placement.fitting(task, ahead=True, nothing_reserved=True).mask & nodes.schedulable
+            fits = suits & self._open & (nodes.allocatable - nodes.reserved >= task.request).all(axis=1)
+            for row in self._own_use:
+                fits[row] = fits[row] and self._has_room(task, row)
+            order = self._order.of(task)[0]
+            known = self._kinds[task.shape.id] = (task, fits, order[fits[order]][::-1].tolist())
         return known
+
+    def _has_room(self, task: Task, row: int) -> bool:
+        nodes = self._session.nodes
+        left = nodes.allocatable[row] - nodes.reserved[row] - self._own_use.get(row, 0)
+        return bool((left >= task.request).all())
 
 
 def _own_use(job: Job) -> dict[int, np.ndarray]:
