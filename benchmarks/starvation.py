@@ -274,7 +274,8 @@ class _Progress:
 def report(week: Week, outcomes: list[Outcome]) -> str:
     big = sum(work.big for work in week.works)
     lines = [
-        f"{week.nodes} nodes of {CPUS} CPUs, {week.span / DAY:g} days, {len(week.works) - big} small jobs, {big} big ones;",
+        f"{week.nodes} nodes of {CPUS} CPUs, {week.span / DAY:g} days;",
+        f"{len(week.works) - big} small jobs and {big} big ones,",
         f"together they ask for {week.load:.1%} of what the nodes offer.",
         f"A cycle every {PERIOD:.0f} s; nodes are set aside after {THRESHOLD / HOUR:g} h.",
         "",
