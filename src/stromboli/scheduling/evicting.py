@@ -84,8 +84,8 @@ class Hunt:
         message: Callable[[Task], str],
         group: Hashable = None,
     ) -> None:
-        """Candidates are the tasks of `queues` for which `among` holds (hunts of equal `group` hold the same for
-        all tasks but the evictor's own job's). `rank`: how much a candidate's loss would hurt, before its priority
+        """Candidates are the tasks of `queues` for which `among` holds. Hunts of equal `group` choose and rank alike
+        (but for tasks of the evictor's own job). `rank`: how much a candidate's loss would hurt, before its priority
         is looked at; lower goes first."""
         self.session = session
         self.kind = kind
@@ -160,10 +160,10 @@ class Hunt:
         return [plan for row, plan in memory.plans.items() if row not in closed]
 
     def _memory_key(self, task: Task) -> Any:
-        """Jobs that run nothing themselves can learn from each other, where the order of victims is the same."""
+        """Jobs that run nothing themselves can learn from each other."""
         job = task.job
         assert job is not None
-        shared = self.kind == "preemptable" and not (job.counts[Status.RUNNING] or job.counts[Status.BOUND])
+        shared = not (job.counts[Status.RUNNING] or job.counts[Status.BOUND])
         return (self._signature(task), None if shared else job.key)
 
     def _rows_of_torn_gangs(self, row: int) -> set[int]:

@@ -51,6 +51,6 @@ class Reclaim(Action):
 
         lenders = [queue for queue in queues if queue is not job.queue and queue.reclaimable]
         return Hunt(
-            session, "reclaimable", lenders, among=lambda task: True,
+            session, "reclaimable", lenders, among=lambda task: True, group=tuple(queue.name for queue in lenders),
             rank=rank, reason="Reclaimed", message=lambda task: reasons.reclaimed(task.key, job.queue.name),
         )  # fmt: skip
