@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Final
 
 from stromboli.api import (
     ApiError,
@@ -24,6 +25,8 @@ from stromboli.api import (
     key,
     names,
 )
+from stromboli.api.quantity import amounts, format_amount
+from stromboli.api.requests import pod_requests
 
 from .amending import patch_order, patched
 from .givens import SYSTEM_CLASSES, default_queue
@@ -43,7 +46,37 @@ def check_scenario(scenario: Scenario) -> None:
         _check_one_at_a_time(arrivals)
     _check_default_queue(by_place.get((Queue, names.DEFAULT_QUEUE), []))
     _check_names(scenario)
+    _check_sums(scenario)
     _check_patches(scenario, by_place)
+
+
+_MOST: Final = 1 << 60
+"""What all nodes together may offer of a resource, and all pods ask for: amounts are added up in 64 bits."""
+
+
+def _check_sums(scenario: Scenario) -> None:
+    offered: dict[str, int] = defaultdict(int)
+    asked: dict[str, int] = defaultdict(int)
+    for arrival in scenario.arrivals:
+        match arrival.object:
+            case Node() as node:
+                field, sums, parts = "status.allocatable", offered, [(1, amounts(node.status.allocatable))]
+            case Pod() as pod:
+                field, sums, parts = "spec.containers", asked, [(1, pod_requests(pod.spec))]
+            case ReplicaSet() as replicas:
+                count = replicas.spec.replicas
+                field, sums, parts = "spec.template", asked, [(count, pod_requests(replicas.spec.template.spec))]
+            case Job() as job:
+                field, sums = "spec.tasks", asked
+                parts = [(task.replicas, pod_requests(task.template.spec)) for task in job.spec.tasks]
+            case _:
+                continue
+        for count, each in parts:
+            for resource, amount in each.items():
+                sums[resource] += count * amount
+                if sums[resource] > _MOST:
+                    most = format_amount(resource, _MOST)
+                    raise arrival.fault(field, f"brings the sum of {resource} above {most}, more than can be added up")
 
 
 def _check_one_at_a_time(arrivals: list[Arrival]) -> None:
