@@ -219,6 +219,49 @@ def test_what_a_holder_finds_meanwhile_does_not_open_its_nodes() -> None:
         assert outcome.why("small")[0] == "NodeResourceReserved"
 
 
+def test_a_node_set_aside_is_open_to_those_who_were_promised_it_before() -> None:
+    # At 4 the urgent pod evicts `old`, which is gone two seconds later. At 5 the big one has starved and the node is
+    # set aside for it, but it was promised to the urgent one; otherwise `old` would have had to go in vain.
+    documents = [
+        HIGH, node("n1", 3), pod("old", 3, on="n1", run=30, grace=2), pod("big", 3, at=2),
+        pod("urgent", 3, at=4, run=4, priority="high"),
+    ]  # fmt: skip
+    for scope in ("node", "amount"):
+        outcome = scene(documents, reserve={**THRESHOLD, "scope": scope}, until=11).run()
+        assert outcome.happened("Evicted") == [(4.0, "old")]
+        assert outcome.happened("Reserved")[0] == (5.0, "big")
+        assert outcome.started == {"urgent": 6, "big": 10}
+
+
+def test_what_a_gang_counts_on_is_set_aside_when_it_has_starved() -> None:
+    # `mode: wait`: at 3 the gang counts on both CPUs, of which B has one until 9. Nobody after it in line, like
+    # `later`, may have the node set aside; and where that is not possible, the gang goes on counting on it.
+    documents = [
+        node("n1", 2), pod("x", on="n1", run=3), *gang("a", 1, 1, run=4), pod("b", run=9), pod("later", 2, at=1, run=4),
+        pod("small", at=4, run=30),
+    ]  # fmt: skip
+    lending = {**LENDING, "mode": "wait"}
+    story = scene(documents, reserve={"starvingJobTimeThreshold": 4}, backfill=lending, until=14)
+    outcome = story.run()
+    assert outcome.happened("Reserved")[:2] == [(5.0, "a-0"), (5.0, "a-1")]
+    assert outcome.started["a-0"] == outcome.started["a-1"] == 9
+    assert outcome.started["later"] == 13
+    for reserve in (None, {"starvingJobTimeThreshold": 4, "reservedNodePercent": 0}):
+        assert story.but(reserve=reserve).run().started["a-0"] == 9
+
+
+def test_a_gang_that_is_too_wide_to_have_nodes_set_aside_goes_on_counting_on_lent_room() -> None:
+    # One of two nodes may be set aside, and the gang needs both. B has one of four CPUs until 9.
+    documents = [
+        node("n1", 2), node("n2", 2), pod("x", 2, on="n1", run=3), *gang("a", 2, 2, run=4), pod("b", run=9),
+        pod("small", at=4, run=30),
+    ]  # fmt: skip
+    story = scene(documents, reserve=THRESHOLD, backfill={**LENDING, "mode": "wait"}, until=10)
+    outcome = story.run()
+    assert outcome.warnings("ReservationLimitExceeded") == [(3.0, "a")]
+    assert outcome.started["a-0"] == outcome.started["a-1"] == 9
+
+
 @pytest.mark.parametrize("lending", [{}, LENDING])
 def test_where_only_an_amount_is_set_aside_the_rest_can_be_used(lending: dict[str, object]) -> None:
     # 8 CPUs and 8 Gi; 1 CPU and 4 Gi are in use until 9. The big one wants 1 CPU and 6 Gi: 2 Gi are missing.

@@ -178,6 +178,8 @@ def closing_filter(session: Session) -> FilterHook:
             return None
         verdicts = refusals()
         own = [] if task.job is None else [t.node.row for t in reserved_tasks(task.job) if t.node is not None]
+        if (promised := session.nodes.by_name.get(task.nominated)) is not None:
+            own.append(promised.row)
         if own:
             verdicts = verdicts.copy()
             verdicts[own] = 0

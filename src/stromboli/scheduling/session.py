@@ -10,7 +10,8 @@ only called between open and close.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -437,6 +438,20 @@ class Session:
                 if operation.task.node is not None:
                     self.lendable.add(operation.task.node.row)
             statement.discard()
+
+    @contextmanager
+    def laid_aside(self, job: Job) -> Iterator[None]:
+        """Without what is kept for a job. It is kept again afterwards, unless the job was given something better."""
+        statement = self.kept.pop(job.key, None)
+        if statement is None:
+            yield
+            return
+        places = [(operation.kind, operation.task, operation.task.node) for operation in statement.operations]
+        statement.discard()
+        yield
+        if not job.counts[Status.RESERVED]:
+            statement.repeat(places)
+            self.keep(job, statement)
 
     def due(self, moment: float) -> None:
         """Time alone will change something then."""

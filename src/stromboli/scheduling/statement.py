@@ -9,7 +9,7 @@ the task's nominated node.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -182,6 +182,15 @@ class Statement:
             self.session.ledger.draw(operation.reservation, -operation.amount)
         else:
             self.session.ledger.move(operation.task, *operation.was)
+
+    def repeat(self, places: Iterable[tuple[Kind, Task, Node | None]]) -> None:
+        """Take places again that were given up with `discard`, as far as nobody objects."""
+        for kind, task, node in places:
+            assert node is not None
+            if kind is Kind.CONDITION:
+                self.condition(task, node)
+            else:
+                (self.allocate if kind is Kind.ALLOCATE else self.pipeline)(task, node)
 
     def merge(self, other: Statement) -> None:
         """Take over another statement's operations, in their order; it is empty afterwards."""

@@ -66,7 +66,7 @@ class Reserve(Action):
                 break
 
     def _is_starving(self, session: Session, job: Job) -> bool:
-        if not job.pending_count or condition_ready(job) or session.job_ready(job) or job.key in session.promised:
+        if not job.pending_count or _is_provided_for(job) or session.job_ready(job) or job.key in session.promised:
             return False
         return has_starved(session, job, self._rules) and considered(session, job) and not above_deserved(session, job)
 
@@ -88,13 +88,17 @@ class _HandOut:
     def serve(self, job: Job) -> bool:
         """Set nodes aside for a job; False if it has to wait for its turn, and those after it with it."""
         session = self._session
-        session.let_go(job)
         displaced: list[Job] = []
         if job.key not in self._holders and len(self._holders) >= self._most_holders:
             last = max(self._holders.values(), key=lambda holder: rank(session, holder))
             if last.priority >= job.priority:
                 return False
             displaced = [last]
+        with session.laid_aside(job):
+            return self._set_aside(job, displaced)
+
+    def _set_aside(self, job: Job, displaced: list[Job]) -> bool:
+        session = self._session
         statement, over_limit = self._attempt(job, displaced)
         if condition_ready(job):
             statement.commit()
@@ -263,6 +267,12 @@ class _Choice:
         nodes = self._session.nodes
         left = nodes.allocatable[row] - nodes.reserved[row] - self._own_use.get(row, 0)
         return bool((left >= task.request).all())
+
+
+def _is_provided_for(job: Job) -> bool:
+    """Whether room is promised to a job or set aside. Lent room that it only counts on is not: others may have it set
+    aside for themselves, and then it counts in vain."""
+    return condition_ready(job) and not job.counts[Status.CONDITIONAL]
 
 
 def _own_use(job: Job) -> dict[int, np.ndarray]:
