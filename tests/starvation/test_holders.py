@@ -254,7 +254,7 @@ def test_a_gang_that_is_too_wide_to_have_nodes_set_aside_goes_on_counting_on_len
     # One of two nodes may be set aside, and the gang needs both. B has one of four CPUs until 9.
     documents = [
         node("n1", 2), node("n2", 2), pod("x", 2, on="n1", run=3), *gang("a", 2, 2, run=4), pod("b", run=9),
-        pod("small", at=4, run=30),
+        pod("small", at=7, run=30),
     ]  # fmt: skip
     story = scene(documents, reserve=THRESHOLD, backfill={**LENDING, "mode": "wait"}, until=10)
     outcome = story.run()

@@ -6,7 +6,7 @@ can be compared with what happened.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,19 +19,24 @@ from stromboli.cluster import Node, Status, Task
 from stromboli.scheduling.statement import Statement
 
 EXAMPLES = settings(max_examples=60)
+FEWER = settings(max_examples=25)  # for those that run each of them several times
 LONGEST = 5
 
 
 @pytest.fixture(autouse=True, scope="module")
 def checked_grants() -> Iterator[None]:
     """Whatever is granted is looked at as it is granted: no test is needed to remember to."""
-    condition, reserve, allocate = Statement.condition, Statement.reserve, Statement.allocate
+    condition, reserve, allocate_many = Statement.condition, Statement.reserve, Statement.allocate_many
+
+    def check_room(statement: Statement, task: Task, node: Node) -> None:
+        nodes = statement.session.nodes
+        assert not (nodes.idle[node.row] < 0).any(), f"{task} has no room"
+        over = nodes.conditional[node.row] > nodes.idle[node.row] + nodes.backfilled[node.row]
+        assert not over.any(), f"somebody counts on {node.name} in vain after {task}"
 
     def checked_condition(self: Statement, task: Task, node: Node) -> None:
         condition(self, task, node)
-        nodes = self.session.nodes
-        over = nodes.conditional[node.row] > nodes.idle[node.row] + nodes.backfilled[node.row]
-        assert not over.any(), f"{task} counts on what will not be there"
+        check_room(self, task, node)
 
     def checked_reserve(self: Statement, task: Task, node: Node) -> None:
         reserve(self, task, node)
@@ -40,15 +45,16 @@ def checked_grants() -> Iterator[None]:
         used = sum((t.request for t in own), start=nodes.reserved[node.row])
         assert not (used > nodes.allocatable[node.row]).any(), f"{task} will never fit"
 
-    def checked_allocate(self: Statement, task: Task, node: Node) -> bool:
-        done = allocate(self, task, node)
-        assert not (self.session.nodes.idle[node.row] < 0).any(), f"{task} has no room"
+    def checked_allocate(self: Statement, tasks: Sequence[Task], nodes: Sequence[Node]) -> int:
+        done = allocate_many(self, tasks, nodes)
+        for task, where in zip(tasks, nodes, strict=True):
+            check_room(self, task, where)
         return done
 
     patch = pytest.MonkeyPatch()
     patch.setattr(Statement, "condition", checked_condition)
     patch.setattr(Statement, "reserve", checked_reserve)
-    patch.setattr(Statement, "allocate", checked_allocate)
+    patch.setattr(Statement, "allocate_many", checked_allocate)
     yield
     patch.undo()
 
@@ -170,7 +176,7 @@ def test_lent_room_is_given_back_after_a_cycle_and_the_grace_period(
 
 
 @given(clusters(), reserves, backfills, st.data())
-@EXAMPLES
+@FEWER
 def test_a_restart_at_any_second_changes_no_decision(
     cluster: tuple[list[int], list[Work]], reserve: Document, backfill: Document, data: st.DataObject
 ) -> None:
@@ -185,7 +191,7 @@ def test_a_restart_at_any_second_changes_no_decision(
     st.lists(st.tuples(st.integers(1, 2), st.integers(4, 12)), min_size=1, max_size=3),
     st.lists(st.tuples(st.integers(3, 8), st.integers(1, 2), st.integers(1, 6)), min_size=1, max_size=5),
 )
-@EXAMPLES
+@FEWER
 def test_true_estimates_delay_no_holder(
     running: list[tuple[int, int]], short: list[tuple[int, int, int]]
 ) -> None:

@@ -52,7 +52,7 @@ class BackfillRules:
 def accessible(session: Session, job: Job) -> Matrix:
     """What a job could have if all lent room were given back, less what others already count on."""
     nodes = session.nodes
-    return np.asarray(session.placement.room_now(job) + nodes.backfilled - nodes.conditional)
+    return np.asarray(session.placement.idle_room(job) + nodes.backfilled - nodes.conditional)
 
 
 def place_conditionally(session: Session, statement: Statement, task: Task) -> bool:

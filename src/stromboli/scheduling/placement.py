@@ -83,6 +83,10 @@ class Placement:
     def room_now(self, job: Job | None = None) -> Matrix:
         """What is idle and promised to nobody (else than this job). A promise may count on idle room and on leaving
         pods together: then the idle part is spoken for as well."""
+        return self._not_counted_on(self.idle_room(job))
+
+    def idle_room(self, job: Job | None = None) -> Matrix:
+        """The same, and also what a gang counts on that waits for lent room."""
         future = self.future_room()
         room = self.session.nodes.idle if future is None else np.minimum(self.session.nodes.idle, future)
         return self._unreserved(room, job)
@@ -94,7 +98,14 @@ class Placement:
     def room_later(self, job: Job | None = None) -> Matrix | None:
         """What this job may count on once leaving pods are gone; None if nobody is leaving."""
         future = self.future_room()
-        return None if future is None else self._unreserved(future, job)
+        return None if future is None else self._not_counted_on(self._unreserved(future, job))
+
+    def _not_counted_on(self, room: Matrix) -> Matrix:
+        """A conditional place may be on idle and on lent room together: then the idle part is spoken for."""
+        nodes = self.session.nodes
+        if not self.session.backfill_rules.lends or not nodes.conditional.any():
+            return room
+        return np.asarray(np.minimum(room, room + nodes.backfilled - nodes.conditional))
 
     def _unreserved(self, room: Matrix, job: Job | None) -> Matrix:
         rules = self.session.reserve_rules
