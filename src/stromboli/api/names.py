@@ -54,6 +54,7 @@ BACKFILL = "scheduling.stromboli.io/backfill"
 BACKFILL_LEGACY = "scheduling.k8s.io/kube-batch-backfill"
 BACKFILL_NAMES = (BACKFILL, BACKFILL_LEGACY)
 ESTIMATE = "scheduling.stromboli.io/estimate"
+GOES_WHOLE = "scheduling.stromboli.io/goes-whole"
 RESERVATION_ALLOCATED = "scheduling.stromboli.io/reservation"
 
 # A scenario says when things happen.

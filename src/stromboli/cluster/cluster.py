@@ -380,6 +380,7 @@ class Cluster:
             job.min_resources[PODS] = 0
         if self.axis.width != self._width:
             self._widen()
+        job.goes_whole = obj.metadata.annotations.get(names.GOES_WHOLE, "").lower() == "true"
         job.phase = obj.status.phase or "Pending"
         job.priority = self._priority(spec.priority_class_name)
         self.ledger.changed_jobs[job.key] = job

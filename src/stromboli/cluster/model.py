@@ -134,6 +134,7 @@ class Job:
     min_available: int = 1
     role_minimums: dict[str, int] = field(default_factory=dict)
     min_resources: Vector | None = None
+    goes_whole: bool = False  # its owner gives up all of it when one task is evicted
     phase: str = "Pending"
     tasks: dict[TaskKey, Task] = field(default_factory=dict)
     counts: list[int] = field(default_factory=lambda: [0] * len(Status))  # tasks by status

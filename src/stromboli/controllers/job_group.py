@@ -112,6 +112,8 @@ def _new_group(job: Job, spec: PodGroupSpec) -> PodGroup:
     annotations[names.JOB_VERSION] = str(job.status.version)
     if job.spec.running_estimate is not None:
         annotations[names.ESTIMATE] = format_duration(parse_duration(job.spec.running_estimate))
+    if _goes_whole(job):
+        annotations[names.GOES_WHOLE] = "true"
     return PodGroup(
         metadata=ObjectMeta(
             name=group_name(job),
@@ -122,3 +124,15 @@ def _new_group(job: Job, spec: PodGroupSpec) -> PodGroup:
         ),
         spec=spec,
     )
+
+
+def _goes_whole(job: Job) -> bool:
+    """Whether the job gives up all its pods when one is evicted. The scheduler must know: who evicts one of them, evicts
+    them all."""
+    policies = [*job.spec.policies, *(policy for task in job.spec.tasks for policy in task.policies)]
+    return any(
+        policy.action in _ENDS_ALL and {policy.event, *policy.events} & {"PodEvicted", "*"} for policy in policies
+    )
+
+
+_ENDS_ALL = frozenset({"RestartJob", "AbortJob", "TerminateJob", "CompleteJob"})

@@ -133,7 +133,8 @@ class Allocate(Action):
 
     def _lend(self, session: Session, jobs: list[Job]) -> None:
         pending = {job.key: deque(t for t in session.pending_tasks(job) if not t.best_effort) for job in jobs}
-        walk = Walk(session, [job for job in jobs if pending[job.key]])
+        # What is lent must be possible to take back, pod by pod.
+        walk = Walk(session, [job for job in jobs if pending[job.key] and not job.goes_whole])
         while (job := walk.next()) is not None:
             outcome = self._try(session, job, pending[job.key], lending=True)
             if outcome is Outcome.MORE:

@@ -72,6 +72,8 @@ def _roles_filled(job: Job, *, with_pipelined: bool = False) -> bool:
 
 def _keep_whole(evictor: Task, candidate: Task, whole: bool) -> Verdict:
     job = candidate.job
+    if job is not None and job.goes_whole and not whole and job.ready_count > 1:
+        return Verdict.NO
     if whole or job is None or not _is_ready(job):
         return Verdict.NOTHING
     if job.ready_count - 1 < job.min_available:
