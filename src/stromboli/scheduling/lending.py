@@ -11,7 +11,9 @@ holds, and either the pods in its way are evicted (`mode: preemption`) or it wai
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,11 +110,13 @@ def take_back(session: Session, statement: Statement, job: Job) -> bool:
     evictor = places[0][0]
     before = list(statement.operations)
     victims: list[Task] = []
-    for node in sorted({node.name: node for _, node in places}.values(), key=lambda node: node.name):
-        chosen = _in_the_way(session, job, evictor, node, victims)
-        if chosen is None:
+    nodes = sorted({node.name: node for _, node in places}.values(), key=lambda node: node.name)
+    for node in nodes:
+        if not _choose(session, job, evictor, lent_tasks(node), victims, partial(_fits, session, job, node)):
             return False
-        victims += chosen
+    own = [t for node in nodes for t in lent_tasks(node) if t.job is not None and t.job.queue is job.queue]
+    if not _choose(session, job, evictor, own, victims, partial(_within_limits, session, job)):
+        return False
     assert statement.operations == before
     statement.discard()
     for victim in victims:
@@ -128,28 +132,42 @@ def take_back(session: Session, statement: Statement, job: Job) -> bool:
 _TENTATIVE = frozenset({Status.ALLOCATED, Status.PIPELINED, Status.CONDITIONAL})
 
 
-def _in_the_way(session: Session, job: Job, evictor: Task, node: Node, going: list[Task]) -> list[Task] | None:
-    """Who has to leave a node so that the job's conditional tasks there fit; None if that cannot be."""
-    wanted = [t.request for t in job.tasks.values() if t.status is Status.CONDITIONAL and t.node is node]
-    short = sum(wanted, start=-session.placement.room_now_on(node.row))
-    chosen: list[Task] = []
-    for victim in going:
-        if victim.node is node:
-            short = short - victim.request
-    last_first = sorted(lent_tasks(node), key=lambda t: (session.job_key(t.job), t.key) if t.job else (), reverse=True)
+def _choose(
+    session: Session, job: Job, evictor: Task, lent: list[Task], victims: list[Task],
+    enough: Callable[[list[Task]], bool],
+) -> bool:  # fmt: skip
+    """Add to the victims until it is enough, those who come last first; False if that cannot be."""
+    last_first = sorted(lent, key=lambda t: (session.job_key(t.job), t.key) if t.job else (), reverse=True)
     for task in last_first:
-        if bool((short <= 0).all()):
+        if enough(victims):
             break
-        if task in going or task in chosen or task.job is None or task.job is job:
+        if task in victims or task.job is None or task.job is job:
             continue
         unit = [task]
         if session.protected("preemptable", evictor, task):
             unit = [t for t in task.job.tasks.values() if t.status in OCCUPYING]
             if any(session.protected("preemptable", evictor, t, whole=True) for t in unit):
                 continue
-        chosen += sorted(unit, key=lambda t: t.key)
-        short = short - sum((t.request for t in unit if t.node is node), start=np.zeros_like(short))
-    return chosen if bool((short <= 0).all()) else None
+        victims += sorted((t for t in unit if t not in victims), key=lambda t: t.key)
+    return enough(victims)
+
+
+def _fits(session: Session, job: Job, node: Node, victims: list[Task]) -> bool:
+    """Whether the job's conditional tasks on a node fit there without the victims."""
+    short = sum(_wanted(job, node), start=-session.placement.room_now_on(node.row))
+    return bool((sum((-t.request for t in victims if t.node is node), start=short) <= 0).all())
+
+
+def _within_limits(session: Session, job: Job, victims: list[Task]) -> bool:
+    """Whether the queue may have the job's conditional tasks, without the victims."""
+    gone = [t.request for t in victims if t.job is not None and t.job.queue is job.queue]
+    asked = sum(_wanted(job), start=session.axis.zeros())
+    return session.allocatable(job.queue, asked, credit=sum(gone, start=session.axis.zeros())) is None
+
+
+def _wanted(job: Job, node: Node | None = None) -> list[Vector]:
+    conditional = [t for t in job.tasks.values() if t.status is Status.CONDITIONAL]
+    return [t.request for t in conditional if node is None or t.node is node]
 
 
 def note_conditional(session: Session, job: Job) -> None:
