@@ -127,8 +127,8 @@ def _new_group(job: Job, spec: PodGroupSpec) -> PodGroup:
 
 
 def _goes_whole(job: Job) -> bool:
-    """Whether the job gives up all its pods when one is evicted. The scheduler must know: who evicts one of them, evicts
-    them all."""
+    """Whether the job gives up all its pods when one is evicted. The scheduler must know it, because who evicts one
+    of them then evicts them all."""
     policies = [*job.spec.policies, *(policy for task in job.spec.tasks for policy in task.policies)]
     return any(
         policy.action in _ENDS_ALL and {policy.event, *policy.events} & {"PodEvicted", "*"} for policy in policies
