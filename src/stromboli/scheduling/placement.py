@@ -20,7 +20,7 @@ from stromboli.api.quantity import format_amount
 from stromboli.cluster import PODS, Job, Matrix, Task, TaskKey, Vector
 
 from .callbacks import FilterHook, NodeFilter, NodeScore, ReasonIds, Rows, Scope, Scores
-from .kernel_choice import choose_kernels
+from .kernel_choice import BIG_CLUSTER, choose_kernels
 from .reasons import Code
 from .reserving import room_for_others
 
@@ -253,6 +253,8 @@ class Fitting:
         With `alone`, ask for one at a time."""
         if self.session.hooks("bestNode"):
             return self._ask_best_node(task, room)
+        if len(self.mask) < BIG_CLUSTER and not (self.mask & self.has_room(room)).any():
+            return []  # on few nodes this look is cheaper than scores that nobody asks for
         out = np.empty(count, dtype=np.int64)
         nodes = self.session.nodes
         placed = self.placement.kernels.place(
