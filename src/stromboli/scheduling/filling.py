@@ -24,11 +24,19 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-def fill(session: Session, statement: Statement, job: Job, tasks: deque[Task], *, lending: bool = False) -> None:
+def fill(
+    session: Session,
+    statement: Statement,
+    job: Job,
+    tasks: deque[Task],
+    *,
+    lending: bool = False,
+    conditionally: bool = True,
+) -> None:
     """Place tasks from the front of `tasks` until the job becomes ready, or, if it is, one task.
 
     Tasks taken off the deque were placed or failed; neither is tried again in this action. With `lending`, queues
-    may go beyond what they deserve.
+    may go beyond what they deserve; `conditionally`, tasks may count on room that is lent to others.
     """
     note = session.notes.attempt(job)
     failed: set[tuple[str, object]] = set()
@@ -59,7 +67,7 @@ def fill(session: Session, statement: Statement, job: Job, tasks: deque[Task], *
             if refusal is not None:
                 session.notes.refuse(job, refusal)
         placed = _place(session, statement, fitting, group[:allowed]) if allowed else 0
-        while placed < len(group) and place_conditionally(session, statement, group[placed]):
+        while conditionally and placed < len(group) and place_conditionally(session, statement, group[placed]):
             placed += 1
         note.found += placed
         for _ in range(placed):

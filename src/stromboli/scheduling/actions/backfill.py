@@ -64,8 +64,8 @@ class Backfill(Action):
             return False
         said = session.notes.of(job)
         statement = session.statement()
-        fill(session, statement, job, tasks, lending=True)
-        if not statement.operations or not session.job_ready(job) or job.counts[Status.CONDITIONAL]:
+        fill(session, statement, job, tasks, lending=True, conditionally=False)
+        if not statement.operations or not session.job_ready(job):
             statement.discard()
             session.notes.recall(job, said)
             return False
