@@ -37,8 +37,8 @@ def test_a_week_is_as_full_as_was_asked_for_and_always_the_same() -> None:
 
 
 def test_a_small_day_adds_up_and_big_jobs_wait_less_where_nodes_are_set_aside() -> None:
-    week = starvation.generate(days=0.5, seed=1, nodes=5, load=0.95)
-    outcomes = [starvation.simulate(week, way, threshold=3600.0) for way in starvation.WAYS]
+    week = starvation.generate(days=0.25, seed=5, nodes=5, load=0.95)
+    outcomes = [starvation.simulate(week, way, threshold=1800.0) for way in starvation.WAYS]
     for outcome in outcomes:
         assert set(outcome.waits) == {work.name for work in week.works}
         # A job starts in the first cycle after its submission at the soonest.
