@@ -1,9 +1,9 @@
 """What a scenario says about time, in the annotations `sim.stromboli.io/*`.
 
 An object says when its user creates and deletes it; a pod, or the template pods are made from, says how long
-it runs, how it ends and how long it takes to go. The first two are the scenario's own business and are taken
-off the object. The others stay on the pod: a template's pods inherit them, and a patch may change them, like
-any annotation.
+it runs, how it ends and how long it takes to go (api/timing.py reads that). The first two are the scenario's own
+business and are taken off the object. The others stay on the pod: a template's pods inherit them, and a patch may
+change them, like any annotation.
 
 Misplaced or misspelt ones are errors. An annotation that nobody reads would otherwise just not happen.
 """
@@ -17,9 +17,9 @@ from typing import Final
 import msgspec
 
 from stromboli.api import ApiError, Job, KObject, Pod, PodTemplateSpec, ReplicaSet, names
-from stromboli.api.quantity import QuantityError, parse_duration
+from stromboli.api.timing import pod_timing, stated_duration
 
-from .moments import START, Moment, later, moment
+from .moments import START, Moment, moment
 
 PREFIX: Final = "sim.stromboli.io/"
 _OF_OBJECTS: Final = (names.SIM_AT, names.SIM_UNTIL)
@@ -40,29 +40,6 @@ class Lifetime:
         return self.at <= at and (self.until is None or at < self.until)
 
 
-@dataclass(frozen=True, slots=True)
-class PodTiming:
-    run: Moment | None = None  # None: for ever
-    exit_code: int = 0
-    grace: Moment = START
-
-    def end(self, started: Moment) -> Moment | None:
-        return None if self.run is None else later(started, self.run)
-
-
-def pod_timing(annotations: Mapping[str, str], *, field: str = "metadata.annotations") -> PodTiming:
-    """How a pod runs; raises ApiError for what cannot be read."""
-    run = annotations.get(names.SIM_RUN)
-    code = annotations.get(names.SIM_EXIT_CODE, "0")
-    if not (code.isascii() and code.isdigit() and int(code) <= 255):
-        raise ApiError(f"{field}[{names.SIM_EXIT_CODE}]", f'must be a whole number from 0 to 255, not "{code}"')
-    return PodTiming(
-        run=None if run is None else _duration(run, field, names.SIM_RUN),
-        exit_code=int(code),
-        grace=_duration(annotations.get(names.SIM_GRACE, "0s"), field, names.SIM_GRACE),
-    )
-
-
 def take_lifetime(obj: KObject) -> tuple[KObject, Lifetime]:
     """The object without the scenario's annotations, and what they say; everything about time is checked."""
     annotations = obj.metadata.annotations
@@ -77,12 +54,11 @@ def take_lifetime(obj: KObject) -> tuple[KObject, Lifetime]:
         pod_timing(template.metadata.annotations, field=inside)
     if not any(name in annotations for name in _OF_OBJECTS):
         return obj, Lifetime()
-    at = _duration(annotations.get(names.SIM_AT, "0s"), field, names.SIM_AT)
-    until = None
-    if names.SIM_UNTIL in annotations:
-        until = _duration(annotations[names.SIM_UNTIL], field, names.SIM_UNTIL)
-        if until <= at:
-            raise ApiError(f"{field}[{names.SIM_UNTIL}]", "must be later than the object's creation")
+    at = moment(stated_duration(annotations, names.SIM_AT, field=field) or 0)
+    stated = stated_duration(annotations, names.SIM_UNTIL, field=field)
+    until = None if stated is None else moment(stated)
+    if until is not None and until <= at:
+        raise ApiError(f"{field}[{names.SIM_UNTIL}]", "must be later than the object's creation")
     kept = {name: value for name, value in annotations.items() if name not in _OF_OBJECTS}
     bare = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, annotations=kept))
     return bare, Lifetime(at, until)
@@ -105,10 +81,3 @@ def _refuse_others(annotations: Mapping[str, str], known: tuple[str, ...], field
         if name.startswith(PREFIX) and name not in known:
             listed = ", ".join(known) or "none"
             raise ApiError(f"{field}[{name}]", f"is no annotation for a {what}; known there: {listed}")
-
-
-def _duration(text: str, field: str, name: str) -> Moment:
-    try:
-        return moment(parse_duration(text))
-    except QuantityError as error:
-        raise ApiError(f"{field}[{name}]", str(error)) from None

@@ -37,15 +37,15 @@ from stromboli.api import (
     key,
     names,
 )
+from stromboli.api.timing import PodTiming, pod_timing
 
 from .admission import admitted, check_deletion
 from .agenda import Agenda, Rank
 from .amending import patched
 from .journal import Journal
-from .moments import Moment, clock, later, seconds, stamp
+from .moments import Moment, clock, later, moment, seconds, stamp
 from .scenario import Arrival, PatchOrder, called
 from .store import Conflict, Store
-from .timing import PodTiming, pod_timing
 
 T = TypeVar("T", bound=KObject)
 
@@ -215,11 +215,11 @@ class World:
     def _expect_end(self, pod: Pod, started: Moment, *, not_before: Moment) -> None:
         """Put the end of a running pod down. Called again after a patch, it replaces what was expected."""
         uid = pod.metadata.uid
-        end = _timing(pod).end(started)
-        if end is None:
+        run = _timing(pod).run
+        if run is None:
             self._ends.pop(uid, None)
             return
-        end = max(end, not_before)
+        end = max(later(started, moment(run)), not_before)
         if self._ends.get(uid) == end:
             return
         self._ends[uid] = end
@@ -256,7 +256,7 @@ class World:
             self._remove_pod(pod, at, evicted=False)
 
     def _leave(self, pod: Pod, at: Moment, *, evicted: bool) -> None:
-        grace = _timing(pod).grace
+        grace = moment(_timing(pod).grace or 0)
         if not grace:
             self._remove_pod(pod, at, evicted=evicted)
             return
