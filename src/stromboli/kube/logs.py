@@ -1,0 +1,114 @@
+"""What a process says of itself: one line per record on standard error, for people (text) or for machines (json).
+
+    2030-01-01T00:00:00.000Z INFO scheduler: bound gang=team/a pods=3 seconds=0.012
+    {"time":"2030-01-01T00:00:00.000Z","level":"info","logger":"scheduler","message":"bound","gang":"team/a",…}
+
+The sentence says what happened and never varies; what varies stands in fields, so that both a reader and a query can
+find it. That is what `Log` is for. Records of libraries, which know nothing of fields, come out in the same form.
+
+A record is one line whatever is in it: a name that somebody put a line break into must not be able to look like a
+second record.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from stromboli.errors import UserError
+
+Field = str | int | float | bool | None
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+FORMATS: Final = ("text", "json")
+
+_ROOT: Final = "stromboli"
+_NEEDS_NO_QUOTES: Final = re.compile(r'[^\s"=]+')
+
+
+class Log:
+    """Says things in the name of one part of the program: `log.info("bound", gang="team/a", pods=3)`."""
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(f"{_ROOT}.{name}")
+
+    def debug(self, message: str, /, **fields: Field) -> None:
+        self._logger.debug(message, extra={"fields": fields})
+
+    def info(self, message: str, /, **fields: Field) -> None:
+        self._logger.info(message, extra={"fields": fields})
+
+    def warning(self, message: str, /, **fields: Field) -> None:
+        self._logger.warning(message, extra={"fields": fields})
+
+    def error(self, message: str, /, **fields: Field) -> None:
+        self._logger.error(message, extra={"fields": fields})
+
+    def exception(self, message: str, /, **fields: Field) -> None:
+        """An error, with the traceback of the exception that is being handled."""
+        self._logger.exception(message, extra={"fields": fields})
+
+
+def set_up(level: str, format: str) -> None:
+    """Everything from `level` on goes to standard error in this format. A second call replaces the first."""
+    if level not in LEVELS:
+        raise UserError(f"log level {_quoted(level)} is not one of {', '.join(LEVELS)}")
+    if format not in FORMATS:
+        raise UserError(f"log format {_quoted(format)} is not one of {', '.join(FORMATS)}")
+    handler = logging.StreamHandler()
+    handler.setFormatter(TextFormatter() if format == "text" else JsonFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        head = f"{_moment(record)} {record.levelname} {_name(record)}: {_on_one_line(record.getMessage())}"
+        return " ".join([head, *(f"{name}={_text(value)}" for name, value in _fields(record).items())])
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        head: dict[str, Field] = {
+            "time": _moment(record),
+            "level": record.levelname.lower(),
+            "logger": _name(record),
+            "message": record.getMessage(),
+        }
+        # Twice: first for the order, then because a field must not pass for one of these.
+        return json.dumps({**head, **_fields(record), **head}, separators=(",", ":"), default=str)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Field]:
+    fields: dict[str, Field] = dict(getattr(record, "fields", {}))
+    if record.exc_info and record.exc_info[0] is not None:
+        fields["traceback"] = logging.Formatter().formatException(record.exc_info)
+    return fields
+
+
+def _moment(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, tz=UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _name(record: logging.LogRecord) -> str:
+    return record.name.removeprefix(f"{_ROOT}.")
+
+
+def _text(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = str(value)
+    return text if text.isprintable() and _NEEDS_NO_QUOTES.fullmatch(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def _on_one_line(text: str) -> str:
+    return text if text.isprintable() else _quoted(text)[1:-1]
