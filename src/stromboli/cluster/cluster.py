@@ -83,6 +83,7 @@ class Cluster:
             case BindFailed(task_key):
                 if (task := self.tasks.get(task_key)) is not None and task.true_status is Status.BINDING:
                     self.ledger.settle(task, Status.PENDING, None)
+                    self._refresh_task(task, task.pod)  # it is not running on lent room, either
             case EvictFailed(task_key):
                 if (task := self.tasks.get(task_key)) is not None and task.true_status is Status.RELEASING:
                     self.ledger.settle(task, status_of(task.pod), task.true_node)
@@ -270,7 +271,7 @@ class Cluster:
             self._widen()
         group = group_of(pod)
         same_group = group is None if task.job is None else task.job.key == group
-        counted = (bool(pod.spec.scheduling_gates), role_of(pod), is_backfill(pod))
+        counted = (bool(pod.spec.scheduling_gates), role_of(pod), _backfills(task, pod))
         if shape is task.shape and same_group and counted == (task.gated, task.role, task.backfill):
             self._read_pod(task, pod)
             return
@@ -298,7 +299,7 @@ class Cluster:
         )
         task.may_preempt = spec.preemption_policy != "Never"
         task.gated = bool(spec.scheduling_gates)
-        task.backfill = is_backfill(pod)
+        task.backfill = _backfills(task, pod)
 
     def _join(self, task: Task, group: JobKey | None) -> None:
         if group is not None:
@@ -511,3 +512,8 @@ class Cluster:
             assert job.queue.jobs.get(job.key) is job, f"{job} is not among the jobs of its queue"
         ordered = [node.name for node in self.ledger.table.nodes]
         assert ordered == sorted(self.nodes), "rows are not in the order of names"
+
+
+def _backfills(task: Task, pod: Pod) -> bool:
+    """Whether it runs on lent room. While our bind is on its way the pod does not say so yet, but we have decided."""
+    return is_backfill(pod) or (task.backfill and task.true_status is Status.BINDING)
