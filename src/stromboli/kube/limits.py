@@ -1,0 +1,58 @@
+"""How fast we may go: a budget of requests per second, and how long to wait after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from random import Random
+
+
+class TokenBucket:
+    """Lets `burst` requests through at once and `rate` per second in the long run, first come first served.
+
+    Whoever asks for more than there is leaves the bucket in debt and sleeps until the debt is paid, so that those who
+    come later wait behind, and nobody has to be woken.
+    """
+
+    def __init__(self, rate: float, burst: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        if rate <= 0 or burst < 1:
+            raise ValueError(f"a limit needs a rate above 0 and a burst of at least 1, not {rate} and {burst}")
+        self.rate = rate
+        self.burst = burst
+        self._clock = clock
+        self._tokens = float(burst)
+        self._counted_at = clock()
+
+    async def take(self, count: int = 1) -> None:
+        now = self._clock()
+        self._tokens = min(float(self.burst), self._tokens + (now - self._counted_at) * self.rate) - count
+        self._counted_at = now
+        if self._tokens < 0:
+            try:
+                await asyncio.sleep(-self._tokens / self.rate)
+            except asyncio.CancelledError:
+                self._tokens += count
+                raise
+
+
+class Backoff:
+    """Waiting times that double up to a ceiling, each cut by up to half at random.
+
+    The dice keep a hundred clients that lost the same server from coming back in the same instant.
+    """
+
+    def __init__(self, first: float = 0.2, ceiling: float = 10.0, *, random: Random | None = None) -> None:
+        self.first = first
+        self.ceiling = ceiling
+        self._random = random or Random()
+        self._failures = 0
+
+    def next(self) -> float:
+        # Beyond 2^30 the ceiling has long been reached, and the power would grow without end.
+        longest = min(self.ceiling, self.first * 2.0 ** min(self._failures, 30))
+        self._failures += 1
+        return longest * self._random.uniform(0.5, 1.0)
+
+    def reset(self) -> None:
+        self._failures = 0

@@ -1,0 +1,46 @@
+"""Kinds that only this world needs: the lease that leaders hold, and the events that people read.
+
+They are no part of `stromboli.api`, because nothing that decides ever looks at one.
+"""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from stromboli.api import ApiObject, ApiStruct, ObjectReference
+
+
+class LeaseSpec(ApiStruct):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(ApiObject):
+    api_version: str = "coordination.k8s.io/v1"
+    kind: str = "Lease"
+    spec: LeaseSpec = field(default_factory=LeaseSpec)
+
+
+class EventSource(ApiStruct):
+    component: str = ""
+    host: str = ""
+
+
+class Event(ApiObject):
+    """A sentence about an object, for people. The server forgets it after an hour or so."""
+
+    api_version: str = "v1"
+    kind: str = "Event"
+    involved_object: ObjectReference = field(default_factory=ObjectReference)
+    reason: str = ""
+    message: str = ""
+    type: str = "Normal"
+    count: int | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    source: EventSource = field(default_factory=EventSource)
+    reporting_component: str = ""
+    reporting_instance: str = ""
