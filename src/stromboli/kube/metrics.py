@@ -1,0 +1,263 @@
+"""What a process counts, for Prometheus.
+
+Where Volcano measures the same thing, its name is used, so that dashboards made for it go on working; everything else
+is called `stromboli_…`. docs/metrics.md lists all of them. Whoever starts a process makes one registry and gives it to
+`ProcessMetrics` and to the metrics of each part it runs; there is no global one, so tests and several parts in one
+process do not get into each other's way.
+
+Counters and histograms are fed as things happen, by methods named after what happened. Gauges that describe a state
+(what queues have, who waits and why) are not kept up to date one by one: `observe` notes the state at the end of a
+cycle, and it is turned into samples when somebody asks (see metrics_state.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
+from stromboli.api import Queue
+from stromboli.cluster import Cluster
+from stromboli.scheduling.decisions import Bind, Cycle
+
+from .lag import LoopLag
+from .metrics_state import GroupCounts, LastCycle, state_of
+
+if TYPE_CHECKING:
+    from stromboli.controllers import Change
+    from stromboli.scheduling.cycle import Scheduler
+
+_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_MILLISECONDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
+_WAITS_IN_MILLISECONDS: Final = (50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4, 3e5, 1e6, 3e6, 1e7, 1e8)
+
+
+class ProcessMetrics:
+    """What every process has: its memory and CPU, its event loop, its lease, its requests."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        ProcessCollector(registry=registry)
+        self._lag = Gauge(
+            "stromboli_event_loop_lag_seconds",
+            "The longest that the event loop kept somebody waiting within the last minute.",
+            registry=registry,
+        )
+        self._leader = Gauge(
+            "stromboli_leader",
+            "Whether this process holds the lease of the component (1) or stands by (0).",
+            ["component"],
+            registry=registry,
+        )
+        self._writes = Counter(
+            "stromboli_writes_total",
+            "Writes to the API server, by what was written and how it ended.",
+            ["kind", "outcome"],
+            registry=registry,
+        )
+        self._relists = Counter(
+            "stromboli_watch_relists_total",
+            "Times that all objects of a resource had to be listed again because a watch could not go on.",
+            ["resource"],
+            registry=registry,
+        )
+
+    def lag_of(self, lag: LoopLag) -> None:
+        self._lag.set_function(lambda: lag.worst)
+
+    def leader(self, component: str, held: Callable[[], bool]) -> None:
+        self._leader.labels(component).set_function(lambda: float(held()))
+
+    def wrote(self, kind: str, outcome: str) -> None:
+        self._writes.labels(kind, outcome).inc()
+
+    def relisted(self, resource: str) -> None:
+        self._relists.labels(resource).inc()
+
+
+class SchedulerMetrics:
+    def __init__(self, registry: CollectorRegistry, *, clock: Callable[[], float] = time.time) -> None:
+        """`clock` tells the time as objects have it."""
+        self._clock = clock
+        self._cycle = Histogram(
+            "stromboli_cycle_seconds",
+            "How long a scheduling cycle took, from the snapshot to its last decision.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._session = Histogram(
+            "volcano_e2e_scheduling_latency_milliseconds",
+            "How long a scheduling cycle took, from the snapshot to its last decision.",
+            buckets=_MILLISECONDS,
+            registry=registry,
+        )
+        self._opening = Histogram(
+            "volcano_open_session_duration_milliseconds",
+            "How long it took to take the snapshot and to open the session of a cycle.",
+            buckets=_MILLISECONDS,
+            registry=registry,
+        )
+        self._action = Histogram(
+            "volcano_action_scheduling_latency_milliseconds",
+            "How long an action took in a cycle.",
+            ["action"],
+            buckets=_MILLISECONDS,
+            registry=registry,
+        )
+        self._task = Histogram(
+            "volcano_task_scheduling_latency_milliseconds",
+            "How long pods had existed when they reached a stage; Assumed is when the scheduler chose their node.",
+            ["stage"],
+            buckets=_WAITS_IN_MILLISECONDS,
+            registry=registry,
+        )
+        self._attempts = Counter(
+            "volcano_schedule_attempts_total",
+            "Pods looked at in a cycle: scheduled (given a node), unschedulable (not yet), or error (the bind failed).",
+            ["result"],
+            registry=registry,
+        )
+        self._decisions = Counter(
+            "stromboli_decisions_total", "What cycles decided, by kind of decision.", ["kind"], registry=registry
+        )
+        self._binds = Counter(
+            "stromboli_binds_total",
+            "Binds that the API server took (bound), and those that did not happen (failed).",
+            ["outcome"],
+            registry=registry,
+        )
+        self._in_flight = Gauge(
+            "stromboli_binds_in_flight",
+            "Binds and evictions that were decided and of which it is not known yet what became of them.",
+            registry=registry,
+        )
+        self._bind = Histogram(
+            "stromboli_bind_seconds",
+            "How long the API server took for a bind.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._evictions = Counter(
+            "stromboli_evictions_total",
+            "Evictions by the reason they were decided for, evicted or (by a disruption budget, say) refused.",
+            ["reason", "outcome"],
+            registry=registry,
+        )
+        self._buffered = Gauge(
+            "stromboli_buffered_events",
+            "News from the API server that waits for the running cycle to end.",
+            registry=registry,
+        )
+        self._configurations = Counter(
+            "stromboli_configuration_loads_total",
+            "Changes of the configuration file: accepted, or refused with the old configuration kept.",
+            ["outcome"],
+            registry=registry,
+        )
+        self._last = LastCycle()
+        registry.register(self._last)
+        # Zeros from the start: a counter that only appears with its first event hides that event from `rate`.
+        for result in ("scheduled", "unschedulable", "error"):
+            self._attempts.labels(result)
+        for outcome in ("bound", "failed"):
+            self._binds.labels(outcome)
+        for outcome in ("accepted", "refused"):
+            self._configurations.labels(outcome)
+
+    # -- cycles -------------------------------------------------------------------------------------------------
+
+    def timed_cycle(self, scheduler: Scheduler, cluster: Cluster, now: float) -> Cycle:
+        """Run a cycle, as `scheduler.run` does, with a look at the clock between its steps."""
+        started = time.perf_counter()
+        session = scheduler.open(cluster.snapshot(), now)
+        before = time.perf_counter()
+        self._opening.observe((before - started) * 1000)
+        for option in scheduler.configuration.actions:
+            scheduler.registry.action(option.name)(option.arguments).execute(session)
+            after = time.perf_counter()
+            self._action.labels(option.name).observe((after - before) * 1000)
+            before = after
+        cycle = session.close()
+        self.observe(cluster, cycle, time.perf_counter() - started)
+        return cycle
+
+    def observe(self, cluster: Cluster, cycle: Cycle, seconds: float) -> None:
+        """A cycle is over. To be called before the next event is applied to the cluster."""
+        self.cycle_done(seconds, cycle)
+        now = self._clock()
+        assumed = self._task.labels("Assumed")
+        for decision in cycle.decisions:
+            if isinstance(decision, Bind) and (task := cluster.tasks.get(decision.task)) is not None:
+                assumed.observe(max(0.0, now - task.created) * 1000)
+        self._last.state = state_of(cluster, cycle)
+
+    def cycle_done(self, seconds: float, cycle: Cycle) -> None:
+        self._cycle.observe(seconds)
+        self._session.observe(seconds * 1000)
+        kinds = Tally(type(decision).__name__ for decision in cycle.decisions)
+        for kind, number in kinds.items():
+            self._decisions.labels(kind).inc(number)
+        self._attempts.labels("scheduled").inc(kinds[Bind.__name__])
+        self._attempts.labels("unschedulable").inc(len(cycle.waiting))
+
+    # -- what became of decisions -------------------------------------------------------------------------------
+
+    def bound(self, seconds: float) -> None:
+        self._binds.labels("bound").inc()
+        self._bind.observe(seconds)
+
+    def bind_failed(self) -> None:
+        self._binds.labels("failed").inc()
+        self._attempts.labels("error").inc()
+
+    def evicted(self, reason: str) -> None:
+        self._evictions.labels(reason, "evicted").inc()
+
+    def evict_failed(self, reason: str) -> None:
+        self._evictions.labels(reason, "refused").inc()
+
+    # -- around it ----------------------------------------------------------------------------------------------
+
+    def in_flight(self, count: Callable[[], int]) -> None:
+        """Whom to ask how many binds and evictions are on their way."""
+        self._in_flight.set_function(count)
+
+    def buffered(self, count: Callable[[], int]) -> None:
+        """Whom to ask how many events wait."""
+        self._buffered.set_function(count)
+
+    def configuration_changed(self) -> None:
+        self._configurations.labels("accepted").inc()
+
+    def configuration_refused(self) -> None:
+        self._configurations.labels("refused").inc()
+
+
+class ControllerMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._passes = Histogram(
+            "stromboli_controller_pass_seconds",
+            "How long a controller took to look at its objects and to say what has to change.",
+            ["controller"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._changes = Counter(
+            "stromboli_controller_changes_total",
+            "What controllers said has to change, by kind of change.",
+            ["controller", "change"],
+            registry=registry,
+        )
+        self._groups = GroupCounts()
+        registry.register(self._groups)
+
+    def pass_done(self, controller: str, seconds: float, changes: Iterable[Change]) -> None:
+        self._passes.labels(controller).observe(seconds)
+        for kind, number in Tally(type(change).__name__ for change in changes).items():
+            self._changes.labels(controller, kind).inc(number)
+
+    def observe(self, queues: Iterable[Queue]) -> None:
+        """How many groups each queue has, as the queue controller counted them."""
+        self._groups.statuses = {queue.metadata.name: queue.status for queue in queues}
