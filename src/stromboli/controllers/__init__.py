@@ -8,35 +8,65 @@ passes can be lost at any moment: `Controllers()` again is a restart.
 
 from __future__ import annotations
 
-from stromboli.api import Pod, names
+from collections.abc import Sequence
+
+from stromboli.api import Job, Pod, names
 from stromboli.api.groups import is_generated
 
 from . import budget, podgroup, queue
-from .changes import Change, Create, Delete, Notify, Objects, Update
+from .changes import Belonging, Change, Create, Delete, Notify, Objects, Provide, Update
 from .job import JobController
 from .owners import PodIndex
+from .refusing import Refusals
 from .replicaset import ReplicaSetController
 
 
 class Controllers:
-    def __init__(self, *, scheduler_name: str = names.DEFAULT_SCHEDULER) -> None:
+    def __init__(
+        self,
+        *,
+        scheduler_name: str = names.DEFAULT_SCHEDULER,
+        stand_in: bool = True,
+        furnish_jobs: bool = False,
+        check: bool = False,
+        always: Sequence[str] = (names.DEFAULT_QUEUE,),
+    ) -> None:
+        """What a world leaves to us differs.
+
+        `stand_in`: Kubernetes' own controllers are not there, so keep ReplicaSets and disruption budgets for them.
+        `furnish_jobs`: pods really run, so give those of Jobs what the job's volumes and plugins say.
+        `check`: nobody has checked the objects before.
+        `always`: queues that are made when they are not there.
+        """
         self._scheduler_name = scheduler_name
+        self._stands_in = stand_in
+        self._always = tuple(always)
+        self._refusals = Refusals(checks=check)
         self._replica_sets = ReplicaSetController()
-        self._jobs = JobController()
+        self._jobs = JobController(self._refusals, furnishes=furnish_jobs)
 
     def reconcile(self, objects: Objects, now: float) -> list[Change]:
         """One pass of every controller. All see the same objects; what one changes, the next pass sees."""
         pods = PodIndex(objects)
-        changes = self._replica_sets.reconcile(objects, pods, now)
+        self._refusals.start_pass()
+        changes: list[Change] = []
+        if self._stands_in:
+            changes += self._replica_sets.reconcile(objects, pods, now)
+            changes += budget.reconcile(objects, pods)
         changes += self._jobs.reconcile(objects, pods, now)
-        changes += podgroup.reconcile(objects, pods, scheduler_name=self._scheduler_name)
-        changes += queue.reconcile(objects)
-        changes += budget.reconcile(objects, pods)
+        changes += podgroup.reconcile(objects, pods, self._refusals, now, scheduler_name=self._scheduler_name)
+        changes += queue.reconcile(objects, self._refusals, now, always=self._always)
         return changes
+
+    def undone(self, change: Change) -> None:
+        """Call it before the next pass for a change that could not be made: what led to it is not over."""
+        if isinstance(change, Update) and isinstance(change.object, Job):
+            self._jobs.undone(change.object)
 
     def pod_gone(self, pod: Pod, now: float, *, evicted: bool) -> None:
         """Call it when a pod is evicted and when its object goes; the second time says nothing new."""
-        self._replica_sets.pod_gone(pod, now)
+        if self._stands_in:
+            self._replica_sets.pod_gone(pod, now)
         self._jobs.pod_gone(pod, now, evicted=evicted)
 
     def next_due(self, objects: Objects, now: float) -> float | None:
@@ -45,4 +75,15 @@ class Controllers:
         return min((due for due in dues if due is not None), default=None)
 
 
-__all__ = ["Change", "Controllers", "Create", "Delete", "Notify", "Objects", "Update", "is_generated"]
+__all__ = [
+    "Belonging",
+    "Change",
+    "Controllers",
+    "Create",
+    "Delete",
+    "Notify",
+    "Objects",
+    "Provide",
+    "Update",
+    "is_generated",
+]

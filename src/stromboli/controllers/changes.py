@@ -8,11 +8,11 @@ it changes anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from stromboli.api import KObject
+from stromboli.api import Job, KObject, TaskSpec
 
 T = TypeVar("T", bound=KObject)
 
@@ -27,7 +27,11 @@ class Objects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Create:
+    """Make it, if it is not there. A pod made from a task's template says which: the user may have written more in
+    it than we read, and a world that knows the rest adds it."""
+
     object: KObject
+    task: TaskSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +59,24 @@ class Notify:
     warning: bool = False
 
 
-Change = Create | Update | Delete | Notify
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """What a job needs besides its group and its pods: a Service, say. We write it and never look into it, so it is
+    kept the way it is written: `content` makes everything but the metadata."""
+
+    api_version: str
+    kind: str
+    name: str
+    content: Callable[[], Mapping[str, Any]]
+    once: bool = False  # written when it is not there, and never again: a key pair, say
+
+
+@dataclass(frozen=True, slots=True)
+class Provide:
+    """Write something that belongs to a job. Only when it is there may what follows for this job be done."""
+
+    object: Job
+    belonging: Belonging
+
+
+Change = Create | Update | Delete | Notify | Provide

@@ -27,6 +27,7 @@ from stromboli.api import Command, Job, Pod, PodGroup, PriorityClass, key
 from .changes import Change, Create, Delete, Notify, Objects, Update
 from .commands import commands_for
 from .departures import Departures
+from .furnishing import dresser, furnish
 from .job_group import admits_pods, drop_group, find_group, is_outdated, keep_group
 from .job_orders import Memory, order_of_command, order_of_policies
 from .job_pods import belongs_to, members_among, missing_pods, version_of
@@ -40,10 +41,14 @@ from .job_state import (
     synchronise,
 )
 from .owners import PodIndex, controlling_reference, is_finished, is_leaving, refers_to_job
+from .refusing import Refusals, pardoned
 
 
 class JobController:
-    def __init__(self) -> None:
+    def __init__(self, refusals: Refusals, *, furnishes: bool) -> None:
+        """`furnishes`: whether pods get what the job's volumes and plugins say. A simulated pod has no use for it."""
+        self._refusals = refusals
+        self._furnishes = furnishes
         self._departures = Departures()
         self._memories: dict[str, Memory] = {}
         self._priority_classes: list[PriorityClass] = []
@@ -55,6 +60,12 @@ class JobController:
         if evicted or not is_finished(pod):
             memory = self._memories.setdefault(f"{pod.metadata.namespace}/{reference.name}", Memory())
             memory.gone[pod.metadata.name] = (pod, now)
+
+    def undone(self, job: Job) -> None:
+        """Call it when a change of the job, asked for in the last pass, was not made."""
+        memory = self._memories.get(key(job))
+        if memory is not None:
+            memory.take_back()
 
     def next_due(self, now: float) -> float | None:
         dues = [memory.due for memory in self._memories.values() if memory.due is not None]
@@ -69,7 +80,13 @@ class JobController:
         for job in objects.list(Job):
             job_key = key(job)
             memory = memories[job_key] = self._memories.get(job_key) or Memory()
-            if job.metadata.deletion_timestamp is None:
+            memory.answered = None
+            if job.metadata.deletion_timestamp is not None:
+                continue
+            why = self._refusals.why_not(job)
+            if why:
+                changes += self._refusals.of_job(job, why, now)
+            else:
                 own = [pod for pod in pods.of_job(job) if belongs_to(job, pod)]
                 changes += self._attend(job, own, commands.get(job_key), memory, objects, now)
         self._memories = memories
@@ -108,6 +125,7 @@ class JobController:
         status = job.status
         if not status.state.phase:
             status = with_phase(status, PENDING, now=now)
+        status = pardoned(status)
 
         order = order_of_policies(job, status.state.phase, pods, group, memory, now)
         if command is not None:
@@ -138,6 +156,10 @@ class JobController:
         if verdict.phase != status.state.phase:
             status = with_phase(status, verdict.phase, now=now, message=verdict.message)
         status = with_counts(status, job, census)
+        if self._furnishes and status.state.phase not in KILLING_PHASES:
+            missing, marks = furnish(job)
+            changes += missing
+            status = replace(status, controlled_resources=marks)
         after = replace(job, status=status)
 
         if status != job.status:
@@ -146,7 +168,20 @@ class JobController:
             if pod.metadata.name in doomed and not is_leaving(pod):
                 self._departures.expect(pod)
                 changes.append(Delete(pod, reason=doomed[pod.metadata.name]))
-        return changes + _group_and_new_pods(after, pods, group, objects)
+        return changes + self._group_and_new_pods(after, pods, group, objects)
+
+    def _group_and_new_pods(self, job: Job, pods: list[Pod], group: PodGroup | None, objects: Objects) -> list[Change]:
+        """For a job as it will be."""
+        phase = job.status.state.phase
+        if phase in KILLING_PHASES:
+            return drop_group(group)
+        if phase == RESTARTING:
+            return drop_group(group) if group is not None and is_outdated(job, group) else []
+        changes = keep_group(job, group, objects)
+        if group is not None and not is_outdated(job, group) and admits_pods(group):
+            dress = dresser(job) if self._furnishes else _as_it_is
+            changes += [Create(dress(pod), task) for task, pod in missing_pods(job, pods)]
+        return changes
 
     def _notice_priority_classes(self, objects: Objects) -> None:
         """Priorities decide what a group asks for, so that no job is at rest when one has changed."""
@@ -155,6 +190,10 @@ class JobController:
             self._priority_classes = present
             for memory in self._memories.values():
                 memory.at_rest = None
+
+
+def _as_it_is(pod: Pod) -> Pod:
+    return pod
 
 
 def _exists(change: Create, objects: Objects) -> bool:
@@ -197,16 +236,3 @@ def _doomed(job: Job, pods: list[Pod], targets: frozenset[str]) -> Iterator[tupl
             yield name, "its Job restarts it"
         elif name not in placed:
             yield name, "its Job was scaled down"
-
-
-def _group_and_new_pods(job: Job, pods: list[Pod], group: PodGroup | None, objects: Objects) -> list[Change]:
-    """For a job as it will be."""
-    phase = job.status.state.phase
-    if phase in KILLING_PHASES:
-        return drop_group(group)
-    if phase == RESTARTING:
-        return drop_group(group) if group is not None and is_outdated(job, group) else []
-    changes = keep_group(job, group, objects)
-    if group is not None and not is_outdated(job, group) and admits_pods(group):
-        changes += [Create(pod) for pod in missing_pods(job, pods)]
-    return changes

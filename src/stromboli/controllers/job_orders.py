@@ -39,12 +39,20 @@ class Memory:
     since: dict[Happening, float] = field(default_factory=dict)
     due: float | None = None  # when to look again although nothing changed
     at_rest: tuple[Job, PodGroup | None, list[Pod]] | None = None  # what a pass without changes has seen
+    answered: tuple[dict[str, tuple[Pod, float]], dict[Happening, float]] | None = None  # what this pass acts upon
 
     def start_afresh(self) -> None:
         """The job acts: what was waited for until now is over."""
-        self.gone.clear()
-        self.since.clear()
+        self.answered = (self.gone, self.since)
+        self.gone, self.since = {}, {}
         self.due = None
+
+    def take_back(self) -> None:
+        """The job could not act after all: what happened still waits for an answer."""
+        if self.answered is not None:
+            gone, since = self.answered
+            self.gone, self.since = gone | self.gone, since | self.since
+            self.answered = None
 
 
 def order_of_command(job: Job, phase: str, command: Command) -> tuple[Order | None, list[Change]]:

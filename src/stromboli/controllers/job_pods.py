@@ -72,8 +72,8 @@ def members_among(job: Job, pods: Iterable[Pod]) -> Iterator[Member]:
     return (member for _, _, member in found)
 
 
-def missing_pods(job: Job, pods: Iterable[Pod]) -> Iterator[Pod]:
-    """A pod for every empty place whose task need not wait for another."""
+def missing_pods(job: Job, pods: Iterable[Pod]) -> Iterator[tuple[TaskSpec, Pod]]:
+    """A pod for every empty place whose task need not wait for another, with the task."""
     taken: dict[str, set[int]] = {}
     ready: dict[str, int] = {}
     for member in members_among(job, pods):
@@ -85,7 +85,7 @@ def missing_pods(job: Job, pods: Iterable[Pod]) -> Iterator[Pod]:
         if len(filled) < task.replicas and _may_start(job, task, ready):
             for index in range(task.replicas):
                 if index not in filled:
-                    yield _new_pod(job, task, index)
+                    yield task, _new_pod(job, task, index)
 
 
 def _may_start(job: Job, task: TaskSpec, ready: dict[str, int]) -> bool:

@@ -45,9 +45,12 @@ from .owners import (
     is_visible_kind,
     reference_to,
 )
+from .refusing import Refusals
 
 
-def reconcile(objects: Objects, pods: PodIndex, *, scheduler_name: str = names.DEFAULT_SCHEDULER) -> list[Change]:
+def reconcile(
+    objects: Objects, pods: PodIndex, refusals: Refusals, now: float, *, scheduler_name: str
+) -> list[Change]:
     groupless = list(pods.without_group)
     for group_key, members in pods.groups():
         # A pod that names a group which is not there waits for its user to make it, unless we should have: a crash
@@ -62,6 +65,8 @@ def reconcile(objects: Objects, pods: PodIndex, *, scheduler_name: str = names.D
     for group in objects.list(PodGroup):
         if is_generated(group) and not pods.has_pods(group) and not _is_awaited(group, objects):
             changes.append(Delete(group, reason="nothing is left that needs this group"))
+        else:
+            changes += refusals.of_group(group, now)
     return changes
 
 

@@ -18,19 +18,21 @@ annotation that says so, and opens again with its parent; one that its own user 
 it does not matter whether a state was changed by a command, by a patch, or while no controller ran. Queues
 are looked at from the root downwards, and one pass is enough for any depth.
 
-The root is never closed. The queue `default` is always there.
+The root is never closed. The queue `default` is always there, and so is the root where people look for it.
+A queue that breaks the rules keeps its state, whatever happens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from stromboli.api import Command, ObjectMeta, PodGroup, Queue, QueueStatus, default, names
+from stromboli.api import Command, Condition, ObjectMeta, PodGroup, Queue, QueueStatus, default, names
 
 from .changes import Change, Create, Delete, Notify, Objects, Update
 from .commands import commands_for
+from .refusing import Refusals, refusal_of_queue, with_verdict
 
 OPEN, CLOSING, CLOSED, UNKNOWN = "Open", "Closing", "Closed", "Unknown"
 
@@ -43,14 +45,15 @@ _COUNTED_AS = {
 }
 
 
-def reconcile(objects: Objects) -> list[Change]:
+def reconcile(objects: Objects, refusals: Refusals, now: float, *, always: Sequence[str]) -> list[Change]:
     queues = {queue.metadata.name: queue for queue in objects.list(Queue)}
     counts = _count_groups(objects.list(PodGroup))
     changes: list[Change] = []
-    if names.DEFAULT_QUEUE not in queues:
-        missing = Queue(metadata=ObjectMeta(name=names.DEFAULT_QUEUE))
-        default(missing)
-        changes.append(Create(missing))
+    for name in always:
+        if name not in queues:
+            missing = Queue(metadata=ObjectMeta(name=name))
+            default(missing)
+            changes.append(Create(missing))
     commands = commands_for("Queue", objects)
     for command in commands.values():
         changes.append(Delete(command, reason="the command is being obeyed"))
@@ -58,6 +61,11 @@ def reconcile(objects: Objects) -> list[Change]:
     states: dict[str, str] = {}
     for queue in _parents_first(queues):
         name = queue.metadata.name
+        why = refusals.why_not(queue)
+        if why:
+            states[name] = queue.status.state or OPEN
+            changes += refusal_of_queue(queue, why, now)
+            continue
         groups = counts.get(name, {})
         parent = queue.spec.parent or names.ROOT_QUEUE
         parent_open = name == names.ROOT_QUEUE or states.get(parent, OPEN) == OPEN
@@ -70,7 +78,7 @@ def reconcile(objects: Objects) -> list[Change]:
             else:
                 state, by_parent = _obeyed(order, state, by_parent, has_groups=bool(groups))
         states[name] = state
-        changes += _written(queue, state, by_parent, groups)
+        changes += _written(queue, state, by_parent, groups, now)
     return changes
 
 
@@ -116,7 +124,7 @@ def _closed(has_groups: bool) -> str:
     return CLOSING if has_groups else CLOSED
 
 
-def _written(queue: Queue, state: str, by_parent: bool, groups: dict[str, int]) -> list[Change]:
+def _written(queue: Queue, state: str, by_parent: bool, groups: dict[str, int], now: float) -> list[Change]:
     status: QueueStatus = replace(
         queue.status,
         state=state,
@@ -125,6 +133,7 @@ def _written(queue: Queue, state: str, by_parent: bool, groups: dict[str, int]) 
         running=groups.get("running", 0),
         completed=groups.get("completed", 0),
         unknown=groups.get("unknown", 0),
+        conditions=with_verdict(queue.status.conditions, Condition, "", now),
     )
     annotations = dict(queue.metadata.annotations)
     if by_parent:
