@@ -12,80 +12,33 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from http import HTTPStatus
 from random import Random
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from stromboli.api import ApiError, ApiObject, decode_json
+from stromboli.api import ApiObject
 
 from .access import Access
-from .failures import NOT_REACHED, TOO_MANY_REQUESTS, Failure, is_gone, is_not_found, told
+from .failures import NOT_REACHED, TOO_MANY_REQUESTS, UNREADABLE, Failure, is_gone, is_not_found, told
 from .limits import Backoff
 from .resources import PODS, Resource
 from .transport import Transport
+from .wire import ApiResources, Envelope, Lines, Listing, Page, ServerVersion, WatchEvent, decoded, parsed
+
+__all__ = ["Client", "Listing", "WatchEvent"]
 
 T = TypeVar("T", bound=ApiObject)
-
-# The reason of a Failure about an answer that came and did not make sense. A write has happened then.
-UNREADABLE = "Unreadable"
 
 ATTEMPTS = 4
 # A server may ask for any pause; ours are bounded, so that a caller hears of it within his patience.
 LONGEST_PAUSE = 30.0
 # The server ends a watch in time. One that is silent for this much longer has lost its server.
 WATCH_GRACE = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class Listing(Generic[T]):
-    items: builtins.list[T]
-    resource_version: str
-
-
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
-    type: str
-    """ADDED, MODIFIED, DELETED or BOOKMARK; of a bookmark's object only the resourceVersion means anything."""
-    object: T
-
-
-class _ListMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class Page(msgspec.Struct):
-    """Part of a list, its objects not decoded yet."""
-
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: builtins.list[msgspec.Raw] | None = None
-
-
-class Envelope(msgspec.Struct):
-    """What a line of a watch holds, its object not decoded yet."""
-
-    type: str
-    object: msgspec.Raw
-
-
-class _Version(msgspec.Struct):
-    major: str = ""
-    minor: str = ""
-
-
-class _ApiResource(msgspec.Struct):
-    name: str = ""
-    group: str = ""
-    version: str = ""
-
-
-class _ApiResources(msgspec.Struct):
-    resources: builtins.list[_ApiResource] = msgspec.field(default_factory=builtins.list)
 
 
 class Client:
@@ -141,33 +94,35 @@ class Client:
         raise AssertionError("the last attempt returns or raises")
 
     async def get(self, resource: Resource[T], key: str) -> T:
-        return _decoded(await self.request("GET", resource.path_of(key)), resource)
+        return decoded(await self.request("GET", resource.path_of(key)), resource)
 
     async def list(
         self, resource: Resource[T], *, namespace: str = "", field_selector: str = "", label_selector: str = ""
     ) -> Listing[T]:
         """All of them at one moment, which is what `resource_version` names and a watch can start from."""
-        while True:
+        for attempt in range(1, ATTEMPTS + 1):
             items: builtins.list[T] = []
+            version = ""
             try:
                 async for page in self.pages(
                     resource, namespace=namespace, field_selector=field_selector, label_selector=label_selector
                 ):
-                    items += (_decoded(item, resource) for item in page.items or ())
+                    items += (decoded(item, resource) for item in page.items or ())
                     version = page.metadata.resource_version
                 return Listing(items, version)
             except Failure as failure:
-                # The moment we were reading is forgotten; with nothing read yet it would be for good.
-                if not is_gone(failure) or not items:
+                # It took longer than the server remembers the moment of the first page.
+                if attempt == ATTEMPTS or not is_gone(failure):
                     raise
+        raise AssertionError("the last attempt returns or raises")
 
     async def pages(
         self, resource: Resource[T], *, namespace: str = "", field_selector: str = "", label_selector: str = ""
-    ) -> AsyncIterator[Page]:
+    ) -> AsyncGenerator[Page, None]:
         """A list as it arrives. Raises Failure 410 if it takes longer than the server remembers: begin again."""
         query = _selected(field_selector, label_selector) | {"limit": str(self._page)}
         while True:
-            page = _parsed(await self.request("GET", resource.path(namespace), query=query), Page)
+            page = parsed(await self.request("GET", resource.path(namespace), query=query), Page)
             yield page
             if not page.metadata.continue_:
                 return
@@ -181,16 +136,19 @@ class Client:
         namespace: str = "",
         field_selector: str = "",
         label_selector: str = "",
-    ) -> AsyncIterator[WatchEvent[T]]:
+    ) -> AsyncGenerator[WatchEvent[T], None]:
         """What happened after a moment, until the server ends the watch (after some minutes, or when it wants to)."""
-        async for envelope in self.envelopes(
+        envelopes = self.envelopes(
             resource,
             resource_version,
             namespace=namespace,
             field_selector=field_selector,
             label_selector=label_selector,
-        ):
-            yield WatchEvent(envelope.type, _decoded(envelope.object, resource))
+        )
+        # Whoever stops reading ends the watch: its connection is closed then, not when it is found to be unused.
+        async with aclosing(envelopes):
+            async for envelope in envelopes:
+                yield WatchEvent(envelope.type, decoded(envelope.object, resource))
 
     async def envelopes(
         self,
@@ -200,7 +158,7 @@ class Client:
         namespace: str = "",
         field_selector: str = "",
         label_selector: str = "",
-    ) -> AsyncIterator[Envelope]:
+    ) -> AsyncGenerator[Envelope, None]:
         """A watch whose objects are not decoded yet."""
         # Watches that were opened together must not end together: the server would have to open all anew at once.
         seconds = max(1, round(self._watch_seconds * self._random.uniform(0.9, 1.1)))
@@ -213,11 +171,14 @@ class Client:
         async with self._transport.stream(
             resource.path(namespace), query=query, silence=seconds + WATCH_GRACE
         ) as chunks:
-            async for line in _lines(chunks):
-                envelope = _parsed(line, Envelope)
-                if envelope.type == "ERROR":
-                    raise told(envelope.object)
-                yield envelope
+            lines = Lines()
+            async for chunk in chunks:
+                for line in lines.feed(chunk):
+                    envelope = parsed(line, Envelope)
+                    if envelope.type == "ERROR":
+                        raise told(envelope.object)
+                    yield envelope
+            lines.end()
 
     async def create(self, resource: Resource[T], obj: T | Mapping[str, Any], *, namespace: str = "") -> T:
         if not namespace and isinstance(obj, ApiObject):
@@ -226,7 +187,7 @@ class Client:
             namespace = str(obj.get("metadata", {}).get("namespace", ""))
         if resource.namespaced and not namespace:
             raise ValueError(f"{resource.plural} are created in a namespace")
-        return _decoded(await self._write("POST", resource.path(namespace), obj), resource)
+        return decoded(await self._write("POST", resource.path(namespace), obj), resource)
 
     async def patch(
         self,
@@ -239,12 +200,12 @@ class Client:
     ) -> T:
         """Changes what the patch mentions (a JSON merge patch, or Kubernetes' own kind that merges lists by key)."""
         kind = "application/strategic-merge-patch+json" if strategic else "application/merge-patch+json"
-        return _decoded(await self._write("PATCH", resource.path_of(key, subresource), patch, kind), resource)
+        return decoded(await self._write("PATCH", resource.path_of(key, subresource), patch, kind), resource)
 
     async def replace(self, resource: Resource[T], obj: T, *, subresource: str = "") -> T:
         """Puts the object in the place of the one there; what our struct does not hold is lost."""
         path = resource.path_of(resource.key(obj), subresource)
-        return _decoded(await self._write("PUT", path, obj), resource)
+        return decoded(await self._write("PUT", path, obj), resource)
 
     async def delete(
         self,
@@ -290,14 +251,14 @@ class Client:
 
     async def _find_eviction_version(self) -> str:
         # Not the same as whether policy/v1 is served: 1.21 has budgets in policy/v1, and evictions in v1beta1 only.
-        found = _parsed(await self.request("GET", "/api/v1"), _ApiResources)
+        found = parsed(await self.request("GET", "/api/v1"), ApiResources)
         versions = [one for one in found.resources if one.name == "pods/eviction"]
         if not versions:
             raise Failure(HTTPStatus.NOT_FOUND, "the server offers no evictions", reason="NotFound")
         return f"{versions[0].group or 'policy'}/{versions[0].version or 'v1'}"
 
     async def server_version(self) -> tuple[int, int]:
-        version = _parsed(await self.request("GET", "/version"), _Version)
+        version = parsed(await self.request("GET", "/version"), ServerVersion)
         # Some distributions say "20+".
         digits = [text.rstrip("+") for text in (version.major, version.minor)]
         if not all(text.isdigit() for text in digits):
@@ -345,34 +306,3 @@ def _delete_options(uid: str, grace_seconds: int | None) -> dict[str, Any]:
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
     return options
-
-
-P = TypeVar("P")
-
-
-def _parsed(body: bytes, type: type[P]) -> P:
-    try:
-        return msgspec.json.decode(body, type=type)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Failure(HTTPStatus.OK, "the answer is no Kubernetes object", reason=UNREADABLE) from None
-
-
-def _decoded(data: msgspec.Raw | bytes, resource: Resource[T]) -> T:
-    try:
-        return decode_json(bytes(data), resource.type)
-    except ApiError as error:
-        raise Failure(HTTPStatus.OK, f"the answer cannot be read: {error}", reason=UNREADABLE) from None
-
-
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a stream, however long: aiohttp's own readline gives up on objects larger than its buffer."""
-    parts: builtins.list[bytes] = []
-    async for chunk in chunks:
-        *ended, rest = chunk.split(b"\n")
-        for line in ended:
-            parts.append(line)
-            yield b"".join(parts)
-            parts.clear()
-        parts.append(rest)
-    if any(parts):
-        raise Failure(NOT_REACHED, "the watch was cut off in the middle of an object")

@@ -16,6 +16,8 @@ import msgspec
 NOT_REACHED = 0
 GONE = 410
 TOO_MANY_REQUESTS = 429
+# The reason of a Failure about an answer that came and made no sense to us. A write has happened then.
+UNREADABLE = "Unreadable"
 
 
 class Failure(Exception):
