@@ -1,9 +1,9 @@
 """What a process counts, for Prometheus.
 
 Where Volcano measures the same thing, its name is used, so that dashboards made for it go on working; everything else
-is called `stromboli_…`. docs/metrics.md lists all of them. Whoever starts a process makes one registry and gives it to
-`ProcessMetrics` and to the metrics of each part it runs; there is no global one, so tests and several parts in one
-process do not get into each other's way.
+is called `stromboli_…`. docs/metrics.md lists all of them. A process has one registry and one `ProcessMetrics`, which
+the metrics of each of its parts are made with; there is no global registry, so processes in one test do not get into
+each other's way.
 
 Counters and histograms are fed as things happen, by methods named after what happened. Gauges that describe a state
 (what queues have, who waits and why) are not kept up to date one by one: `observe` notes the state at the end of a
@@ -36,19 +36,20 @@ _WAITS_IN_MILLISECONDS: Final = (50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4
 
 
 class ProcessMetrics:
-    """What every process has: its memory and CPU, its event loop, its lease, its requests."""
+    """What all parts of a process share: its memory and CPU, its event loop, its lease, its requests."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, lag: LoopLag) -> None:
+        self.registry = registry
         ProcessCollector(registry=registry)
-        self._lag = Gauge(
+        Gauge(
             "stromboli_event_loop_lag_seconds",
             "The longest that the event loop kept somebody waiting within the last minute.",
             registry=registry,
-        )
+        ).set_function(lambda: lag.worst)
         self._leader = Gauge(
             "stromboli_leader",
-            "Whether this process holds the lease of the component (1) or stands by (0).",
-            ["component"],
+            "Whether this part of the process acts (1) or stands by while another process has the lease (0).",
+            ["part"],
             registry=registry,
         )
         self._writes = Counter(
@@ -64,11 +65,8 @@ class ProcessMetrics:
             registry=registry,
         )
 
-    def lag_of(self, lag: LoopLag) -> None:
-        self._lag.set_function(lambda: lag.worst)
-
-    def leader(self, component: str, held: Callable[[], bool]) -> None:
-        self._leader.labels(component).set_function(lambda: float(held()))
+    def leads(self, part: str, leads: bool) -> None:
+        self._leader.labels(part).set(leads)
 
     def wrote(self, kind: str, outcome: str) -> None:
         self._writes.labels(kind, outcome).inc()
@@ -78,18 +76,25 @@ class ProcessMetrics:
 
 
 class SchedulerMetrics:
-    def __init__(self, registry: CollectorRegistry, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, process: ProcessMetrics, *, clock: Callable[[], float] = time.time) -> None:
         """`clock` tells the time as objects have it."""
+        self._process = process
         self._clock = clock
+        registry = process.registry
         self._cycle = Histogram(
             "stromboli_cycle_seconds",
-            "How long a scheduling cycle took, from the snapshot to its last decision.",
+            "How long a cycle took with all that belongs to it, from the first piece of news to the last order given.",
             buckets=_SECONDS,
+            registry=registry,
+        )
+        self._failures = Counter(
+            "stromboli_cycle_failures_total",
+            "Cycles that failed, after which the scheduler started afresh from what the API server says.",
             registry=registry,
         )
         self._session = Histogram(
             "volcano_e2e_scheduling_latency_milliseconds",
-            "How long a scheduling cycle took, from the snapshot to its last decision.",
+            "How long a cycle took to decide, from the snapshot to its last decision.",
             buckets=_MILLISECONDS,
             registry=registry,
         )
@@ -141,8 +146,13 @@ class SchedulerMetrics:
         )
         self._evictions = Counter(
             "stromboli_evictions_total",
-            "Evictions by the reason they were decided for, evicted or (by a disruption budget, say) refused.",
-            ["reason", "outcome"],
+            "Evictions that the API server took, by the reason they were decided for.",
+            ["reason"],
+            registry=registry,
+        )
+        self._refused = Counter(
+            "stromboli_evictions_refused_total",
+            "Evictions that did not happen, for a disruption budget, say.",
             registry=registry,
         )
         self._buffered = Gauge(
@@ -158,6 +168,7 @@ class SchedulerMetrics:
         )
         self._last = LastCycle()
         registry.register(self._last)
+        self.leads(False)
         # Zeros from the start: a counter that only appears with its first event hides that event from `rate`.
         for result in ("scheduled", "unschedulable", "error"):
             self._attempts.labels(result)
@@ -169,7 +180,7 @@ class SchedulerMetrics:
     # -- cycles -------------------------------------------------------------------------------------------------
 
     def timed_cycle(self, scheduler: Scheduler, cluster: Cluster, now: float) -> Cycle:
-        """Run a cycle, as `scheduler.run` does, with a look at the clock between its steps."""
+        """Decide, as `scheduler.run` does, with a look at the clock between the steps."""
         started = time.perf_counter()
         session = scheduler.open(cluster.snapshot(), now)
         before = time.perf_counter()
@@ -184,8 +195,8 @@ class SchedulerMetrics:
         return cycle
 
     def observe(self, cluster: Cluster, cycle: Cycle, seconds: float) -> None:
-        """A cycle is over. To be called before the next event is applied to the cluster."""
-        self.cycle_done(seconds, cycle)
+        """What is so after a cycle that took so long to decide. To be called before the next event is applied."""
+        self._session.observe(seconds * 1000)
         now = self._clock()
         assumed = self._task.labels("Assumed")
         for decision in cycle.decisions:
@@ -194,13 +205,16 @@ class SchedulerMetrics:
         self._last.state = state_of(cluster, cycle)
 
     def cycle_done(self, seconds: float, cycle: Cycle) -> None:
+        """Its decisions are on their way. `seconds` is all of it, `observe` is told just how long deciding took."""
         self._cycle.observe(seconds)
-        self._session.observe(seconds * 1000)
         kinds = Tally(type(decision).__name__ for decision in cycle.decisions)
         for kind, number in kinds.items():
             self._decisions.labels(kind).inc(number)
         self._attempts.labels("scheduled").inc(kinds[Bind.__name__])
         self._attempts.labels("unschedulable").inc(len(cycle.waiting))
+
+    def cycle_failed(self) -> None:
+        self._failures.inc()
 
     # -- what became of decisions -------------------------------------------------------------------------------
 
@@ -213,30 +227,34 @@ class SchedulerMetrics:
         self._attempts.labels("error").inc()
 
     def evicted(self, reason: str) -> None:
-        self._evictions.labels(reason, "evicted").inc()
+        self._evictions.labels(reason).inc()
 
-    def evict_failed(self, reason: str) -> None:
-        self._evictions.labels(reason, "refused").inc()
+    def evict_failed(self) -> None:
+        self._refused.inc()
+
+    def wrote(self, kind: str, outcome: str) -> None:
+        self._process.wrote(kind, outcome)
 
     # -- around it ----------------------------------------------------------------------------------------------
+
+    def leads(self, leads: bool) -> None:
+        self._process.leads("scheduler", leads)
+
+    def buffered(self, events: int) -> None:
+        self._buffered.set(events)
 
     def in_flight(self, count: Callable[[], int]) -> None:
         """Whom to ask how many binds and evictions are on their way."""
         self._in_flight.set_function(count)
 
-    def buffered(self, count: Callable[[], int]) -> None:
-        """Whom to ask how many events wait."""
-        self._buffered.set_function(count)
-
-    def configuration_changed(self) -> None:
-        self._configurations.labels("accepted").inc()
-
-    def configuration_refused(self) -> None:
-        self._configurations.labels("refused").inc()
+    def reloaded(self, *, accepted: bool) -> None:
+        self._configurations.labels("accepted" if accepted else "refused").inc()
 
 
 class ControllerMetrics:
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, process: ProcessMetrics) -> None:
+        self._process = process
+        registry = process.registry
         self._passes = Histogram(
             "stromboli_controller_pass_seconds",
             "How long a controller took to look at its objects and to say what has to change.",
@@ -252,6 +270,13 @@ class ControllerMetrics:
         )
         self._groups = GroupCounts()
         registry.register(self._groups)
+        self.leads(False)
+
+    def leads(self, leads: bool) -> None:
+        self._process.leads("controllers", leads)
+
+    def wrote(self, kind: str, outcome: str) -> None:
+        self._process.wrote(kind, outcome)
 
     def pass_done(self, controller: str, seconds: float, changes: Iterable[Change]) -> None:
         self._passes.labels(controller).observe(seconds)
