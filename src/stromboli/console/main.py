@@ -38,6 +38,22 @@ _COMMANDS: Final = {
         "stromboli.simulation.command:simulate",
         "Run a scenario through the scheduler in virtual time.",
     ),
+    "hollow-nodes": _Command(
+        "stromboli.kube.hollow_command:hollow_nodes",
+        "Register nodes that only pretend to run their pods.",
+    ),
+    "scheduler": _Command(
+        "stromboli.kube.commands:scheduler",
+        "Schedule the pods of a cluster.",
+    ),
+    "controllers": _Command(
+        "stromboli.kube.commands:controllers",
+        "Keep Jobs, queues and groups of pods true.",
+    ),
+    "run": _Command(
+        "stromboli.kube.commands:run",
+        "Run the scheduler and the controllers in one process.",
+    ),
     "bench": _Command(
         "stromboli.console.bench:bench",
         "Measure the scheduler on this machine.",
