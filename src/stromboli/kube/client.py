@@ -24,7 +24,7 @@ import msgspec
 from stromboli.api import ApiObject
 
 from .access import Access
-from .failures import NOT_REACHED, TOO_MANY_REQUESTS, UNREADABLE, Failure, is_gone, is_not_found, told
+from .failures import UNREADABLE, Failure, is_gone, is_not_found, may_try_again, told
 from .limits import Backoff
 from .resources import PODS, Resource
 from .transport import Transport
@@ -87,7 +87,7 @@ class Client:
                     method, path, query=query, body=body, content_type=content_type, timeout=self._timeout
                 )
             except Failure as failure:
-                if attempt == ATTEMPTS or not _may_try_again(method, failure):
+                if attempt == ATTEMPTS or not may_try_again(method, failure):
                     raise
                 pause = max(backoff.next(), min(failure.retry_after or 0.0, LONGEST_PAUSE))
             await asyncio.sleep(pause)
@@ -281,17 +281,6 @@ class Client:
         self, method: str, path: str, body: ApiObject | Mapping[str, Any], content_type: str = "application/json"
     ) -> bytes:
         return await self.request(method, path, body=msgspec.json.encode(body), content_type=content_type)
-
-
-def _may_try_again(method: str, failure: Failure) -> bool:
-    if failure.status == NOT_REACHED:
-        return failure.reason == "Unreachable" or (method == "GET" and failure.reason == "")
-    if failure.cause == "DisruptionBudget":
-        return False
-    if method == "GET":
-        return failure.status == TOO_MANY_REQUESTS or failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    refused = failure.status in (TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-    return refused and failure.retry_after is not None
 
 
 def _selected(field_selector: str, label_selector: str) -> dict[str, str]:

@@ -18,6 +18,8 @@ GONE = 410
 TOO_MANY_REQUESTS = 429
 # The reason of a Failure about an answer that came and made no sense to us. A write has happened then.
 UNREADABLE = "Unreadable"
+# The reason of a Failure (status 0) to connect: the server has seen nothing of the request.
+UNREACHABLE = "Unreachable"
 
 
 class Failure(Exception):
@@ -69,6 +71,19 @@ def told(status_object: msgspec.Raw | bytes) -> Failure:
     if said is None:
         return Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "the server ended the watch with an error it did not name")
     return _failure(said, said.code or HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def may_try_again(method: str, failure: Failure) -> bool:
+    """Whether sending the same request once more may help and cannot do harm."""
+    if failure.status == NOT_REACHED:
+        return failure.reason == UNREACHABLE or (method == "GET" and not failure.reason)
+    # A budget in the way of an eviction says 429 as well. That is an answer: it will hold until some pod is ready.
+    if failure.cause == "DisruptionBudget":
+        return False
+    if method == "GET":
+        return failure.status == TOO_MANY_REQUESTS or failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    refused = failure.status in (TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+    return refused and failure.retry_after is not None
 
 
 def _failure(said: _Status, status: int) -> Failure:

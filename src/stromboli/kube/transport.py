@@ -23,7 +23,7 @@ from stromboli import __version__
 
 from .access import Access
 from .credentials import Identity
-from .failures import NOT_REACHED, Failure, answered
+from .failures import NOT_REACHED, UNREACHABLE, Failure, answered
 
 KEEP_ALIVE_SECONDS = 30.0
 CONNECT_SECONDS = 10.0
@@ -152,7 +152,7 @@ def _failure(server: str, error: BaseException) -> Failure:
         return Failure(NOT_REACHED, f"the certificate of {server} is not trusted: {problem}", reason="Untrusted")
     if isinstance(error, aiohttp.ClientConnectorError):
         problem = error.os_error.strerror or type(error.os_error).__name__
-        return Failure(NOT_REACHED, f"cannot connect to {server}: {problem}", reason="Unreachable")
+        return Failure(NOT_REACHED, f"cannot connect to {server}: {problem}", reason=UNREACHABLE)
     if isinstance(error, TimeoutError):
         return Failure(NOT_REACHED, f"{server} did not answer in time")
     return Failure(NOT_REACHED, f"the connection to {server} broke")
