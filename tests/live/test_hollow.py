@@ -180,7 +180,7 @@ def test_nodes_come_ready_and_go() -> None:
                 assert server.objects[f"{LEASES}/hollow-1"]["spec"]["holderIdentity"] == "hollow-1"
                 await until(lambda: len(said) == 1)
             assert server.objects == {}
-            assert said == ["2 hollow nodes ready. Ctrl-C removes them.", "removing 2 hollow nodes …"]
+            assert said == ["2 hollow nodes ready. Ctrl-C removes them.", "2 hollow nodes removed."]
 
     asyncio.run(story())
 

@@ -47,11 +47,11 @@ class HollowNodes:
         self._lives = PodLives(client, frozenset(fleet.names))
 
     async def run(self, stop: asyncio.Event) -> None:
-        count = _counted(len(self._fleet.names), "hollow node")
         stopping = asyncio.create_task(stop.wait())
         registering = asyncio.create_task(self._fleet.register())
         try:
             if await _first(stopping, registering) is registering:
+                count = _counted(len(self._fleet.names), "hollow node")
                 self._say(f"{count} ready. Ctrl-C {'ends this; they stay' if self._keep else 'removes them'}.")
                 living = asyncio.gather(self._fleet.heart_beat(), self._lives.run())
                 try:
@@ -60,12 +60,13 @@ class HollowNodes:
                     await _cancelled(living)
         finally:
             await _cancelled(registering, stopping)
-            await self._leave(count)
+            await self._leave()
 
-    async def _leave(self, count: str) -> None:
+    async def _leave(self) -> None:
         if not self._keep:
-            self._say(f"removing {count} …")
-            await self._fleet.remove()
+            removed = await self._fleet.remove()
+            if removed:
+                self._say(f"{_counted(removed, 'hollow node')} removed.")
         left = self._lives.unfinished()
         if left:
             self._say(

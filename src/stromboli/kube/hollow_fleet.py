@@ -91,10 +91,10 @@ class Fleet:
             both.create_task(self._rounds(self._renew, every=renewing))
             both.create_task(self._rounds(self._refresh, every=_REFRESH_EVERY))
 
-    async def remove(self) -> None:
-        """Take away the nodes that `register` made or took over, even if it was interrupted."""
+    async def remove(self) -> int:
+        """Take away the nodes that `register` made or took over, even if it was interrupted; returns how many."""
         if not self._ours:
-            return
+            return 0
         names = set(self.names)
         listed = await self._client.list(NODES, label_selector=f"{HOLLOW_LABEL}=true")
 
@@ -104,6 +104,7 @@ class Fleet:
 
         there = [node for node in listed.items if node.metadata.name in names]
         await side_by_side(there, _patiently(gone), width=self._width)
+        return len(there)
 
     async def _delete(self, resource: Resource[Any], key: str, uid: str = "") -> None:
         try:
