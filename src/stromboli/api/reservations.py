@@ -38,16 +38,31 @@ def waiting_reservation(pod: Pod, group: PodGroup, node: str) -> Reservation:
             ttl="0s",
             allocate_once=True,
             queue=group.spec.queue,
+            node_name=node,
         ),
         status=ReservationStatus(phase=WAITING, node_name=node),
     )
 
 
 def waits_for(reservation: Reservation) -> str | None:
-    """The pod ("namespace/name") a waiting reservation is for; None if it is of another kind."""
-    if reservation.status.phase != WAITING:
-        return None
+    """The pod ("namespace/name") a waiting reservation is for; None if it is of another kind.
+
+    A server writes an object and its status one after the other. One whose status was never written, because its
+    scheduler was killed in between, is known by its name: it waits from the first moment.
+    """
     for owner in reservation.spec.owners:
-        if owner.object is not None and owner.object.kind == "Pod":
-            return f"{owner.object.namespace}/{owner.object.name}"
+        who = owner.object
+        if who is not None and who.kind == "Pod" and _is_waiting(reservation, who.uid):
+            return f"{who.namespace}/{who.name}"
     return None
+
+
+def node_set_aside(reservation: Reservation) -> str:
+    """Where a waiting reservation has its room."""
+    return reservation.status.node_name or reservation.spec.node_name
+
+
+def _is_waiting(reservation: Reservation, pod_uid: str) -> bool:
+    if reservation.status.phase:
+        return reservation.status.phase == WAITING
+    return bool(pod_uid) and reservation.metadata.name == f"waiting-{pod_uid}"

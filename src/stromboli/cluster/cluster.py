@@ -36,7 +36,7 @@ from stromboli.api import (
 )
 from stromboli.api.groups import is_generated
 from stromboli.api.quantity import amounts
-from stromboli.api.reservations import waits_for
+from stromboli.api.reservations import node_set_aside, waits_for
 
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
 from .ledger import Ledger
@@ -328,7 +328,7 @@ class Cluster:
         waiting = waits_for(obj)
         if waiting is not None:
             task_key = TaskKey(waiting)
-            self._set_aside[task_key] = obj.status.node_name
+            self._set_aside[task_key] = node_set_aside(obj)
             task = self.tasks.get(task_key)
             if task is not None and task.true_status is Status.PENDING:
                 self._settle(task, Status.PENDING)

@@ -1,0 +1,352 @@
+"""The scheduler as a process: a cycle every second, and at once when something happened that a decision depends on.
+
+    reflectors ──▶ inbox ──▶ [thread: apply, decide] ──▶ carrier ──▶ binds, evictions, statuses, events
+                     ▲                                       │
+                     └────── BindFailed, EvictFailed ◀───────┘
+
+The event loop only moves things; everything that takes long happens in one thread of its own, which is the only one
+to touch the cluster. So a cycle needs no lock, and the loop goes on renewing the lease and reading watches meanwhile.
+
+A standby does the same, without deciding: when it takes over, it knows everything already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from stromboli.api import (
+    ApiError,
+    KObject,
+    Node,
+    ObjectMeta,
+    Pod,
+    Queue,
+    default,
+    key,
+    names,
+)
+from stromboli.cluster import Applied, Cluster, ClusterEvent
+from stromboli.scheduling.cycle import Scheduler
+
+from .binding import Binding, BindOrder, EvictOrder
+from .carrying import Addressed, Carrier, address
+from .client import Client
+from .failures import Failure, is_already_there
+from .inbox import Inbox
+from .leading import Alone, Leadership
+from .limits import TokenBucket
+from .logs import Log
+from .metrics import SchedulerMetrics
+from .posting import Posting
+from .recording import Recorder, Subject
+from .reflector import Reflector
+from .reloading import ConfigurationFile
+from .resources import (
+    LEGACY_BUDGETS,
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    RESERVATIONS,
+    RESOURCE_QUOTAS,
+    Resource,
+)
+
+_log = Log("scheduler")
+
+GATHER: Final = 0.05  # seconds between urgent news and the cycle: what belongs together comes together
+SETTLE: Final = 1.0  # seconds after taking over, for what the last leader wrote to arrive
+FREEZE_EVERY: Final = 60  # cycles
+TOO_MANY_CRASHES: Final = 5
+
+
+class SchedulerProcess:
+    name = "scheduler"
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        configuration: ConfigurationFile[Scheduler],
+        leadership: Leadership | Alone,
+        scheduler_name: str,
+        itself: Subject,
+        period: float,
+        bucket: Callable[[], TokenBucket],
+        metrics: SchedulerMetrics,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`itself` is what events about the scheduler are attached to; `bucket` makes a limit for a kind of write."""
+        self._client = client
+        self._configuration = configuration
+        self._leadership = leadership
+        self._scheduler_name = scheduler_name
+        self._itself = itself
+        self._period = period
+        self._metrics = metrics
+        self._clock = clock
+        self._cluster = Cluster(scheduler_name=scheduler_name)
+        self._inbox = Inbox(refused=self._refused)
+        self._reflectors: dict[type[KObject], Reflector[Any]] = {}
+        self._recorder = Recorder(
+            client, scheduler_name, bucket=bucket(), busy=lambda: self._binding.outstanding > 0, clock=clock
+        )
+        self._posting = Posting(client, bucket=bucket(), note=self._note, outcome=metrics.wrote)
+        self._binding = Binding(
+            client, fence=leadership, binds=bucket(), evictions=bucket(), report=self._inbox.put, outcomes=self
+        )
+        self._carrier = Carrier(
+            client,
+            binding=self._binding,
+            posting=self._posting,
+            recorder=self._recorder,
+            reservations=bucket(),
+            report=self._inbox.put,
+            clock=clock,
+        )
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
+        self._led = False
+        self._cycles = 0
+        self._crashes = 0
+        metrics.in_flight(lambda: self._binding.outstanding)
+
+    # -- what others may ask ------------------------------------------------------------------------------------
+
+    def unready(self) -> str | None:
+        waiting = [kind.__name__ for kind, reflector in self._reflectors.items() if not reflector.synced.is_set()]
+        if not self._reflectors:
+            return "it has not asked the API server yet"
+        return f"it has not seen every {waiting[0]} yet" if waiting else None
+
+    def unwell(self) -> str | None:
+        if self._crashes >= TOO_MANY_CRASHES:
+            return f"the last {self._crashes} cycles failed; the log says why"
+        return None
+
+    # -- the process --------------------------------------------------------------------------------------------
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Schedule until `stop` is set; then finish what is under way."""
+        await self._make_reflectors()
+        background: list[Coroutine[Any, Any, None]] = [
+            *(reflector.run() for reflector in self._reflectors.values()),
+            self._binding.run(),
+            self._posting.run(),
+            self._recorder.run(),
+            self._configuration.run(self._reconfigured, self._configuration_refused),
+        ]
+        tasks = [asyncio.create_task(work) for work in background]
+        try:
+            await self._until_stopped(stop, tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._thread.shutdown(wait=True)
+
+    async def _until_stopped(self, stop: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:
+        scheduling = asyncio.create_task(self._schedule(stop))
+        done, _ = await asyncio.wait([scheduling, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        if scheduling not in done:  # background work never ends by itself, so this is a failure: say why
+            scheduling.cancel()
+            await asyncio.gather(scheduling, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _schedule(self, stop: asyncio.Event) -> None:
+        await self._sync(stop)
+        while not stop.is_set():
+            if not self._leadership.held:
+                self._stand_by()
+                await self._absorb()
+                await _first(stop.wait(), self._leadership.wait(), timeout=self._period)
+                continue
+            if not self._led:
+                await self._take_over()
+            started = time.monotonic()
+            await self._run_cycle()
+            await self._pause(stop, self._period - (time.monotonic() - started))
+        await self._carrier.finish()
+
+    async def _make_reflectors(self) -> None:
+        budgets = POD_DISRUPTION_BUDGETS if await self._has_budgets_v1() else LEGACY_BUDGETS
+        kinds: list[Resource[Any]] = [
+            PRIORITY_CLASSES, NAMESPACES, RESOURCE_QUOTAS, budgets, QUEUES, NODES, RESERVATIONS, POD_GROUPS, PODS,
+        ]  # fmt: skip
+        for resource in kinds:
+            self._reflectors[resource.type] = Reflector(self._client, resource, self._inbox.put)
+
+    async def _has_budgets_v1(self) -> bool:
+        while True:
+            try:
+                return await self._client.serves(POD_DISRUPTION_BUDGETS.group_version)
+            except Failure as failure:
+                _log.warning("the API server does not answer yet", failure=failure.message)
+                await asyncio.sleep(self._period)
+
+    async def _sync(self, stop: asyncio.Event) -> None:
+        started = time.monotonic()
+        every = asyncio.gather(*(reflector.synced.wait() for reflector in self._reflectors.values()))
+        while not every.done() and not stop.is_set():
+            await _first(stop.wait(), asyncio.shield(every), timeout=10.0)
+            if not every.done() and not stop.is_set():
+                _log.info("waiting for the API server's lists", missing=self.unready())
+        if every.done():
+            await self._absorb()
+            gc.collect()
+            gc.freeze()
+            gc.disable()  # from here on by hand, between cycles
+            counts = {kind: len(reflector.known) for kind, reflector in self._reflectors.items()}
+            _log.info(
+                "knows the cluster",
+                nodes=counts[Node],
+                pods=counts[Pod],
+                queues=counts[Queue],
+                seconds=time.monotonic() - started,
+            )
+        every.cancel()
+
+    async def _take_over(self) -> None:
+        if isinstance(self._leadership, Leadership):
+            await asyncio.sleep(SETTLE)
+        await self._absorb()
+        await self._ensure_default_queue()
+        self._led = True
+        self._metrics.leads(True)
+
+    def _stand_by(self) -> None:
+        if self._led:
+            self._led = False
+            self._metrics.leads(False)
+            self._binding.recall()
+
+    async def _ensure_default_queue(self) -> None:
+        if names.DEFAULT_QUEUE in self._reflectors[Queue].known:
+            return
+        queue = Queue(metadata=ObjectMeta(name=names.DEFAULT_QUEUE))
+        default(queue)
+        try:
+            self._reflectors[Queue].note(await self._client.create(QUEUES, queue))
+        except Failure as failure:
+            if not is_already_there(failure):
+                _log.warning("the queue `default` could not be created", failure=failure.message)
+
+    # -- cycles -------------------------------------------------------------------------------------------------
+
+    async def _run_cycle(self) -> None:
+        events = self._inbox.take()
+        try:
+            decisions = await self._in_thread(lambda: self._decide(events))
+        except Exception:
+            self._crashes += 1
+            _log.exception("a cycle failed; the scheduler starts afresh from what the API server says")
+            self._metrics.cycle_failed()
+            await self._start_afresh()
+            return
+        self._crashes = 0
+        self._carrier.carry_out(decisions)
+        self._metrics.buffered(len(self._inbox))
+
+    def _decide(self, events: list[ClusterEvent]) -> list[Addressed]:
+        """In the thread: take in the news, and run a cycle."""
+        self._take_in(events)
+        cycle = self._metrics.timed_cycle(self._configuration.current, self._cluster, self._clock())
+        decisions = address(cycle, self._cluster)
+        self._cycles += 1
+        gc.collect(1)
+        if self._cycles % FREEZE_EVERY == 0:
+            gc.collect()
+            gc.freeze()
+        return decisions
+
+    def _take_in(self, events: list[ClusterEvent]) -> None:
+        for event in events:
+            try:
+                self._cluster.apply(event)
+            except (ApiError, ValueError) as error:
+                if not isinstance(event, Applied):
+                    raise
+                obj = event.object
+                _log.warning("an object cannot be understood", kind=obj.kind, object=key(obj), reason=str(error))
+
+    async def _absorb(self) -> None:
+        """Take in the news without deciding anything."""
+        events = self._inbox.take()
+        if events:
+            await self._in_thread(lambda: self._take_in(events))
+
+    async def _start_afresh(self) -> None:
+        await self._binding.idle()  # what is on its way would be forgotten otherwise
+        self._inbox.take()
+        self._cluster = Cluster(scheduler_name=self._scheduler_name)
+        everything = self._inbox.everything()
+        await self._in_thread(lambda: self._take_in(everything))
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _pause(self, stop: asyncio.Event, seconds: float) -> None:
+        """Until the next cycle is due, or something urgent came; a moment later, for what comes with it."""
+        await _first(stop.wait(), self._inbox.urgent.wait(), timeout=max(0.0, seconds))
+        if not stop.is_set() and self._inbox.urgent.is_set():
+            await _first(stop.wait(), timeout=GATHER)
+
+    # -- what came of it ----------------------------------------------------------------------------------------
+
+    def _note(self, obj: KObject) -> None:
+        self._reflectors[type(obj)].note(obj)
+
+    def bound(self, order: BindOrder, seconds: float) -> None:
+        self._metrics.bound(seconds)
+        message = f"Bound to {order.node}."
+        self._recorder.tell(Pod, order.task, order.uid, "Scheduled", message)
+
+    def bind_failed(self, order: BindOrder, why: str) -> None:
+        self._metrics.bind_failed()
+        _log.warning("a bind failed", pod=order.task, node=order.node, reason=why)
+        message = f"Could not be bound to {order.node}: {why}"
+        self._recorder.tell(Pod, order.task, order.uid, "FailedBinding", message, warning=True)
+
+    def evicted(self, order: EvictOrder) -> None:
+        self._metrics.evicted(order.reason)
+        _log.info("evicted", pod=order.task, node=order.node, reason=order.reason)
+        self._recorder.tell(Pod, order.task, order.uid, order.reason, order.message)
+
+    def evict_failed(self, order: EvictOrder, why: str) -> None:
+        self._metrics.evict_failed()
+        _log.warning("an eviction was refused", pod=order.task, node=order.node, reason=why)
+
+    def _refused(self, obj: KObject, why: str) -> None:
+        _log.warning("an object breaks the rules and is left out", kind=obj.kind, object=key(obj), reason=why)
+        self._recorder.tell(type(obj), key(obj), obj.metadata.uid, "Refused", why, warning=True)
+
+    def _reconfigured(self, scheduler: Scheduler) -> None:
+        self._metrics.reloaded(accepted=True)
+        for warning in scheduler.configuration.warnings:
+            _log.warning("configuration", warning=warning)
+        self._recorder.tell_of(self._itself, "ConfigurationChanged", "The new configuration is in force.")
+        self._inbox.urgent.set()
+
+    def _configuration_refused(self, why: str) -> None:
+        self._metrics.reloaded(accepted=False)
+        message = f"The new configuration is refused, the old one stays in force: {why}"
+        self._recorder.tell_of(self._itself, "ConfigurationRefused", message, warning=True)
+
+
+async def _first(*waits: Coroutine[Any, Any, Any] | asyncio.Future[Any], timeout: float | None = None) -> None:
+    """Until one of them is over, or the time is."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
