@@ -1,0 +1,229 @@
+"""Watches: what arrives, however it is cut, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from random import Random
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from live.api_double import ApiDouble, Handler, event, pod, status, status_object
+from stromboli.api import Pod
+from stromboli.kube import client as client_module
+from stromboli.kube.client import Client, WatchEvent
+from stromboli.kube.failures import Failure, is_gone
+from stromboli.kube.resources import PODS
+
+
+def tell(story: Callable[[ApiDouble, Client], Awaitable[None]], **options: Any) -> ApiDouble:
+    async def run() -> ApiDouble:
+        async with asyncio.timeout(30), ApiDouble() as server, Client(server.access(), **options) as client:
+            await story(server, client)
+            return server
+
+    return asyncio.run(run())
+
+
+def sending(*chunks: bytes) -> Handler:
+    """A watch that consists of these pieces, then ends."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+        return response
+
+    return handler
+
+
+async def seen(events: AsyncIterator[WatchEvent[Pod]]) -> list[tuple[str, str]]:
+    return [(one.type, one.object.metadata.name) async for one in events]
+
+
+async def read(events: AsyncIterator[WatchEvent[Pod]], names: list[str]) -> None:
+    async for one in events:
+        names.append(one.object.metadata.name)
+
+
+def test_a_watch_tells_what_happens_from_a_moment_on() -> None:
+    async def story(server: ApiDouble, client: Client) -> None:
+        server.put(pod("before"))
+        start = str(server.revision)
+        server.put(pod("a"))
+        server.put(pod("elsewhere", namespace="other"))
+        async with aclosing(client.watch(PODS, start, namespace="ns", label_selector="x=y")) as events:
+            first = await anext(events)
+            assert (first.type, first.object.metadata.name) == ("ADDED", "a")
+            server.put(pod("a", nodeName="n1"))
+            second = await anext(events)
+            assert (second.type, second.object.spec.node_name) == ("MODIFIED", "n1")
+            server.bookmark()
+            third = await anext(events)
+            assert (third.type, third.object.metadata.resource_version) == ("BOOKMARK", str(server.revision))
+            server.remove(pod("a"))
+            assert (await anext(events)).type == "DELETED"
+            server.end_watches()
+            assert await seen(events) == []
+
+    (watch,) = tell(story).watches()
+    assert watch.query["allowWatchBookmarks"] == "true"
+    assert (watch.query["resourceVersion"], watch.query["labelSelector"]) == ("101", "x=y")
+
+
+def test_watches_that_began_together_do_not_end_together() -> None:
+    async def story(server: ApiDouble, client: Client) -> None:
+        server.instead("GET", "/pods$", sending(), times=20)
+        for _ in range(20):
+            assert await seen(client.watch(PODS, "1")) == []
+
+    lengths = {int(watch.query["timeoutSeconds"]) for watch in tell(story, random=Random(1)).watches()}
+    assert len(lengths) > 10
+    assert min(lengths) >= 261
+    assert max(lengths) <= 319
+
+
+def test_objects_may_be_cut_anywhere_and_be_of_any_size() -> None:
+    big = pod("big")
+    big["metadata"]["annotations"] = {"data": "x" * 5_000_000}
+    text = event("ADDED", big) + event("ADDED", pod("b")) + event("ADDED", pod("c"))
+    pieces = [text[:7], text[7:100], text[100:4_000_000], text[4_000_000:-60], text[-60:-1], text[-1:]]
+
+    async def story(server: ApiDouble, client: Client) -> None:
+        server.instead("GET", "/pods$", sending(*pieces))
+        assert await seen(client.watch(PODS, "1")) == [("ADDED", "big"), ("ADDED", "b"), ("ADDED", "c")]
+
+    tell(story)
+
+
+@pytest.mark.parametrize("code", [410, 500])
+def test_an_error_in_a_watch_is_raised_with_its_code(code: int) -> None:
+    async def story(server: ApiDouble, client: Client) -> None:
+        error = {"type": "ERROR", "object": status_object(code, "Expired", "too old resource version")}
+        server.instead("GET", "/pods$", sending(event("ADDED", pod("a")), json.dumps(error).encode() + b"\n"))
+        with pytest.raises(Failure, match="too old resource version") as caught:
+            await seen(client.watch(PODS, "1"))
+        assert (caught.value.status, is_gone(caught.value)) == (code, code == 410)
+
+    tell(story)
+
+
+def test_a_watch_may_be_refused_from_the_start() -> None:
+    async def story(server: ApiDouble, client: Client) -> None:
+        server.forget()
+        with pytest.raises(Failure) as caught:
+            await seen(client.watch(PODS, "1"))
+        assert is_gone(caught.value)
+
+    assert len(tell(story).watches()) == 1
+
+
+async def abandon(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(event("ADDED", pod("a")) + b'{"type": "ADD')
+    assert request.transport is not None
+    request.transport.abort()
+    return response
+
+
+@pytest.mark.parametrize(
+    ("handler", "message"),
+    [
+        (abandon, "the connection to .* broke"),
+        (sending(event("ADDED", pod("a")), b'{"type": "ADD'), "cut off in the middle of an object"),
+        (sending(event("ADDED", pod("a")), b"<html>\n"), "no Kubernetes object"),
+        (sending(event("ADDED", pod("a")), b'{"type": "ERROR", "object": 7}\n'), "an error it did not name"),
+    ],
+)
+def test_a_stream_that_breaks_is_a_failure_after_what_came(handler: Handler, message: str) -> None:
+    async def story(server: ApiDouble, client: Client) -> None:
+        server.instead("GET", "/pods$", handler)
+        names: list[str] = []
+        with pytest.raises(Failure, match=message):
+            await read(client.watch(PODS, "1"), names)
+        assert names == ["a"]
+
+    tell(story)
+
+
+def test_a_stream_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that vanished says nothing, not even that the time it was given for the watch is over."""
+    monkeypatch.setattr(client_module, "WATCH_GRACE", -0.9)
+
+    async def story(server: ApiDouble, client: Client) -> None:
+        server.put(pod("a"))
+        names: list[str] = []
+        with pytest.raises(Failure, match="did not answer in time"):
+            await read(client.watch(PODS, "100"), names)
+        assert names == ["a"]
+
+    tell(story, watch_seconds=1)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def test_who_stops_reading_hangs_up() -> None:
+    async def story(server: ApiDouble, client: Client) -> None:
+        server.put(pod("a"))
+        events = client.watch(PODS, "100")
+        await anext(events)
+        assert server.watching == 1
+        await events.aclose()
+        await until(lambda: hung_up(server))
+
+    def hung_up(server: ApiDouble) -> bool:
+        server.put(pod("a"))  # A server notices that nobody is there when it has something to say.
+        return server.watching == 0
+
+    tell(story)
+
+
+def test_a_cancelled_watch_hangs_up() -> None:
+    async def story(server: ApiDouble, client: Client) -> None:
+        reading = asyncio.create_task(seen(client.watch(PODS, "100")))
+        await until(lambda: server.watching == 1)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+        def hung_up() -> bool:
+            server.put(pod("a"))
+            return server.watching == 0
+
+        await until(hung_up)
+
+    tell(story)
+
+
+def test_watches_take_no_connection_away_from_requests() -> None:
+    async def story(server: ApiDouble, client: Client) -> None:
+        readings = [asyncio.create_task(seen(client.watch(PODS, "100"))) for _ in range(3)]
+        await until(lambda: server.watching == 3)
+        assert await client.server_version() == (1, 20)
+        server.end_watches()
+        await asyncio.gather(*readings)
+
+    tell(story, connections=1)
+
+
+def test_a_watch_is_not_repeated_by_itself() -> None:
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        return status(429, "TooManyRequests", retry_after=4)
+
+    async def story(server: ApiDouble, client: Client) -> None:
+        server.instead("GET", "/pods$", refuse)
+        with pytest.raises(Failure) as caught:
+            await seen(client.watch(PODS, "1"))
+        assert caught.value.retry_after == 4
+
+    assert len(tell(story).watches()) == 1

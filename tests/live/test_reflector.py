@@ -1,0 +1,489 @@
+"""The reflector: whatever becomes of lists and watches, the receiver learns each object's latest state, once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from live.api_double import ApiDouble, Document, Handler, always, event, pod, status, status_object
+from stromboli.api import Pod, decode_json, key
+from stromboli.cluster.events import Applied, Deleted
+from stromboli.kube import reflector as reflector_module
+from stromboli.kube.client import Client
+from stromboli.kube.limits import Backoff
+from stromboli.kube.reflector import Reflector, is_newer
+from stromboli.kube.resources import PODS
+
+
+class Receiver:
+    """Writes down what it is told, like `+ns/a@101` and `-ns/a@102`."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def __call__(self, happened: Applied | Deleted) -> None:
+        sign = "+" if isinstance(happened, Applied) else "-"
+        self.told.append(f"{sign}{key(happened.object)}@{happened.object.metadata.resource_version}")
+
+    def take(self) -> list[str]:
+        told, self.told = self.told, []
+        return told
+
+
+Story = Callable[[ApiDouble, Reflector[Pod], Receiver], Awaitable[None]]
+
+
+def tell(story: Story, prepare: Callable[[ApiDouble], object] = lambda server: None, *, page: int = 500) -> ApiDouble:
+    async def run() -> ApiDouble:
+        async with asyncio.timeout(60), ApiDouble() as server, Client(server.access(), page=page) as client:
+            prepare(server)
+            receiver = Receiver()
+            reflector = Reflector(client, PODS, receiver, backoff=Backoff(0.001, 0.01, random=Random(1)))
+            running = asyncio.create_task(reflector.run())
+            try:
+                await story(server, reflector, receiver)
+                assert not running.done()
+            finally:
+                running.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await running
+            return server
+
+    return asyncio.run(run())
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+async def caught_up(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+    """Until the reflector has seen an object that was made last of all; it is taken away again unseen."""
+    mark = server.put(pod("mark"))
+    await until(lambda: "ns/mark" in reflector.known)
+    server.remove(mark)
+    await until(lambda: "ns/mark" not in reflector.known)
+    receiver.told = [one for one in receiver.told if "ns/mark" not in one]
+
+
+def as_pod(document: Document, **changes: Any) -> Pod:
+    document = {**document, "metadata": {**document["metadata"], **changes}}
+    return decode_json(json.dumps(document), Pod)
+
+
+def sending(*chunks: bytes) -> Handler:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+        return response
+
+    return handler
+
+
+def three_pods(server: ApiDouble) -> None:
+    for name in "abc":
+        server.put(pod(name))
+
+
+def test_the_list_comes_first_and_then_what_changes() -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await reflector.synced.wait()
+        assert receiver.take() == ["+ns/a@101", "+ns/b@102", "+ns/c@103"]
+        server.put(pod("b", nodeName="n1"))
+        server.remove(pod("c"))
+        server.put(pod("d"))
+        await until(lambda: len(receiver.told) == 3)
+        assert receiver.take() == ["+ns/b@104", "-ns/c@105", "+ns/d@106"]
+        assert list(reflector.known) == ["ns/a", "ns/b", "ns/d"]
+        assert reflector.known["ns/b"].spec.node_name == "n1"
+
+    server = tell(story, three_pods, page=2)
+    assert len(server.lists()) == 2
+    assert [watch.query["resourceVersion"] for watch in server.watches()] == ["103"]
+
+
+def test_nothing_is_synced_before_the_whole_list_is() -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: len(server.lists()) > 8)
+        assert receiver.told == ["+ns/a@101", "+ns/b@102"]
+        assert not reflector.synced.is_set()
+
+    def prepare(server: ApiDouble) -> None:
+        three_pods(server)
+
+        async def no_second_page(request: web.Request) -> web.StreamResponse:
+            return status(410, "Expired") if "continue" in request.query else server._list(request, "pods", "")
+
+        server.instead("GET", "/pods$", no_second_page, times=10_000)
+
+    tell(story, prepare, page=2)
+
+
+def test_a_watch_that_ends_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector_module, "SHORTEST_WATCH", 0.0)
+
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        for name in ("d", "e"):
+            server.put(pod(name))
+            await until(lambda name=name: f"ns/{name}" in reflector.known)
+            server.end_watches()
+            watches = len(server.watches())
+            await until(lambda watches=watches: len(server.watches()) > watches)
+        server.bookmark()
+        await until(lambda: reflector._newest == str(server.revision))
+        server.end_watches()
+        await until(lambda: len(server.watches()) == 4)
+        assert len(receiver.told) == 5
+
+    server = tell(story, three_pods)
+    assert [watch.query["resourceVersion"] for watch in server.watches()] == ["103", "104", "105", "106"]
+    assert len(server.lists()) == 1
+
+
+def outage(server: ApiDouble) -> None:
+    """While nobody looks: a is changed, b is gone, c is another of the same name, d is new."""
+    server.forget()  # 104
+    server.put(pod("a", nodeName="n1"))  # 105
+    server.remove(pod("b"))  # 106
+    server.remove(pod("c"))  # 107
+    server.put(pod("c"))  # 108
+    server.put(pod("d"))  # 109
+    server.forget()  # 110
+
+
+@pytest.mark.parametrize("how", ["answer", "event"])
+def test_after_a_410_only_the_difference_is_told(how: str) -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        receiver.take()
+        known = dict(reflector.known)
+        if how == "event":
+            error = event("ERROR", status_object(410, "Expired"))
+            server.instead("GET", "/pods$", sending(error))
+        server.end_watches()
+        outage(server)
+        await until(lambda: len(server.lists()) == 2 and server.watching)
+        assert receiver.take() == ["+ns/a@105", "-ns/c@103", "+ns/c@108", "+ns/d@109", "-ns/b@102"]
+        await caught_up(server, reflector, receiver)
+        assert receiver.told == []
+        assert reflector.known["ns/a"] is not known["ns/a"]
+
+    tell(story, three_pods)
+
+
+def test_what_did_not_change_is_not_told_again_by_a_second_list() -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        receiver.take()
+        known = dict(reflector.known)
+        server.end_watches()
+        server.forget()
+        await until(lambda: len(server.lists()) == 2 and server.watching)
+        assert receiver.told == []
+        assert all(reflector.known[name] is obj for name, obj in known.items())
+
+    tell(story, three_pods)
+
+
+def test_a_server_restored_from_a_backup_is_believed() -> None:
+    """Its versions are lower than what we knew, and still they are what there is."""
+
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        receiver.take()
+        server.forget()
+        server.revision = server.forgotten = 50
+        for name in ("a", "b", "c"):
+            server.put(pod(name))
+        server.end_watches()
+        server.instead("GET", "/pods$", always(lambda: status(410, "Expired")))
+        await until(lambda: len(server.lists()) == 2 and server.watching)
+        assert receiver.take() == ["+ns/a@51", "+ns/b@52", "+ns/c@53"]
+        server.put(pod("b"))
+        await until(lambda: receiver.told)
+        assert receiver.take() == ["+ns/b@54"]
+
+    tell(story, three_pods)
+
+
+def test_an_outage_of_the_server_is_survived_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        receiver.take()
+        server.instead("GET", "/pods$", always(lambda: web.Response(status=503, text="<html>")), times=2)
+        server.end_watches()
+        server.put(pod("d"))
+        await until(lambda: receiver.told)
+        assert receiver.take() == ["+ns/d@104"]
+
+    server = tell(story, three_pods)
+    assert len(server.lists()) == 1, "twice is no reason to list anew"
+    assert "503 Service Unavailable" in caplog.text
+
+
+def test_a_server_that_cannot_watch_from_a_moment_is_listed_anew() -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        receiver.take()
+        server.instead("GET", "/pods$", always(lambda: status(400, "BadRequest", "strange version")), times=3)
+        server.end_watches()
+        server.put(pod("d"))
+        await until(lambda: receiver.told)
+        assert receiver.take() == ["+ns/d@104"]
+
+    assert len(tell(story, three_pods).lists()) == 2
+
+
+def test_a_pause_grows_with_every_failure_and_is_as_long_as_the_server_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(seconds: float) -> None:
+        if seconds >= 0.1:
+            pauses.append(seconds)
+            seconds = 0
+        await sleep(seconds)
+
+    monkeypatch.setattr(reflector_module.asyncio, "sleep", note)
+
+    async def run() -> None:
+        async with asyncio.timeout(60), ApiDouble() as server, Client(server.access()) as client:
+            server.instead("GET", "/pods$", server_list(server))
+            server.instead("GET", "/pods$", sending())
+            server.instead("GET", "/pods$", always(lambda: status(410, "Expired")))
+            server.instead("GET", "/pods$", server_list(server))
+            server.instead("GET", "/pods$", always(lambda: status(410, "Expired")))
+            server.instead("GET", "/pods$", server_list(server))
+            server.instead("GET", "/pods$", always(lambda: status(429, "TooManyRequests", retry_after=17)))
+            reflector = Reflector(client, PODS, lambda happened: None, backoff=Backoff(1.0, 5.0, random=Random(1)))
+            running = asyncio.create_task(reflector.run())
+            await until(lambda: server.watching)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(run())
+    # A watch that ends at once counts as a failure; then come two that are too old, and one that is one too many.
+    assert len(pauses) == 4
+    assert all(longest / 2 <= pause <= longest for pause, longest in zip(pauses[:3], (1, 2, 4), strict=True))
+    assert pauses[3] == 17
+
+
+def server_list(server: ApiDouble) -> Handler:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return server._list(request, "pods", "")
+
+    return handler
+
+
+def test_what_we_wrote_is_known_at_once_and_told_once() -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        receiver.take()
+        bound = server.put(pod("a", nodeName="n1"))
+        reflector.note(as_pod(bound))
+        assert receiver.take() == ["+ns/a@104"]
+        await caught_up(server, reflector, receiver)
+        assert receiver.told == [], "the stream only repeats it"
+        assert reflector._noted == set()
+
+    tell(story, three_pods)
+
+
+def test_what_was_noted_stands_above_older_news() -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        receiver.take()
+        server.put(pod("a", nodeName="n1"))  # 104
+        latest = server.put(pod("a", nodeName="n2"))  # 105
+        reflector.note(as_pod(latest))
+        await caught_up(server, reflector, receiver)
+        assert receiver.told == ["+ns/a@105"]
+        assert reflector.known["ns/a"].spec.node_name == "n2"
+
+    tell(story, three_pods)
+
+
+def test_an_answer_that_comes_after_the_news_of_the_end_is_not_taken() -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        bound = server.put(pod("a", nodeName="n1"))  # 104
+        server.remove(pod("a"))  # 105
+        await caught_up(server, reflector, receiver)
+        receiver.take()
+        reflector.note(as_pod(bound))
+        assert receiver.told == []
+        assert "ns/a" not in reflector.known
+        # A bookmark says as much: whatever happened until then has been shown.
+        late = as_pod(bound, name="z", resourceVersion=str(server.revision + 1))
+        server.bookmark()
+        await until(lambda: reflector._newest == str(server.revision))
+        reflector.note(late)
+        assert receiver.told == []
+
+    tell(story, three_pods)
+
+
+def test_a_noted_successor_outlives_the_end_of_the_one_before() -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        receiver.take()
+        server.remove(pod("a"))  # 104
+        successor = server.put(pod("a"))  # 105
+        reflector.note(as_pod(successor))
+        assert receiver.take() == ["-ns/a@101", "+ns/a@105"]
+        await caught_up(server, reflector, receiver)
+        assert receiver.told == []
+        assert reflector.known["ns/a"].metadata.uid == "uid-105"
+        server.remove(pod("a"))
+        await until(lambda: receiver.told)
+        assert len(receiver.told) == 1, "and has an end of its own"
+
+    tell(story, three_pods)
+
+
+def test_the_end_of_what_was_noted_is_the_end() -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        receiver.take()
+        noted = as_pod(server.put(pod("a", nodeName="n1")))  # 104
+        server.remove(pod("a"))  # 105
+        reflector.note(noted)
+        await caught_up(server, reflector, receiver)
+        assert receiver.told == ["+ns/a@104", "-ns/a@105"]
+
+    tell(story, three_pods)
+
+
+def test_a_list_from_before_a_write_does_not_undo_it() -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        receiver.take()
+        gate = asyncio.Event()
+
+        async def slow_list(request: web.Request) -> web.StreamResponse:
+            answer = server._list(request, "pods", "")
+            server.put(pod("a", nodeName="n1"))  # 105, after the list of 104
+            server.put(pod("x"))  # 106
+            gate.set()
+            await noted.wait()
+            return answer
+
+        noted = asyncio.Event()
+        server.instead("GET", "/pods$", always(lambda: status(410, "Expired")))
+        server.instead("GET", "/pods$", slow_list)
+        server.forget()  # 104
+        server.end_watches()
+        await gate.wait()
+        for name in ("ns/a", "ns/x"):
+            document = server.stored("pods", name)
+            assert document is not None
+            reflector.note(as_pod(document))
+        gone = as_pod(pod("y"), uid="uid-y", resourceVersion="104")
+        reflector.note(gone)  # Ours, deleted by somebody before the list.
+        assert receiver.take() == ["+ns/a@105", "+ns/x@106", "+ns/y@104"]
+        noted.set()
+        await caught_up(server, reflector, receiver)
+        assert receiver.told == ["-ns/y@104"]
+
+    tell(story, three_pods)
+
+
+def test_an_object_that_cannot_be_read_is_left_out_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    odd = pod("b", schedulingGates="odd")
+
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        assert receiver.take() == ["+ns/a@101", "+ns/c@103"]
+        server.put(odd)
+        server.put({**odd, "metadata": {"name": "a", "namespace": "ns"}})  # 105
+        await caught_up(server, reflector, receiver)
+        assert receiver.take() == ["-ns/a@101"], "what was known is as good as gone"
+        server.put(pod("a"))
+        server.put(pod("b"))
+        server.remove(pod("b"))
+        await caught_up(server, reflector, receiver)
+        assert [one.split("@")[0] for one in receiver.take()] == ["+ns/a", "+ns/b", "-ns/b"]
+
+    def prepare(server: ApiDouble) -> None:
+        server.put(pod("a"))
+        server.put(odd)
+        server.put(pod("c"))
+
+    tell(story, prepare)
+    assert caplog.text.count("ns/b is left out") == 1
+    assert caplog.text.count("ns/a is left out") == 1
+    assert "spec.schedulingGates" in caplog.text
+
+
+def test_a_receiver_that_fails_misses_that_one_only(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        server.put(pod("d"))
+        await until(lambda: "ns/d" in reflector.known)
+        assert receiver.told == ["+ns/a@101", "+ns/c@103", "+ns/d@104"]
+
+    def prepare(server: ApiDouble) -> None:
+        three_pods(server)
+
+    take = Receiver.__call__
+
+    def refuse_b(self: Receiver, happened: Applied | Deleted) -> None:
+        if happened.object.metadata.name == "b":
+            raise ValueError("no b, please")
+        take(self, happened)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Receiver, "__call__", refuse_b)
+        tell(story, prepare)
+    assert "ns/b could not be taken in" in caplog.text
+
+
+def test_a_mistake_of_ours_is_logged_and_survived(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        with monkeypatch.context() as patched:
+            patched.setattr(Reflector, "_take_changed", lambda self, obj: 1 / 0)
+            server.put(pod("d"))
+            await until(lambda: "went wrong" in caplog.text)
+        await until(lambda: "ns/d" in reflector.known)
+
+    tell(story, three_pods)
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_a_long_list_leaves_the_loop_to_others() -> None:
+    """Others get their turn after every hundred objects, though all are in one page."""
+
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        steps: set[int] = set()
+        while not reflector.synced.is_set():
+            steps.add(len(receiver.told))
+            await asyncio.sleep(0)
+        assert {100, 200, 300, 400, 500} <= steps
+
+    def prepare(server: ApiDouble) -> None:
+        for number in range(500):
+            server.put(pod(f"p{number:03}"))
+
+    tell(story, prepare)
+
+
+@pytest.mark.parametrize(
+    ("version", "other", "newer"),
+    [("10", "9", True), ("9", "10", False), ("9", "9", False), ("9", "", True), ("b", "a", True), ("a", "a", False)],
+)
+def test_versions_are_numbers_where_they_can_be(version: str, other: str, newer: bool) -> None:
+    assert is_newer(version, other) is newer
