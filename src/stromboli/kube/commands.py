@@ -175,6 +175,7 @@ def _options(common: dict[str, Any]) -> Options:
 def _scheduler_part(around: Surroundings, config: Path | None, period: float) -> Part:
     from stromboli.scheduling.cycle import Scheduler
     from stromboli.scheduling.registry import Registry
+    from stromboli.scheduling.warming import warm_up
 
     from .metrics import SchedulerMetrics
     from .reloading import ConfigurationFile
@@ -186,6 +187,7 @@ def _scheduler_part(around: Surroundings, config: Path | None, period: float) ->
         lambda text, where: Scheduler(registry.load(text, where=where), registry),
         built_in=lambda: Scheduler(registry.default(), registry),
     )
+    warm_up(configuration.current)
     return SchedulerProcess(
         around.client,
         configuration=configuration,
@@ -199,4 +201,13 @@ def _scheduler_part(around: Surroundings, config: Path | None, period: float) ->
 
 
 def _controllers_part(around: Surroundings) -> Part:
-    raise NotImplementedError
+    from .controlling import ControllersProcess
+    from .metrics import ControllerMetrics
+
+    return ControllersProcess(
+        around.client,
+        leadership=around.leadership,
+        scheduler_name=around.options.scheduler_name,
+        bucket=around.bucket,
+        metrics=ControllerMetrics(around.metrics),
+    )

@@ -32,6 +32,7 @@ from stromboli.api import (
 )
 from stromboli.cluster import Applied, Cluster, ClusterEvent
 from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.decisions import Cycle
 
 from .binding import Binding, BindOrder, EvictOrder
 from .carrying import Addressed, Carrier, address
@@ -242,9 +243,10 @@ class SchedulerProcess:
     # -- cycles -------------------------------------------------------------------------------------------------
 
     async def _run_cycle(self) -> None:
+        started = time.perf_counter()
         events = self._inbox.take()
         try:
-            decisions = await self._in_thread(lambda: self._decide(events))
+            cycle, decisions = await self._in_thread(lambda: self._decide(events))
         except Exception:
             self._crashes += 1
             _log.exception("a cycle failed; the scheduler starts afresh from what the API server says")
@@ -253,9 +255,10 @@ class SchedulerProcess:
             return
         self._crashes = 0
         self._carrier.carry_out(decisions)
+        self._metrics.cycle_done(time.perf_counter() - started, cycle)
         self._metrics.buffered(len(self._inbox))
 
-    def _decide(self, events: list[ClusterEvent]) -> list[Addressed]:
+    def _decide(self, events: list[ClusterEvent]) -> tuple[Cycle, list[Addressed]]:
         """In the thread: take in the news, and run a cycle."""
         self._take_in(events)
         cycle = self._metrics.timed_cycle(self._configuration.current, self._cluster, self._clock())
@@ -265,7 +268,7 @@ class SchedulerProcess:
         if self._cycles % FREEZE_EVERY == 0:
             gc.collect()
             gc.freeze()
-        return decisions
+        return cycle, decisions
 
     def _take_in(self, events: list[ClusterEvent]) -> None:
         for event in events:
