@@ -1,0 +1,305 @@
+"""Finding the cluster: kubeconfigs in all their forms, and the account of a pod."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import os
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+
+from kube.certificates import Authority, Identity
+from live.api_double import ApiDouble, always
+from stromboli.errors import UserError
+from stromboli.kube import kubeconfig as kubeconfig_module
+from stromboli.kube.client import Client
+from stromboli.kube.kubeconfig import Access, find_access, from_kubeconfig, in_cluster
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def server_identity(authority: Authority) -> Identity:
+    return authority.server()
+
+
+@pytest.fixture(scope="module")
+def user_identity(authority: Authority) -> Identity:
+    return authority.client("alice")
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without a kubeconfig, outside of any pod."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr(kubeconfig_module, "SERVICE_ACCOUNT", tmp_path / "serviceaccount")
+    return home
+
+
+def write(
+    path: Path, *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, name: str = "test"
+) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {
+        "clusters": [{"name": name, "cluster": {"server": "https://10.0.0.1:6443"} | (cluster or {})}],
+        "users": [{"name": name, "user": user or {}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": f"ns-{name}"}}],
+        "current-context": name,
+    }
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path
+
+
+def encoded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def authorization(access: Access) -> str | None:
+    return asyncio.run(access.credentials.identify()).headers.get("Authorization")
+
+
+def test_a_file_says_where_and_who(tmp_path: Path) -> None:
+    access = from_kubeconfig(write(tmp_path / "config", user={"token": "s3cret"}))
+    assert (access.server, access.namespace) == ("https://10.0.0.1:6443", "ns-test")
+    assert access.ssl is not None
+    assert access.ssl.verify_mode is ssl.CERT_REQUIRED
+    assert access.ssl.check_hostname
+    assert authorization(access) == "Bearer s3cret"
+    assert "s3cret" not in repr(access) + repr(asyncio.run(access.credentials.identify()))
+
+
+def test_people_may_log_in_by_password(tmp_path: Path) -> None:
+    access = from_kubeconfig(write(tmp_path / "config", user={"username": "alice", "password": "pä:ss"}))
+    login = authorization(access)
+    assert login is not None
+    assert base64.b64decode(login.removeprefix("Basic ")).decode() == "alice:pä:ss"
+
+
+def test_a_token_file_is_relative_to_the_kubeconfig_and_comes_before_a_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-file\n")
+    access = from_kubeconfig(write(tmp_path / "config", user={"tokenFile": "token", "token": "written"}))
+    assert authorization(access) == "Bearer from-file"
+
+
+def test_several_files_count_as_one_and_the_first_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = write(tmp_path / "a" / "config", cluster={"server": "https://first"}, user={"tokenFile": "token"})
+    second = write(tmp_path / "b" / "config", cluster={"server": "https://second"}, user={"token": "second"})
+    third = write(tmp_path / "c" / "config", cluster={"server": "https://third"}, user={"tokenFile": "t"}, name="other")
+    (tmp_path / "a" / "token").write_text("first")
+    (tmp_path / "c" / "t").write_text("third")
+    listed = ["", str(tmp_path / "missing"), str(first), str(second), str(third)]
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join(listed))
+    access = from_kubeconfig()
+    assert (access.server, authorization(access)) == ("https://first", "Bearer first")
+    access = from_kubeconfig(context="other")
+    assert (access.server, authorization(access)) == ("https://third", "Bearer third")
+
+
+def test_a_later_file_may_name_the_current_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = write(tmp_path / "a")
+    first.write_text(first.read_text().replace("current-context: test", "current-context: ''"))
+    second = write(tmp_path / "b", cluster={"server": "https://second"}, name="other")
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(first), str(second)]))
+    assert from_kubeconfig().server == "https://second"
+
+
+def test_without_a_word_the_file_at_home_is_used(nowhere: Path) -> None:
+    write(nowhere / ".kube" / "config", cluster={"server": "https://home"})
+    assert find_access().server == "https://home"
+
+
+def test_inside_a_pod_its_account_is_used(
+    tmp_path: Path, nowhere: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(nowhere / ".kube" / "config", cluster={"server": "https://home"})
+    account = tmp_path / "serviceaccount"
+    account.mkdir()
+    (account / "token").write_text("of-the-pod\n")
+    (account / "ca.crt").write_bytes(authority.certificate.read_bytes())
+    (account / "namespace").write_text("stromboli-system")
+    with pytest.raises(UserError, match="not a pod"):
+        in_cluster()
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")
+    access = find_access()
+    assert (access.server, access.namespace) == ("https://[fd00::1]:6443", "stromboli-system")
+    assert authorization(access) == "Bearer of-the-pod"
+    assert access.ssl is not None
+    assert access.ssl.verify_mode is ssl.CERT_REQUIRED
+    assert find_access(context="test").server == "https://home", "who names a context means a kubeconfig"
+    assert find_access(write(tmp_path / "explicit")).server == "https://10.0.0.1:6443"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "message"),
+    [
+        ({"server": ""}, {}, "the server of cluster test must be an http"),
+        ({"server": "10.0.0.1:6443"}, {}, "must be an http"),
+        ({"server": "https://alice:s3cret@10.0.0.1"}, {}, "without a login"),
+        ({"proxy-url": "socks5://10.0.0.2"}, {}, "proxy-url of cluster test must be"),
+        ({"certificate-authority-data": "?"}, {}, "not base64"),
+        ({"certificate-authority-data": "czNjcmV0"}, {}, "the certificate authority is no PEM"),
+        ({"certificate-authority": "missing.crt"}, {}, "missing.crt cannot be read: No such file"),
+        ({"certificate-authority": "empty.crt"}, {}, "the certificate authority is no PEM"),
+        ({}, {"client-certificate-data": "czNjcmV0"}, "both a client certificate and a client key"),
+        ({}, {"client-certificate-data": "czNjcmV0", "client-key-data": "czNjcmV0"}, "are no PEM"),
+        ({}, {"auth-provider": {"name": "gcp"}}, "use an exec plugin or a token"),
+        ({}, {"as": "root"}, "acts as root"),
+        ({}, {"token": ["s3cret"]}, r"is no kubeconfig: .*\$\.users\[0\]\.user\.token"),
+        ({}, {"exec": {"apiVersion": "client.authentication.k8s.io/v1alpha1", "command": "aws"}}, "upgrade it"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_without_secrets(
+    cluster: dict[str, Any], user: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "empty.crt").touch()
+    with pytest.raises(UserError, match=message) as caught:
+        from_kubeconfig(write(tmp_path / "config", cluster=cluster, user=user))
+    assert "\n" not in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+    assert "czNjcmV0" not in str(caught.value)
+
+
+def test_what_is_not_there_is_said_with_what_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = write(tmp_path / "config")
+    with pytest.raises(UserError, match=r"there is no context 'prod' in .*config; it has test"):
+        from_kubeconfig(config, context="prod")
+    with pytest.raises(UserError, match="missing cannot be read"):
+        from_kubeconfig(tmp_path / "missing")
+    with pytest.raises(UserError, match=r"no ~/\.kube/config; give --kubeconfig"):
+        find_access()
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+    with pytest.raises(UserError, match="none of the files in"):
+        find_access()
+    config.write_text(config.read_text().replace("current-context: test", ""))
+    with pytest.raises(UserError, match=r"no current context; choose one with --context \(test\)"):
+        from_kubeconfig(config)
+    config.write_text("users: [{token: s3cret")
+    with pytest.raises(UserError, match=":1 is no YAML") as caught:
+        from_kubeconfig(config)
+    assert "s3cret" not in str(caught.value)
+
+
+# What comes out of all this, tried on a server with a certificate of its own
+
+
+def guarded(server_identity: Identity, authority: Authority) -> ssl.SSLContext:
+    """What a server needs that only answers to users with a certificate."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.certificate))
+    context.load_cert_chain(server_identity.certificate, server_identity.key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def unguarded(server_identity: Identity) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(server_identity.certificate, server_identity.key)
+    return context
+
+
+def outcome(tls: ssl.SSLContext, config: Path, cluster: dict[str, Any], user: dict[str, Any]) -> str:
+    """What comes of asking a server that has the TLS context: its version, or why not."""
+
+    async def ask() -> str:
+        async with ApiDouble(tls=tls) as server:
+            access = from_kubeconfig(write(config, cluster={"server": server.url} | cluster, user=user))
+            async with Client(access) as client:
+                try:
+                    return str(await client.server_version())
+                except Exception as error:
+                    return str(error).replace(server.url, "it")
+
+    loop_noise = logging.getLogger("asyncio")
+    loop_noise.disabled = True  # The server's side of a refused handshake.
+    try:
+        return asyncio.run(ask())
+    finally:
+        loop_noise.disabled = False
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_users_show_their_certificate(
+    inline: bool, tmp_path: Path, authority: Authority, server_identity: Identity, user_identity: Identity
+) -> None:
+    if inline:
+        cluster = {"certificate-authority-data": encoded(authority.certificate)}
+        user = {
+            "client-certificate-data": encoded(user_identity.certificate),
+            "client-key-data": encoded(user_identity.key),
+        }
+    else:
+        cluster = {"certificate-authority": os.path.relpath(authority.certificate, tmp_path)}
+        user = {"client-certificate": str(user_identity.certificate), "client-key": str(user_identity.key)}
+    tls = guarded(server_identity, authority)
+    assert outcome(tls, tmp_path / "config", cluster, user) == "(1, 20)"
+    assert outcome(tls, tmp_path / "config", cluster, {}) == "the connection to it broke"
+
+
+def test_nothing_is_left_of_keys_that_were_in_the_kubeconfig(
+    tmp_path: Path, authority: Authority, user_identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    user = {
+        "client-certificate-data": encoded(user_identity.certificate),
+        "client-key-data": encoded(user_identity.key),
+    }
+    from_kubeconfig(write(tmp_path / "config", user=user))
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_server_that_nobody_vouches_for_is_not_believed(tmp_path: Path, server_identity: Identity) -> None:
+    said = outcome(unguarded(server_identity), tmp_path / "config", {}, {"token": "s3cret"})
+    assert said.startswith("the certificate of it is not trusted: ")
+
+
+def test_a_server_must_have_the_name_that_was_asked_for(
+    tmp_path: Path, authority: Authority, server_identity: Identity
+) -> None:
+    tls = unguarded(server_identity)
+    known = {"certificate-authority": str(authority.certificate)}
+    config = tmp_path / "config"
+    assert outcome(tls, config, known, {}) == "(1, 20)"
+    assert outcome(tls, config, known | {"tls-server-name": "localhost"}, {}) == "(1, 20)"
+    said = outcome(tls, config, known | {"tls-server-name": "elsewhere"}, {})
+    assert said.startswith("the certificate of it is not trusted: Hostname mismatch")
+
+
+def test_verification_is_off_only_with_a_warning(
+    tmp_path: Path, server_identity: Identity, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls = unguarded(server_identity)
+    assert outcome(tls, tmp_path / "config", {"insecure-skip-tls-verify": True}, {}) == "(1, 20)"
+    assert caplog.text.count("insecure-skip-tls-verify") == 1
+
+
+def test_a_proxy_is_asked_where_there_is_one(tmp_path: Path) -> None:
+    async def ask() -> None:
+        async with ApiDouble() as proxy:
+            proxy_url = proxy.url.replace("http://", "http://alice:s3cret@")
+            cluster = {"server": "http://cluster.invalid/prefix", "proxy-url": proxy_url}
+            access = from_kubeconfig(write(tmp_path / "config", cluster=cluster))
+            assert "s3cret" not in repr(access)
+            proxy.instead("GET", "/version", always(lambda: web.json_response({"major": "1", "minor": "20"})))
+            async with Client(access) as client:
+                assert await client.server_version() == (1, 20)
+            (seen,) = proxy.seen
+            assert (seen.headers["Host"], seen.path) == ("cluster.invalid", "/prefix/version")
+            login = base64.b64decode(seen.headers["Proxy-Authorization"].removeprefix("Basic "))
+            assert login == b"alice:s3cret"
+
+    asyncio.run(ask())
