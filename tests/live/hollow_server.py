@@ -124,7 +124,7 @@ class HollowServer:
             return _status(409, "AlreadyExists", f"{path} exists")
         if path.startswith(NODES):
             taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-            body = {**body, "spec": {"taints": [taint]}}
+            body = {**body, "spec": {"taints": [*body["spec"]["taints"], taint]}}
         return web.json_response(await self.put(path, body), status=201)
 
     async def _patch(self, path: str, patch: Object, strategic: bool) -> web.Response:

@@ -1,4 +1,4 @@
-"""`stromboli bench`: how long a cycle takes, on a cluster made in memory.
+"""`stromboli bench`: how long a cycle takes, on a cluster made in memory. (bench_cluster.py is about real ones.)
 
 The cluster is built from ordinary objects through the ordinary way in, so what is measured is what a live scheduler
 does between "something changed" and "these are the decisions", without a network.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stromboli.console.bench_cluster import cluster
 from stromboli.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ GI = 1 << 30
 @click.group(help="Measure Stromboli on this machine.", no_args_is_help=False)
 def bench() -> None:
     pass
+
+
+bench.add_command(cluster)
 
 
 @bench.command(

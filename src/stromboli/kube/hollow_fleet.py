@@ -52,6 +52,7 @@ class Fleet:
         *,
         capacity: ResourceList,
         labels: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
         width: int = 64,
         progress: Callable[[int], None] | None = None,
     ) -> None:
@@ -59,6 +60,7 @@ class Fleet:
         self._client = client
         self._capacity = dict(capacity)
         self._labels = dict(labels or {})
+        self._taints = list(taints)
         self._width = width
         self._progress = progress
         self._version = ""
@@ -120,6 +122,7 @@ class Fleet:
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": name, "labels": self._labels_of(name)},
+            "spec": {"taints": self._taints},
             "status": self._status_of(name),
         }
         try:
