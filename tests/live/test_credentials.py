@@ -66,6 +66,22 @@ def test_a_token_file_is_read_again_every_minute(tmp_path: Path) -> None:
     assert token_of(credentials) == "two"
 
 
+def test_a_token_that_is_out_of_reach_for_a_moment_is_used_as_it_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, clock = tmp_path / "token", Clock()
+    file.write_text("one\n")
+    credentials = TokenFile(file, clock=clock)
+    assert token_of(credentials) == "one"
+    file.unlink()
+    clock.now += TOKEN_FILE_SECONDS
+    assert token_of(credentials) == token_of(credentials) == "one"
+    assert caplog.text.count("cannot be read") == 1
+    file.write_text("two\n")
+    clock.now += TOKEN_FILE_SECONDS
+    assert token_of(credentials) == "two"
+
+
 def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("one")
@@ -103,7 +119,9 @@ def test_what_never_changes_is_not_tried_twice() -> None:
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize(("content", "message"), [(None, "cannot be read"), ("\n", "no token"), ("a\nb", "no token")])
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "cannot be read"), ("\n", "is empty"), ("a\nb", "several lines")]
+)
 def test_a_file_without_a_token_is_a_failure_and_nothing_is_sent(
     content: str | None, message: str, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ Nothing here shows a secret in its repr.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping
@@ -19,7 +20,9 @@ from pathlib import Path
 from ssl import SSLContext
 from typing import Protocol
 
-from .failures import NOT_REACHED, Failure
+from .failures import NO_CREDENTIALS, NOT_REACHED, Failure
+
+log = logging.getLogger(__name__)
 
 TOKEN_FILE_SECONDS = 60.0
 
@@ -74,23 +77,31 @@ class TokenFile:
         self._reading = asyncio.Lock()
 
     async def identify(self) -> Identity:
-        if self._identity is None or self._clock() - self._read_at >= TOKEN_FILE_SECONDS:
-            async with self._reading:
-                if self._identity is None or self._clock() - self._read_at >= TOKEN_FILE_SECONDS:
-                    await self._read()
-        assert self._identity is not None
-        return self._identity
+        async with self._reading:
+            if self._identity is None:
+                self._identity = Identity(bearer(await self._read()))
+            elif self._clock() - self._read_at >= TOKEN_FILE_SECONDS:
+                try:
+                    self._identity = Identity(bearer(await self._read()))
+                except Failure as failure:
+                    # What we have may be good for a while yet; the server will say when it is not.
+                    log.warning("%s; going on with the last one", failure.message)
+            return self._identity
 
-    async def _read(self) -> None:
+    async def _read(self) -> str:
+        self._read_at = self._clock()
         try:
             token = (await asyncio.to_thread(self.path.read_text, encoding="utf-8")).strip()
-        except (OSError, UnicodeDecodeError) as error:
-            problem = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise Failure(NOT_REACHED, f"the token in {self.path} cannot be read: {problem}") from None
+        except OSError as error:
+            raise self._failure(f"cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise self._failure("is no text") from None
         if not token or not token.isprintable():
-            raise Failure(NOT_REACHED, f"{self.path} holds no token")
-        self._identity = Identity(bearer(token))
-        self._read_at = self._clock()
+            raise self._failure("is empty or has several lines")
+        return token
+
+    def _failure(self, problem: str) -> Failure:
+        return Failure(NOT_REACHED, f"the token in {self.path} {problem}", reason=NO_CREDENTIALS)
 
     def refused(self, identity: Identity) -> bool:
         if identity is self._identity:

@@ -23,7 +23,7 @@ from stromboli.api.timestamps import parse_timestamp
 from stromboli.errors import UserError
 
 from .credentials import Identity, bearer
-from .failures import NOT_REACHED, Failure
+from .failures import NO_CREDENTIALS, NOT_REACHED, Failure
 from .tls import ClientCertificate, Trust
 
 GROUP = "client.authentication.k8s.io"
@@ -158,7 +158,7 @@ class ExecPlugin:
         return context
 
     def _failure(self, problem: str) -> Failure:
-        return Failure(NOT_REACHED, f"the credential plugin {self._command} {problem}", reason="Credentials")
+        return Failure(NOT_REACHED, f"the credential plugin {self._command} {problem}", reason=NO_CREDENTIALS)
 
 
 def _program(config: ExecConfig, folder: Path) -> str:

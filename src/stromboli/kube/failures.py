@@ -20,6 +20,8 @@ TOO_MANY_REQUESTS = 429
 UNREADABLE = "Unreadable"
 # The reason of a Failure (status 0) to connect: the server has seen nothing of the request.
 UNREACHABLE = "Unreachable"
+# The reason of a Failure (status 0) to find out who we are. Nothing was sent.
+NO_CREDENTIALS = "Credentials"
 
 
 class Failure(Exception):
