@@ -1,0 +1,68 @@
+"""`stromboli bench cluster`, as far as it goes without a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from documents.pages import table
+from live.hollow_server import hollow_server
+from stromboli.console.main import run
+from stromboli.errors import UserError
+from stromboli.kube.benchmark import Figures, Plan, benchmark
+from stromboli.kube.child import Child
+
+
+def test_too_many_pods_for_the_nodes_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "cluster", "--nodes", "2", "--pods", "200", "--existing-pods", "100"]) == 2
+    assert capsys.readouterr().err == (
+        "stromboli: error: 2 nodes have room for 220 pods; ask for more --nodes, or for fewer pods.\n"
+    )
+
+
+def test_a_server_without_groups_is_told_of_and_left_alone(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hollow_server() as (server, access):
+            kubeconfig = tmp_path / "kubeconfig"
+            kubeconfig.write_text(
+                json.dumps(
+                    {
+                        "clusters": [{"name": "c", "cluster": {"server": access.server}}],
+                        "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+                        "current-context": "c",
+                    }
+                ),
+                encoding="utf-8",
+            )
+            plan = Plan(kubeconfig, None, nodes=1, pods=2, gang_size=1, existing_pods=0)
+            with pytest.raises(UserError, match="install them with: kubectl apply -k deploy/crds$"):
+                await benchmark(plan, lambda line: None)
+            assert {method for method, _ in server.requests} == {"GET"}
+
+    asyncio.run(story())
+
+
+def test_a_child_is_measured_and_has_last_words() -> None:
+    async def story() -> None:
+        child = Child(["simulate", "no-such-file.yaml"])
+        await child.start()
+        try:
+            while not child.ended:
+                await asyncio.sleep(0.01)
+            assert child.last_words() == "stromboli: error: no-such-file.yaml: No such file or directory"
+        finally:
+            await child.stop()
+        assert child.cpu_seconds > 0
+
+    asyncio.run(story())
+
+
+def test_every_figure_is_explained() -> None:
+    explained = {name.strip("` ") for row in table("docs/bench.md", "name") for name in row[0].split(",")}
+    given = {field.name for field in fields(Plan)} | {"server_version"}
+    assert explained == {field.name for field in msgspec.structs.fields(Figures)} - given
