@@ -40,7 +40,7 @@ def test_a_server_without_groups_is_told_of_and_left_alone(tmp_path: Path) -> No
                 encoding="utf-8",
             )
             plan = Plan(kubeconfig, None, nodes=1, pods=2, gang_size=1, existing_pods=0)
-            with pytest.raises(UserError, match="install them with: kubectl apply -k deploy/crds$"):
+            with pytest.raises(UserError, match=r"install them with: kubectl apply -k deploy/crds$"):
                 await benchmark(plan, lambda line: None)
             assert {method for method, _ in server.requests} == {"GET"}
 
