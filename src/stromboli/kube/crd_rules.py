@@ -2,11 +2,13 @@
 
 No webhook stands between a user and the cluster, so an object that cannot be used has to be refused by its schema:
 by facets (a pattern, an enumeration, a least value), which every server knows, and by rules in CEL, for what takes
-more than one field to see. Rules are evaluated from Kubernetes 1.25 on, those that compare quantities from 1.29 on.
-On older servers, and for the little that neither can say, the controllers refuse the object with a condition.
+more than one field to see. Rules are evaluated from Kubernetes 1.25 on. On older servers, and for the little that
+neither can say, the controllers refuse the object with a condition.
 
 The servers reckon beforehand what a rule may cost, at the greatest number of items that the schema allows, and refuse
-definitions that may cost too much. That is why lists have limits here; they are far beyond what people write.
+definitions that may cost too much. That is why lists have limits here; they are far beyond what people write. Before
+1.30 they cannot reckon the length of a list that a rule makes itself, and take it for endless; so they get no such
+rules, nor those that compare quantities, which came at about the same time.
 """
 
 from __future__ import annotations
@@ -61,8 +63,8 @@ Schema = dict[str, Any]
 
 CEL: Final = (1, 25)
 """The first Kubernetes whose servers evaluate rules."""
-QUANTITIES: Final = (1, 29)
-"""The first whose rules may compare quantities."""
+ALL_RULES: Final = (1, 30)
+"""The first whose servers take all of them."""
 
 MOST_TASKS: Final = 256
 MOST_POLICIES: Final = 32
@@ -227,6 +229,8 @@ class Rule:
 
 
 def _given(path: str) -> str:
+    # A word that the language keeps for itself.
+    path = path.replace(".namespace", ".__namespace__")
     return f"(has({path}) && {path} != '')"
 
 
@@ -237,7 +241,7 @@ def _within(smaller: str, larger: str, message: str) -> Rule:
         f"{given} || {smaller}.all(r, !(r in {larger}) || "
         f"quantity(string({smaller}[r])).compareTo(quantity(string({larger}[r]))) <= 0)",
         message,
-        since=QUANTITIES,
+        since=ALL_RULES,
     )
 
 
@@ -263,6 +267,7 @@ def _unchanged_in_each(items: str, kind: type[Struct], *, besides: tuple[str, ..
         Rule(
             f"self.{items}.map(i, {_value('i', field)}) == oldSelf.{items}.map(i, {_value('i', field)})",
             f"{items}: {field.encode_name} {message}",
+            since=ALL_RULES,
         )
         for field in msgspec.structs.fields(kind)
         if field.encode_name not in besides
@@ -354,6 +359,7 @@ RULES: Final[Mapping[type[Struct], tuple[Rule, ...]]] = {
         Rule(
             "!has(self.minAvailable) || self.minAvailable <= self.tasks.map(t, t.replicas).sum()",
             "minAvailable must be at most the replicas of all tasks",
+            since=ALL_RULES,
         ),
         Rule(f"self.queue != '{ROOT_QUEUE}'", "queue must not be root: jobs go to the queues below it"),
         Rule(

@@ -24,12 +24,12 @@ from msgspec import Struct
 
 from stromboli.api import ApiObject, Command, Job, PodGroup, PodTemplateSpec, Queue, Reservation
 from stromboli.kube.crd_rules import (
+    ALL_RULES,
     CEL,
     DURATION,
     FACETS,
     LIST_RULES,
     MOST_RESOURCES,
-    QUANTITIES,
     QUANTITY,
     RULES,
     Rule,
@@ -130,11 +130,11 @@ def files() -> dict[str, str]:
     """What `deploy/` has to hold, by the path in there.
 
     Besides the definitions these are lists of what has to be taken out of them for older servers: `kubectl apply`
-    refuses a field that the server does not know, and a server refuses a rule with a function that it does not know.
+    refuses a field that the server does not know, and a server a rule that it cannot understand or reckon.
     """
     newest = definitions()
     written = {f"crds/{name}.yaml": _text(definition) for name, definition in newest.items()}
-    for minor in (CEL[1], QUANTITIES[1]):
+    for minor in (CEL[1], ALL_RULES[1]):
         for name, older in definitions((1, minor - 1)).items():
             removals = list(_removals(newest[name], older))
             if removals:

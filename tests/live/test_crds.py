@@ -1,0 +1,153 @@
+"""The resource definitions: what is written down is what the types say, and schemas refuse what the rules refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from live.ruling import CASES, NAMES, Case
+from stromboli.api import ApiError, decode, merge_patch, validate_update
+from stromboli.kube.crds import OPEN, RULES_KEY, definitions, files
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+TEMPLATES = ("Job", "Reservation")
+
+
+@pytest.mark.parametrize("path", files())
+def test_what_is_written_down_is_what_the_types_say(path: str) -> None:
+    assert (DEPLOY / path).read_text(encoding="utf-8") == files()[path], (
+        "the types have changed: run .venv/bin/python -m stromboli.kube.crds deploy"
+    )
+
+
+def test_nothing_else_is_written_down() -> None:
+    generated = [path for path in DEPLOY.rglob("*.yaml") if "stromboli.kube.crds" in path.read_text(encoding="utf-8")]
+    assert {path.relative_to(DEPLOY).as_posix() for path in generated} == set(files())
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_the_python_rules_agree(case: Case) -> None:
+    _accept(case, case.good)
+    with pytest.raises(ApiError):
+        _accept(case, case.bad)
+
+
+def _accept(case: Case, document: dict[str, Any]) -> None:
+    obj = decode(document)
+    if case.was is not None:
+        validate_update(decode(case.was), obj)
+
+
+def test_every_rule_has_its_case() -> None:
+    ruled = {rule["message"] for definition in definitions().values() for rule in _rules(definition)}
+    tried = {case.says for case in CASES if case.since != "schema"}
+    assert ruled == tried
+
+
+@pytest.mark.parametrize(
+    ("server", "known"), [((1, 24), set()), ((1, 29), {"rules"}), ((1, 30), {"rules", "all rules"})]
+)
+def test_servers_get_the_rules_they_know(server: tuple[int, int], known: set[str]) -> None:
+    messages = {rule["message"] for definition in definitions(server).values() for rule in _rules(definition)}
+    assert messages == {case.says for case in CASES if case.since in known}
+
+
+@pytest.mark.parametrize("overlay", ["before-1.25", "before-1.30"])
+def test_overlays_take_away_what_older_servers_do_not_know(overlay: str) -> None:
+    older = definitions((1, int(overlay[-2:]) - 1))
+    for name, definition in definitions().items():
+        patch = DEPLOY / "overlays" / overlay / f"{name}.yaml"
+        for step in yaml.safe_load(patch.read_text(encoding="utf-8")) if patch.exists() else ():
+            _remove(definition, step["path"])
+        assert definition == older[name]
+
+
+def _remove(document: Any, pointer: str) -> None:
+    *path, last = pointer.split("/")[1:]
+    for step in path:
+        document = document[int(step)] if isinstance(document, list) else document[step]
+    del document[int(last) if isinstance(document, list) else last]
+
+
+def _rules(node: Any) -> Iterator[dict[str, str]]:
+    if isinstance(node, dict):
+        yield from node.get(RULES_KEY, ())
+        for part in node.values():
+            yield from _rules(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from _rules(part)
+
+
+def test_everything_below_a_template_is_left_open() -> None:
+    for definition in definitions().values():
+        kind = definition["spec"]["names"]["kind"]
+        templates = list(_templates(definition))
+        assert bool(templates) == (kind in TEMPLATES)
+        for template in templates:
+            for node in _objects(template):
+                assert node.get(OPEN) or "additionalProperties" in node
+
+
+def _templates(node: Any) -> Iterator[Any]:
+    if isinstance(node, dict):
+        for name, part in node.items():
+            if name == "template":
+                yield part
+            else:
+                yield from _templates(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from _templates(part)
+
+
+def _objects(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        if node.get("type") == "object":
+            yield node
+        for part in node.values():
+            yield from _objects(part)
+
+
+def test_defaults_are_those_of_the_python_side() -> None:
+    """What a server fills in must mean what it would mean if nobody had filled it in."""
+    for case in CASES:
+        if case.was is None:
+            [definition] = [d for d in definitions().values() if d["spec"]["names"]["kind"] == case.kind]
+            schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+            assert decode(_filled_in(case.good, schema)) == decode(case.good)
+
+
+def _filled_in(value: Any, schema: dict[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_filled_in(item, schema["items"]) for item in value]
+    if not isinstance(value, dict):
+        return value
+    properties = schema.get("properties", {})
+    given = {name: part["default"] for name, part in properties.items() if "default" in part} | value
+    return {name: _filled_in(part, properties[name]) if name in properties else part for name, part in given.items()}
+
+
+def test_patterns_are_understood_by_the_server() -> None:
+    """It is written in Go, whose expressions know no look-around and no back-references."""
+    for pattern in re.findall(r"pattern: (.+)", "".join(files().values())):
+        assert not re.search(r"\(\?[=!<]|\\[1-9]", pattern)
+
+
+def test_a_misspelt_field_would_be_noticed() -> None:
+    """Only what stands below a template is open; our own kinds name what they have."""
+    job = definitions()["jobs.batch.volcano.sh"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert OPEN not in job["properties"]["spec"]
+    assert OPEN not in job["properties"]["spec"]["properties"]["tasks"]["items"]
+
+
+def test_definitions_are_made_anew() -> None:
+    one = definitions()
+    merge_patch(one["queues.scheduling.volcano.sh"], {"spec": None})
+    one["queues.scheduling.volcano.sh"]["spec"].clear()
+    assert definitions()["queues.scheduling.volcano.sh"]["spec"]
