@@ -175,9 +175,9 @@ class PodLives:
         except Failure as failure:
             # What is gone is gone; the watch will say so, too. A conflict may be another pod of the same name by now.
             if not is_not_found(failure):
-                delay = self._backoffs.setdefault(name, Backoff()).next()
-                _log.warning("a write failed and will be tried again", pod=name, error=str(failure), seconds=delay)
-                self._put_later(name, delay)
+                if name not in self._backoffs:
+                    _log.warning("a write failed; trying again", pod=name, error=str(failure))
+                self._put_later(name, self._backoffs.setdefault(name, Backoff()).next())
 
     def _step(self, name: str) -> Step:
         pod = self._pods.known.get(name)

@@ -81,7 +81,7 @@ class Fleet:
         async def settle(name: str) -> None:
             node = await self._adopted(known[name]) if name in known else await self._created(name)
             await self._opened(node)
-            await self._renew(name)
+            await self._begin_lease(name)
             self._alive.append(name)
 
         await side_by_side(self.names, _patiently(settle), width=self._width, done=self._progress)
@@ -180,14 +180,19 @@ class Fleet:
     async def _rounds(self, beat: Callable[[str], Awaitable[None]], *, every: float) -> None:
         """One node after the other, evenly over the round, for ever; as many at once as the server is slow."""
         turns: asyncio.Queue[str] = asyncio.Queue(maxsize=1)
+        failing = False
 
         async def work() -> None:
+            nonlocal failing
             while True:
                 name = await turns.get()
                 try:
                     await beat(name)
+                    failing = False
                 except Failure as failure:
-                    _log.warning("a heart-beat failed", node=name, error=str(failure))
+                    if not failing:  # Said once: an outage is one, however many nodes it stops.
+                        _log.warning("heart-beats fail; trying on", node=name, error=str(failure))
+                    failing = True
 
         async def take_turns() -> None:
             while True:
@@ -204,14 +209,22 @@ class Fleet:
             for _ in range(self._width):
                 together.create_task(work())
 
-    async def _renew(self, name: str) -> None:
-        spec = {"holderIdentity": name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": _precise(time.time())}
+    async def _begin_lease(self, name: str) -> None:
         try:
-            await self._client.patch(LEASES, f"{_LEASES_OF_NODES}/{name}", {"spec": spec})
+            body = {"metadata": {"name": name}, "spec": _lease(name)}
+            await self._client.create(LEASES, body, namespace=_LEASES_OF_NODES)
+        except Failure as failure:
+            if not is_already_there(failure):
+                raise
+            await self._client.patch(LEASES, f"{_LEASES_OF_NODES}/{name}", {"spec": _lease(name)})
+
+    async def _renew(self, name: str) -> None:
+        try:
+            await self._client.patch(LEASES, f"{_LEASES_OF_NODES}/{name}", {"spec": _lease(name)})
         except Failure as failure:
             if not is_not_found(failure):
                 raise
-            await self._client.create(LEASES, {"metadata": {"name": name}, "spec": spec}, namespace=_LEASES_OF_NODES)
+            await self._begin_lease(name)
 
     async def _refresh(self, name: str) -> None:
         now = format_timestamp(int(time.time()))
@@ -253,6 +266,10 @@ def _conditions(now: str) -> list[dict[str, Any]]:
             ("PIDPressure", "False", "KubeletHasSufficientPID", "hollow node starts no processes"),
         )
     ]
+
+
+def _lease(name: str) -> dict[str, Any]:
+    return {"holderIdentity": name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": _precise(time.time())}
 
 
 def _refuse_real(node: Node) -> None:
