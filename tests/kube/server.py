@@ -158,9 +158,10 @@ class ApiServer:
             self._paused = False
 
     def compact(self) -> None:
-        """Forget the past in etcd: the next page of a list begun before is then refused as expired (410).
+        """Forget the past in etcd, and only there: the API server remembers what it has seen since it was started.
 
-        Watches go on, and may even begin in that past: the API server remembers what happened since it was started.
+        That is enough to have the next page of a list refused as expired (410), up to Kubernetes 1.33. Watches may
+        still begin in that past, and later servers keep pages in memory too; for them there is `forget`.
         """
         revision = int(self._ask_etcd("/v3/kv/range", {"key": base64.b64encode(b"/").decode()})["header"]["revision"])
         try:
@@ -170,7 +171,7 @@ class ApiServer:
                 raise
 
     def forget(self) -> None:
-        """Forget the past altogether: a watch that asks to begin there is refused as expired too (410)."""
+        """Forget the past altogether, with an outage: who asks for it, page or watch, is told it has expired (410)."""
         self.stop()
         self.compact()
         self.start()

@@ -35,6 +35,51 @@ def test_a_pod_needs_no_service_account_and_can_be_bound(admin: Client, namespac
     assert admin.get(f"{pods}/one")["spec"]["nodeName"] == "n1"
 
 
+def test_custom_resources_are_stored_checked_and_defaulted(admin: Client, namespace: str) -> None:
+    properties = {"size": {"type": "integer", "minimum": 1}, "colour": {"type": "string", "default": "red"}}
+    spec = {"type": "object", "properties": properties}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+    }
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    definition = {
+        "metadata": {"name": "balloons.toys.example.com"},
+        "spec": {
+            "group": "toys.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "balloons", "singular": "balloon", "kind": "Balloon", "listKind": "BalloonList"},
+            "versions": [version],
+        },
+    }
+
+    def balloon(name: str, size: int) -> dict[str, object]:
+        return {
+            "apiVersion": "toys.example.com/v1",
+            "kind": "Balloon",
+            "metadata": {"name": name},
+            "spec": {"size": size},
+        }
+
+    def established() -> bool:
+        conditions = admin.get(f"{definitions}/balloons.toys.example.com")["status"]["conditions"] or []
+        return ("Established", "True") in [(condition["type"], condition["status"]) for condition in conditions]
+
+    balloons = f"/apis/toys.example.com/v1/namespaces/{namespace}/balloons"
+    admin.create(definitions, definition)
+    try:
+        eventually(established)
+        admin.create(balloons, balloon("one", 3))
+        admin.patch(f"{balloons}/one", {"spec": {"size": 4}})
+        assert [item["spec"] for item in admin.list(balloons)] == [{"size": 4, "colour": "red"}]
+        with pytest.raises(Refused, match="should be greater than or equal to 1"):
+            admin.create(balloons, balloon("two", 0))
+    finally:
+        admin.delete(f"{definitions}/balloons.toys.example.com")
+
+
 def test_objects_survive_stop_and_crash(api_server: ApiServer, admin: Client, namespace: str) -> None:
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
     admin.create(maps, settings("kept", answer="42"))
@@ -46,7 +91,7 @@ def test_objects_survive_stop_and_crash(api_server: ApiServer, admin: Client, na
         assert admin.get(f"{maps}/kept")["data"] == {"answer": "42"}
 
 
-def test_an_open_watch_does_not_keep_it_from_stopping(api_server: ApiServer, admin: Client, namespace: str) -> None:
+def test_stopping_ends_an_open_watch(api_server: ApiServer, admin: Client, namespace: str) -> None:
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
     events = admin.watch(maps)
     admin.create(maps, settings("one"))
@@ -65,13 +110,13 @@ def test_paused_it_takes_connections_and_answers_only_when_resumed(api_server: A
     assert admin.text("/readyz") == "ok"
 
 
-def test_compaction_expires_a_list_begun_before(api_server: ApiServer, admin: Client, namespace: str) -> None:
+def test_what_is_forgotten_cannot_be_listed_on(api_server: ApiServer, admin: Client, namespace: str) -> None:
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
     for name in ("a", "b", "c"):
         admin.create(maps, settings(name))
     first_page = admin.get(maps, limit=1)
     admin.create(maps, settings("d"))
-    api_server.compact()
+    api_server.forget()
     with pytest.raises(Refused) as refused:
         admin.get(maps, limit=1, **{"continue": first_page["metadata"]["continue"]})
     assert (refused.value.status, refused.value.reason) == (410, "Expired")
