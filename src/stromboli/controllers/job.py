@@ -86,6 +86,8 @@ class JobController:
             why = self._refusals.why_not(job)
             if why:
                 changes += self._refusals.of_job(job, why, now)
+                if job_key in commands:
+                    changes.append(Notify(job, "CommandRefused", f"The job is invalid: {why}", warning=True))
             else:
                 own = [pod for pod in pods.of_job(job) if belongs_to(job, pod)]
                 changes += self._attend(job, own, commands.get(job_key), memory, objects, now)

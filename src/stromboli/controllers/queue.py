@@ -65,6 +65,8 @@ def reconcile(objects: Objects, refusals: Refusals, now: float, *, always: Seque
         if why:
             states[name] = queue.status.state or OPEN
             changes += refusal_of_queue(queue, why, now)
+            if name in commands:
+                changes.append(Notify(queue, "CommandRefused", f"The queue is invalid: {why}", warning=True))
             continue
         groups = counts.get(name, {})
         parent = queue.spec.parent or names.ROOT_QUEUE
