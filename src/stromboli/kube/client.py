@@ -223,7 +223,11 @@ class Client:
         await self._write("DELETE", resource.path_of(key), options)
 
     async def bind(self, pod_key: str, uid: str, node: str, *, annotations: Mapping[str, str] | None = None) -> None:
-        """Gives a pod its node, once and for all. The server copies the annotations to the pod in the same write."""
+        """Gives a pod its node, once and for all. The server copies the annotations to the pod in the same write.
+
+        Servers from 1.23 on refuse (409) if the pod has another uid. Older ones, and 1.25 and 1.26 before they were
+        mended, bind whichever pod has the name.
+        """
         namespace, _, name = pod_key.partition("/")
         metadata: dict[str, Any] = {"namespace": namespace, "name": name, "uid": uid}
         if annotations:
