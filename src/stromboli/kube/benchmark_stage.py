@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stromboli.api import key, names
+from stromboli.api import Namespace, ObjectMeta, PodGroup, PodGroupSpec, Queue, QueueSpec, key, names
 
 from .client import Client
 from .failures import Failure, is_not_found
@@ -45,8 +45,8 @@ class Stage:
         )
 
     async def put_up(self) -> None:
-        await self._client.create(NAMESPACES, {"metadata": {"name": self.name}})
-        await self._client.create(QUEUES, {"metadata": {"name": self.name}, "spec": {"weight": 1}})
+        await self._client.create(NAMESPACES, Namespace(metadata=ObjectMeta(name=self.name)))
+        await self._client.create(QUEUES, Queue(metadata=ObjectMeta(name=self.name), spec=QueueSpec(weight=1)))
         await self._fleet.register()
 
     async def take_down(self, say: Callable[[str], None]) -> None:
@@ -64,8 +64,9 @@ class Stage:
     async def create_groups(self, part: str, pods: int) -> None:
         async def create(number: int) -> None:
             least = min(self._gang_size, pods - number * self._gang_size)
-            meta = {"name": f"{part}-{number}", "namespace": self.name}
-            await self._client.create(POD_GROUPS, {"metadata": meta, "spec": {"minMember": least, "queue": self.name}})
+            meta = ObjectMeta(name=f"{part}-{number}", namespace=self.name)
+            spec = PodGroupSpec(min_member=least, queue=self.name)
+            await self._client.create(POD_GROUPS, PodGroup(metadata=meta, spec=spec))
 
         await side_by_side(range(math.ceil(pods / self._gang_size)), create, width=self._connections)
 
