@@ -198,11 +198,11 @@ class Fleet:
             while True:
                 # A node that was deleted meanwhile is left out of the next round.
                 names = list(self._alive)
-                for name in names:
+                begun = time.monotonic()
+                for turn, name in enumerate(names):
                     await turns.put(name)
-                    await asyncio.sleep(every / len(names))
-                if not names:
-                    await asyncio.sleep(every)
+                    await asyncio.sleep(begun + every * turn / len(names) - time.monotonic())
+                await asyncio.sleep(begun + every - time.monotonic())
 
         async with asyncio.TaskGroup() as together:
             together.create_task(take_turns())
