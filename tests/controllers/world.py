@@ -7,7 +7,7 @@ come to rest, which is how every test here also says that they are idempotent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -37,16 +37,20 @@ from stromboli.api import (
     key,
 )
 from stromboli.api.timestamps import format_timestamp
-from stromboli.controllers import Change, Controllers, Create, Delete, Notify, Update
+from stromboli.controllers import Change, Controllers, Create, Delete, Notify, Provide, Update
 
 T = TypeVar("T", bound=KObject)
 
 
 class World:
-    def __init__(self, *objects: KObject, now: float = 0.0) -> None:
+    def __init__(
+        self, *objects: KObject, now: float = 0.0, controllers: Callable[[], Controllers] = Controllers
+    ) -> None:
         self.now = now
-        self.controllers = Controllers()
+        self._make_controllers = controllers
+        self.controllers = controllers()
         self.notices: list[Notify] = []
+        self.provided: dict[str, Mapping[str, Any]] = {}  # what belongs to jobs, by kind and name
         self.grace = 0.0
         self.collects_garbage = True  # deletes what a deleted object owned
         self._objects: dict[type[KObject], dict[str, KObject]] = {}
@@ -163,7 +167,7 @@ class World:
         return self.settle()
 
     def restart(self) -> None:
-        self.controllers = Controllers()
+        self.controllers = self._make_controllers()
 
     def next_due(self) -> float | None:
         return self.controllers.next_due(self, self.now)
@@ -206,6 +210,10 @@ class World:
                 self.remove(obj)
             case Notify():
                 self.notices.append(change)
+            case Provide(_, belonging):
+                name = f"{belonging.kind} {belonging.name}"
+                if name not in self.provided or not belonging.once:
+                    self.provided[name] = belonging.content()
 
     def _store(self, obj: KObject) -> None:
         self._objects.setdefault(type(obj), {})[key(obj)] = obj

@@ -1,0 +1,111 @@
+"""Objects that break the rules on servers that let them in."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from controllers.world import World, job, task
+from stromboli.api import Condition, ObjectMeta, PodGroup, PodGroupSpec, Queue, QueueSpec, default
+from stromboli.controllers import Controllers
+
+
+def strict() -> Controllers:
+    return Controllers(check=True)
+
+
+def queue(name: str, **spec: object) -> Queue:
+    made = Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(**spec))  # type: ignore[arg-type]
+    default(made)
+    return made
+
+
+class TestJobs:
+    def test_an_invalid_job_waits_and_says_why(self) -> None:
+        world = World(job("ns/j", task("t", 1, min_available=2)), controllers=strict)
+        world.settle()
+        state = world.job("ns/j").status.state
+        assert (state.phase, state.reason) == ("Pending", "Invalid")
+        assert "spec.tasks[0].minAvailable: must be at most replicas (1), not 2" in state.message
+        assert world.names(PodGroup) == ()
+        assert [(notice.reason, notice.warning) for notice in world.notices] == [("Invalid", True)]
+
+    def test_a_corrected_one_goes_on(self) -> None:
+        world = World(job("ns/j", task("t", 1, min_available=2)), controllers=strict)
+        world.settle()
+        present = world.job("ns/j")
+        world.put(replace(present, spec=job("ns/j", task("t", 2, min_available=2)).spec))
+        world.settle()
+        assert world.job("ns/j").status.state.reason == ""
+        assert len(world.names(PodGroup)) == 1
+
+    def test_one_that_breaks_the_rules_while_it_runs_is_left_as_it_is(self) -> None:
+        world = World(job("ns/j", task("t", 2)), controllers=strict)
+        world.start()
+        present = world.job("ns/j")
+        world.put(replace(present, spec=replace(present.spec, min_available=5)))
+        world.settle()
+        assert world.phase("ns/j") == "Running"
+        assert world.job("ns/j").status.state.reason == "Invalid"
+        assert world.pod("ns/j-t-1").status.phase == "Running"
+
+    def test_it_obeys_no_command_and_says_so(self) -> None:
+        world = World(job("ns/j", task("t", 1, min_available=2)), controllers=strict)
+        world.command("AbortJob", world.job("ns/j"))
+        world.settle()
+        assert world.phase("ns/j") == "Pending"
+        assert "CommandRefused" in [notice.reason for notice in world.notices]
+
+
+class TestQueues:
+    def test_an_invalid_queue_keeps_its_state_and_says_why(self) -> None:
+        world = World(queue("q", weight=1, deserved={"cpu": 4}, capability={"cpu": 2}), controllers=strict)
+        world.command("CloseQueue", world.queue("q"))
+        world.settle()
+        status = world.queue("q").status
+        assert status.state == ""
+        assert [(c.type, c.status, c.reason) for c in status.conditions] == [("Accepted", "False", "Invalid")]
+        assert "must be at most the capability" in status.conditions[0].message
+        assert sorted(notice.reason for notice in world.notices) == ["CommandRefused", "Invalid"]
+
+    def test_a_corrected_one_goes_on(self) -> None:
+        world = World(queue("q", weight=1, deserved={"cpu": 4}, capability={"cpu": 2}), controllers=strict)
+        world.settle()
+        present = world.queue("q")
+        other = Condition(type="Other", status="True")
+        status = replace(present.status, conditions=[*present.status.conditions, other])
+        world.put(replace(present, spec=queue("q", weight=2).spec, status=status))
+        world.settle()
+        assert world.queue("q").status.state == "Open"
+        assert world.queue("q").status.conditions == [other]
+
+    def test_the_root_is_made_where_it_is_wanted(self) -> None:
+        world = World(controllers=lambda: Controllers(always=("default", "root")))
+        world.settle()
+        assert world.names(Queue) == ("default", "root")
+
+
+class TestGroups:
+    def test_it_is_said_once_and_not_fought_for(self) -> None:
+        group = PodGroup(metadata=ObjectMeta(name="g", namespace="ns"), spec=PodGroupSpec(min_member=-1, queue="q"))
+        world = World(group, controllers=strict)
+        world.settle()
+        present = world.group("ns/g")
+        assert [c.message for c in present.status.conditions] == ["spec.minMember: must be 0 or more, not -1"]
+        world.put(replace(present, status=replace(present.status, conditions=[])))
+        world.settle()
+        assert world.group("ns/g").status.conditions == []
+
+    def test_a_corrected_one_is_no_longer_accused(self) -> None:
+        group = PodGroup(metadata=ObjectMeta(name="g", namespace="ns"), spec=PodGroupSpec(min_member=-1, queue="q"))
+        world = World(group, controllers=strict)
+        world.settle()
+        present = world.group("ns/g")
+        world.put(replace(present, spec=replace(present.spec, min_member=1)))
+        world.settle()
+        assert world.group("ns/g").status.conditions == []
+
+
+def test_objects_that_were_checked_before_are_not_asked_again() -> None:
+    world = World(job("ns/j", task("t", 1, min_available=2)))
+    world.settle()
+    assert world.job("ns/j").status.state.reason == ""
