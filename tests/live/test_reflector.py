@@ -399,6 +399,30 @@ def test_a_list_from_before_a_write_does_not_undo_it() -> None:
     tell(story, three_pods)
 
 
+def test_what_only_a_template_needs_is_not_kept() -> None:
+    container = {
+        "name": "main",
+        "image": "train",
+        "command": ["python"],
+        "args": ["train.py"],
+        "env": [{"name": "A", "value": "b"}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        "resources": {"requests": {"cpu": "1"}},
+    }
+
+    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        await until(lambda: server.watching)
+        reflector.note(as_pod(server.put(pod("b", containers=[container]))))
+        server.put(pod("c", initContainers=[container]))
+        await until(lambda: "ns/c" in reflector.known)
+        kept = [reflector.known[f"ns/{name}"].spec for name in "abc"]
+        for one in (kept[0].containers[0], kept[1].containers[0], kept[2].init_containers[0]):
+            assert (one.command, one.args, one.env, one.volume_mounts) == ([], [], [], [])
+            assert (one.image, one.resources.requests) == ("train", {"cpu": "1"})
+
+    tell(story, lambda server: server.put(pod("a", containers=[container])))
+
+
 def test_an_object_that_cannot_be_read_is_left_out_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     odd = pod("b", schedulingGates="odd")
 

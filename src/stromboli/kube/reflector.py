@@ -28,6 +28,7 @@ from .client import Client
 from .failures import Failure, is_gone
 from .limits import Backoff
 from .resources import Resource
+from .trimming import trim
 from .wire import Envelope
 
 log = logging.getLogger(__name__)
@@ -116,6 +117,7 @@ class Reflector(Generic[K]):
 
     def note(self, obj: K) -> None:
         """Take what a write of ours returned. To be called in the loop that `run` runs in."""
+        trim(obj)
         key = self.resource.key(obj)
         known = self.known.get(key)
         version = obj.metadata.resource_version
@@ -242,6 +244,7 @@ class Reflector(Generic[K]):
             return None
         if self._unreadable:
             self._unreadable.discard(self.resource.key(obj))
+        trim(obj)
         return obj
 
     def _key(self, head: _Metadata) -> str:
