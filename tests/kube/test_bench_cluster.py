@@ -1,0 +1,61 @@
+"""`stromboli bench cluster` on a real API server: small, but all of it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kube.client import Client
+from kube.defining import define
+
+COMMAND = [sys.executable, "-c", "from stromboli.console.main import main; main()", "bench", "cluster"]
+SIZE = ["--nodes", "8", "--pods", "45", "--gang-size", "10", "--existing-pods", "16", "--output", "json"]
+
+
+def left_of_it(admin: Client) -> list[str]:
+    """What a run left behind, apart from its namespace, which is a controller's to remove."""
+    groups = "/apis/scheduling.volcano.sh/v1beta1"
+    places = ["/api/v1/nodes", "/api/v1/pods", f"{groups}/queues", f"{groups}/podgroups"]
+    places.append("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
+    found = [one["metadata"] for place in places for one in admin.list(place)]
+    alive = [one["metadata"] for one in admin.list("/api/v1/namespaces") if one["status"]["phase"] == "Active"]
+    return [meta["name"] for meta in found + alive if "bench-" in meta["name"] + meta.get("namespace", "")]
+
+
+def test_everything_is_measured_and_nothing_is_left(admin: Client, kubeconfig: Path) -> None:
+    define(admin)
+    done = subprocess.run(
+        [*COMMAND, "--kubeconfig", str(kubeconfig), *SIZE], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert (figures["nodes"], figures["pods"], figures["existing_pods"]) == (8, 45, 16)
+    for name, value in figures.items():
+        if name.endswith(("_per_second", "_seconds", "_mib")) or "_part_of_" in name:
+            assert value > 0 or name == "stream_last_create_to_last_bind_seconds", f"{name} was not measured"
+    ratio = figures["stream_pods_per_second"] / figures["limit_creates_and_binds_per_second"]
+    assert figures["stream_part_of_creates_and_binds"] == pytest.approx(ratio, abs=0.01)
+    assert left_of_it(admin) == []
+
+
+def test_an_interrupted_run_cleans_up_too(admin: Client, kubeconfig: Path) -> None:
+    define(admin)
+    running = subprocess.Popen(
+        [*COMMAND, "--kubeconfig", str(kubeconfig), "--nodes", "8", "--pods", "800"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    for line in running.stderr:
+        if "binding" in line:
+            running.send_signal(signal.SIGINT)
+            break
+    said = running.stderr.read()
+    assert running.wait(timeout=120) == 130, said
+    assert said.rstrip().endswith("cleaning up …")
+    assert left_of_it(admin) == []
