@@ -7,7 +7,11 @@ lease, or slept through it, must not send what it decided while it had it.
 What comes of an order is an event like any other. A bind that did not happen is `BindFailed`, an eviction that was
 refused `EvictFailed`. One that the server took needs no event, because the watch will show the pod. And where nobody
 knows (the connection broke between question and answer), the pod itself is asked until it answers: to send it again
-could bind a second pod of that name, to give up could lend the room twice.
+could bind a second pod of that name, to give up could lend the room twice. For the same reason it is asked twice
+before it counts as not bound: the server may still be at work on a request whose answer nobody waits for.
+
+The client tries again by itself what the server puts off. The fence is not asked again then, so no order may take
+longer in all than a standby has to wait after the fence fell.
 """
 
 from __future__ import annotations
@@ -15,22 +19,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from stromboli.api import Pod, names
 from stromboli.cluster import BindFailed, EvictFailed, TaskKey
 
+from .asking import ask
 from .client import Client
-from .failures import NOT_REACHED, Failure, is_not_found
-from .limits import Backoff, TokenBucket
+from .failures import NOT_REACHED, Failure, is_conflict, is_not_found
+from .limits import TokenBucket
 from .logs import Log
 from .resources import PODS
 
 _log = Log("binding")
 
 WORKERS: Final = 32
+PATIENCE: Final = 5.0  # seconds for an order; by default a lease lasts so much longer than the fence
+LATE: Final = 1.0  # seconds in which a server may still act on a request that was given up
 
 
 class Fence(Protocol):
@@ -58,6 +65,7 @@ class EvictOrder:
 
 
 Order = BindOrder | EvictOrder
+Report = Callable[[BindFailed | EvictFailed, str], None]
 
 
 class Outcomes(Protocol):
@@ -80,18 +88,25 @@ class Binding:
         fence: Fence,
         binds: TokenBucket,
         evictions: TokenBucket,
-        report: Callable[[BindFailed | EvictFailed], None],
+        report: Report,
         outcomes: Outcomes,
+        known: Callable[[TaskKey], Pod | None],
+        patience: float = PATIENCE,
         workers: int = WORKERS,
     ) -> None:
+        """`report` takes news for the scheduler, with the uid of the pod that it is about; `known` is the pod of that
+        name as the watch has shown it."""
         self._client = client
         self._fence = fence
         self._buckets = {BindOrder: binds, EvictOrder: evictions}
         self._report = report
         self._outcomes = outcomes
+        self._known = known
+        self._patience = patience
         self._workers = workers
         self._line: deque[Order] = deque()
         self._under_way = 0
+        self._taken: dict[TaskKey, Order] = {}  # by the server, and perhaps not shown by the watch yet
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -101,6 +116,7 @@ class Binding:
         return len(self._line) + self._under_way
 
     def send(self, orders: list[Order]) -> None:
+        self._forget_shown()
         if orders:
             self._line.extend(orders)
             self._idle.clear()
@@ -110,10 +126,16 @@ class Binding:
         """Until nothing is outstanding."""
         await self._idle.wait()
 
-    def recall(self) -> None:
+    async def settled(self) -> None:
+        """Until nothing is outstanding, and the watch has shown what came of it."""
+        await self.idle()
+        while self._forget_shown():
+            await asyncio.sleep(0.02)
+
+    def recall(self, why: str) -> None:
         """Give back what has not been sent: before a stop, and when the lease is lost."""
         while self._line:
-            self._not_sent(self._line.popleft(), "the scheduler stops")
+            self._not_sent(self._line.popleft(), why)
         self._settle()
 
     async def run(self) -> None:
@@ -145,6 +167,11 @@ class Binding:
         if not self._line and not self._under_way:
             self._idle.set()
 
+    def _forget_shown(self) -> bool:
+        """Whether anything is left that the server took and the watch has not shown."""
+        self._taken = {task: order for task, order in self._taken.items() if not _shows(self._known(task), order)}
+        return bool(self._taken)
+
     def _not_sent(self, order: Order, why: str) -> None:
         if isinstance(order, BindOrder):
             self._bind_failed(order, why)
@@ -152,57 +179,81 @@ class Binding:
             self._evict_failed(order, why)
 
     def _bind_failed(self, order: BindOrder, why: str) -> None:
-        self._report(BindFailed(order.task))
+        self._report(BindFailed(order.task), order.uid)
         self._outcomes.bind_failed(order, why)
 
     def _evict_failed(self, order: EvictOrder, why: str) -> None:
-        self._report(EvictFailed(order.task))
+        self._report(EvictFailed(order.task), order.uid)
         self._outcomes.evict_failed(order, why)
 
     async def _bind(self, order: BindOrder) -> None:
         started = time.perf_counter()
         annotations = {names.BACKFILL: "true"} if order.backfill else None
         try:
-            await self._client.bind(order.task, order.uid, order.node, annotations=annotations)
+            await self._in_time(self._client.bind(order.task, order.uid, order.node, annotations=annotations))
         except Failure as failure:
-            if _is_answer(failure):
-                pod = None
-            else:
-                _log.warning("asking what became of a bind", pod=order.task, node=order.node, failure=failure.message)
-                pod = await self._ask(order.task, order.uid)
+            pod = await self._bound_pod(order, failure)
             if pod is None or pod.spec.node_name != order.node:
                 self._bind_failed(order, failure.message)
                 return
+        self._taken[order.task] = order
         self._outcomes.bound(order, time.perf_counter() - started)
+
+    async def _bound_pod(self, order: BindOrder, failure: Failure) -> Pod | None:
+        """The pod, if it has a node although its bind failed."""
+        unclear = not _is_answer(failure)
+        if not unclear and not is_conflict(failure):
+            return None
+        _log.warning("asking what became of a bind", pod=order.task, node=order.node, failure=failure.message)
+        pod = await self._ask(order)
+        if unclear and pod is not None and not pod.spec.node_name:
+            await asyncio.sleep(LATE)
+            pod = await self._ask(order)
+        return pod
 
     async def _evict(self, order: EvictOrder) -> None:
         try:
-            await self._client.evict(order.task, order.uid)
+            await self._in_time(self._client.evict(order.task, order.uid))
         except Failure as failure:
             if is_not_found(failure):
                 return  # it has gone by itself
             if not _is_answer(failure):
-                pod = await self._ask(order.task, order.uid)
-                if pod is None or pod.metadata.deletion_timestamp is not None:
+                pod = await self._ask(order)
+                if pod is None:
+                    return
+                if pod.metadata.deletion_timestamp is not None:
+                    self._evicted(order)
                     return
             self._evict_failed(order, failure.message)
             return
+        self._evicted(order)
+
+    def _evicted(self, order: EvictOrder) -> None:
+        self._taken[order.task] = order
         self._outcomes.evicted(order)
 
-    async def _ask(self, task: TaskKey, uid: str) -> Pod | None:
-        """The pod as it is, as soon as somebody answers; None if it is not there any more."""
-        backoff = Backoff()
-        while True:
-            try:
-                pod = await self._client.get(PODS, task)
-            except Failure as failure:
-                if is_not_found(failure):
-                    return None
-                await asyncio.sleep(backoff.next())
-            else:
-                return pod if pod.metadata.uid == uid else None
+    async def _in_time(self, request: Awaitable[None]) -> None:
+        try:
+            async with asyncio.timeout(self._patience):
+                await request
+        except TimeoutError:
+            raise Failure(NOT_REACHED, "the server did not answer in time") from None
+
+    async def _ask(self, order: Order) -> Pod | None:
+        """The pod as it is; None if it is not there any more."""
+        pod = await ask(self._client, PODS, order.task)
+        return pod if pod is not None and pod.metadata.uid == order.uid else None
 
 
 def _is_answer(failure: Failure) -> bool:
     """Whether the server said no; otherwise it may have acted, and only its answer was lost."""
     return failure.status != NOT_REACHED and failure.status < 500
+
+
+def _shows(pod: Pod | None, order: Order) -> bool:
+    """Whether the pod, as it was last seen, tells what became of the order."""
+    if pod is None or pod.metadata.uid != order.uid:
+        return True
+    if isinstance(order, BindOrder):
+        return bool(pod.spec.node_name)
+    return pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")

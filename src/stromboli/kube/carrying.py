@@ -36,7 +36,8 @@ from stromboli.scheduling.decisions import (
 )
 from stromboli.scheduling.reasons import Code
 
-from .binding import Binding, BindOrder, EvictOrder, Order
+from .asking import ask
+from .binding import Binding, BindOrder, EvictOrder, Fence, Order
 from .client import Client
 from .failures import Failure, is_already_there, is_not_found
 from .limits import TokenBucket
@@ -99,22 +100,28 @@ class Carrier:
         self,
         client: Client,
         *,
+        fence: Fence,
         binding: Binding,
         posting: Posting,
         recorder: Recorder,
         reservations: TokenBucket,
         report: Callable[[ClusterEvent], None],
+        note: Callable[[KObject], None],
         clock: Callable[[], float],
     ) -> None:
-        """`report` takes news for the scheduler; `clock` tells the time as objects have it."""
+        """`report` takes news for the scheduler, `note` an object as the server has it after a write; `clock` tells
+        the time as objects have it."""
         self._client = client
+        self._fence = fence
         self._binding = binding
         self._posting = posting
         self._recorder = recorder
         self._reservations = reservations
         self._report = report
+        self._note = note
         self._clock = clock
         self._under_way: set[asyncio.Task[None]] = set()
+        self._last: dict[str, asyncio.Task[None]] = {}  # of them, for each reservation
 
     def carry_out(self, decisions: list[Addressed]) -> None:
         """Set everything in motion, in the order decided; nothing here waits."""
@@ -156,9 +163,14 @@ class Carrier:
                 await self._recorder.flush()
         except TimeoutError:
             _log.warning("some writes were not done in time", binds=self._binding.outstanding)
-            self._binding.recall()
-        for task in self._under_way:
+            self._binding.recall("the scheduler stops")
+
+    async def abandon(self) -> None:
+        """What is still under way is not waited for."""
+        tasks = list(self._under_way)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- statuses -----------------------------------------------------------------------------------------------
 
@@ -182,7 +194,9 @@ class Carrier:
             self._tell(pod, "FailedScheduling", f"{patch.reason}: {patch.message}", warning=True)
 
         urgent = "nominatedNodeName" in status
-        wish = Wish(PODS, patch.task, pod.metadata.uid, status, strategic=True, written=written)
+        # Only while it is as it was: a reason to wait on a pod that has its node by now would stay there for good.
+        meta = pod.metadata
+        wish = Wish(PODS, patch.task, meta.uid, status, meta.resource_version, strategic=True, written=written)
         self._posting.want(wish, delay=0.0 if urgent else SOON)
 
     def _describe(self, patch: PatchGroup, group: PodGroup) -> None:
@@ -227,39 +241,62 @@ class Carrier:
         wanted = decision.reservation
         bare = replace(wanted, metadata=replace(wanted.metadata, owner_references=[]))
         self._report(Applied(bare))
-        self._start(self._create_reservation(bare))
-
-    async def _create_reservation(self, wanted: Reservation) -> None:
-        name = wanted.metadata.name
-        try:
-            await self._reservations.take()
-            try:
-                await self._client.create(RESERVATIONS, wanted)
-            except Failure as failure:
-                if not is_already_there(failure):
-                    raise
-            status = {"status": msgspec.to_builtins(wanted.status)}
-            written = await self._client.patch(RESERVATIONS, name, status, subresource="status")
-            self._report(Applied(written))
-        except Failure as failure:
-            _log.warning("a reservation could not be written", reservation=name, failure=failure.message)
-            self._report(Deleted(wanted))
+        self._start(bare, self._create_reservation)
 
     def _unreserve(self, known: Reservation) -> None:
         self._report(Deleted(known))
-        self._start(self._delete_reservation(known))
+        self._start(known, self._delete_reservation)
+
+    def _start(self, reservation: Reservation, work: Callable[[Reservation], Coroutine[Any, Any, None]]) -> None:
+        """In the order decided: one that is given up again must not be created after it was deleted."""
+        name = reservation.metadata.name
+        earlier = self._last.get(name)
+
+        async def in_turn() -> None:
+            if earlier is not None:
+                await asyncio.wait([earlier])
+            await work(reservation)
+
+        def over(task: asyncio.Task[None]) -> None:
+            self._under_way.discard(task)
+            if self._last.get(name) is task:
+                del self._last[name]
+
+        task = self._last[name] = asyncio.create_task(in_turn())
+        self._under_way.add(task)
+        task.add_done_callback(over)
+
+    async def _create_reservation(self, wanted: Reservation) -> None:
+        name = wanted.metadata.name
+        await self._reservations.take()
+        if self._fence.held:
+            try:
+                try:
+                    await self._client.create(RESERVATIONS, wanted)
+                except Failure as failure:
+                    if not is_already_there(failure):
+                        raise
+                status = {"status": msgspec.to_builtins(wanted.status)}
+                written = await self._client.patch(RESERVATIONS, name, status, subresource="status")
+                self._note(written)
+                return
+            except Failure as failure:
+                _log.warning("a reservation could not be written", reservation=name, failure=failure.message)
+        await self._report_truth(wanted)
 
     async def _delete_reservation(self, known: Reservation) -> None:
         name = known.metadata.name
-        try:
-            await self._reservations.take()
-            await self._client.delete(RESERVATIONS, name, uid=known.metadata.uid)
-        except Failure as failure:
-            if not is_not_found(failure):
+        await self._reservations.take()
+        if self._fence.held:
+            try:
+                await self._client.delete(RESERVATIONS, name, uid=known.metadata.uid)
+                return
+            except Failure as failure:
+                if is_not_found(failure):
+                    return
                 _log.warning("a reservation could not be deleted", reservation=name, failure=failure.message)
-                self._report(Applied(known))
+        await self._report_truth(known)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+    async def _report_truth(self, believed: Reservation) -> None:
+        found = await ask(self._client, RESERVATIONS, believed.metadata.name)
+        self._report(Deleted(believed) if found is None else Applied(found))

@@ -195,6 +195,8 @@ def _scheduler_part(around: Surroundings, config: Path | None, period: float) ->
         scheduler_name=around.options.scheduler_name,
         itself=around.itself,
         period=period,
+        # What a lease outlives its fence by; see running.py.
+        patience=around.options.lease_duration / 3,
         bucket=around.bucket,
         metrics=SchedulerMetrics(around.metrics),
     )

@@ -58,6 +58,12 @@ class Inbox:
                 # Not urgent: whatever failed would fail again a moment later.
                 self._events.append(event)
 
+    def failed(self, event: BindFailed | EvictFailed, uid: str) -> None:
+        """News of an order for the pod with this uid. Another one that has its name by now may be on its own way."""
+        pod = self._seen.get(Pod, {}).get(event.task)
+        if pod is not None and pod.metadata.uid == uid:
+            self.put(event)
+
     def take(self) -> list[ClusterEvent]:
         """All news so far, in its order; nothing is urgent any more."""
         events, self._events = self._events, []

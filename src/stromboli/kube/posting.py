@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -41,6 +40,7 @@ class Wish:
     key: str
     uid: str
     status: Mapping[str, Any]
+    version: str = ""  # only while the object is in this version; a wish about a changed object is worth nothing
     strategic: bool = False  # merge lists as Kubernetes does for its own kinds
     written: Callable[[], None] | None = None  # called once it is true
 
@@ -63,17 +63,17 @@ class Posting:
         bucket: TokenBucket,
         note: Callable[[KObject], None],
         outcome: Callable[[str, str], None] = lambda kind, result: None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`note` is told the object as the server has it after a write; `outcome` is told how each write ended."""
         self._client = client
         self._bucket = bucket
         self._note = note
         self._outcome = outcome
-        self._clock = clock
+        self._clock = asyncio.get_running_loop().time
         self._wishes: dict[Slot, _Entry] = {}
         self._order: list[tuple[float, Slot]] = []  # a heap; an entry whose wish moved on is skipped
         self._writing: set[Slot] = set()
+        self._withdrawn: set[Slot] = set()  # those of them that nobody wishes any more
         self._last: dict[Slot, tuple[Wish, float]] = {}
         self._changed = asyncio.Event()
 
@@ -91,15 +91,23 @@ class Posting:
             self._changed.set()
 
     def withdraw(self, resource: Resource[Any], key: str) -> None:
-        self._wishes.pop((resource.plural, key), None)
+        slot = resource.plural, key
+        self._wishes.pop(slot, None)
+        if slot in self._writing:
+            self._withdrawn.add(slot)
+
+    def forget(self) -> None:
+        """Nothing is wished any more: somebody else says from now on what is so."""
+        self._wishes.clear()
+        self._withdrawn.update(self._writing)
 
     async def run(self) -> None:
         """Write every wish when it is due, for ever."""
         places = asyncio.Semaphore(_AT_ONCE)
         async with asyncio.TaskGroup() as group:
             while True:
-                wish = await self._next()
                 await places.acquire()
+                wish = await self._next()
                 self._writing.add(wish.slot)
                 group.create_task(self._write(wish)).add_done_callback(lambda _: places.release())
 
@@ -107,6 +115,8 @@ class Posting:
         """Write every wish now, due or not: before an orderly stop."""
         wishes = [entry.wish for entry in self._wishes.values()]
         self._wishes.clear()
+        while self._writing:  # one at a time for an object, here as well
+            await asyncio.sleep(0.02)
         for start in range(0, len(wishes), _AT_ONCE):
             await asyncio.gather(*(self._write(wish) for wish in wishes[start : start + _AT_ONCE]))
 
@@ -133,27 +143,36 @@ class Posting:
 
     async def _write(self, wish: Wish) -> None:
         kind = wish.resource.plural
-        patch = {"metadata": {"uid": wish.uid}, "status": wish.status}
+        metadata = {"uid": wish.uid} | ({"resourceVersion": wish.version} if wish.version else {})
+        patch = {"metadata": metadata, "status": wish.status}
         try:
             await self._bucket.take()
+            if wish.slot in self._withdrawn:
+                return
+            # What was written last is not there for long: to wish it again is a wish, from here on.
+            self._last.pop(wish.slot, None)
             result = await self._client.patch(
                 wish.resource, wish.key, patch, subresource="status", strategic=wish.strategic
             )
         except Failure as failure:
             self._outcome(kind, "failed")
             if is_not_found(failure) or is_conflict(failure):
-                return  # it is gone, or another one has its name
+                return  # it is gone, or has changed, or another one has its name
             _log.warning("a status could not be written", kind=kind, object=wish.key, failure=failure.message)
-            if wish.slot not in self._wishes:
+            if wish.slot not in self._wishes and wish.slot not in self._withdrawn:
                 self.want(wish, delay=_RETRY)
         else:
             self._outcome(kind, "written")
             self._remember(wish)
+            waiting = self._wishes.get(wish.slot)
+            if waiting is not None and _same(waiting.wish, wish):
+                del self._wishes[wish.slot]
             self._note(result)
             if wish.written is not None:
                 wish.written()
         finally:
             self._writing.discard(wish.slot)
+            self._withdrawn.discard(wish.slot)
 
     def _remember(self, wish: Wish) -> None:
         now = self._clock()

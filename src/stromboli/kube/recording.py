@@ -177,6 +177,7 @@ class Recorder:
         except Failure as failure:
             if is_not_found(failure):
                 return False
+            self._written[line] = known
             raise
         known.count += times
         known.at = now
@@ -195,7 +196,7 @@ def _document(line: _Line, times: int, component: str, now: float) -> dict[str, 
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{subject.name[:200]}.{time.time_ns():x}",
+            "name": f"{subject.name[:200].rstrip('-.')}.{time.time_ns():x}",
             "namespace": _namespace(subject),
         },
         "involvedObject": {

@@ -34,10 +34,10 @@ from stromboli.cluster import Applied, Cluster, ClusterEvent
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
 
-from .binding import Binding, BindOrder, EvictOrder
+from .binding import PATIENCE, Binding, BindOrder, EvictOrder
 from .carrying import Addressed, Carrier, address
 from .client import Client
-from .failures import Failure, is_already_there
+from .failures import NOT_REACHED, Failure, is_already_there, is_not_found
 from .inbox import Inbox
 from .leading import Alone, Leadership
 from .limits import TokenBucket
@@ -67,6 +67,8 @@ GATHER: Final = 0.05  # seconds between urgent news and the cycle: what belongs 
 SETTLE: Final = 1.0  # seconds after taking over, for what the last leader wrote to arrive
 FREEZE_EVERY: Final = 60  # cycles
 TOO_MANY_CRASHES: Final = 5
+LOOK_AGAIN: Final = 10.0  # seconds between two lines about what the start still waits for
+NOT_INSTALLED: Final = "the resource definitions are not installed; run: kubectl apply -k deploy/crds"
 
 
 class SchedulerProcess:
@@ -81,11 +83,13 @@ class SchedulerProcess:
         scheduler_name: str,
         itself: Subject,
         period: float,
+        patience: float = PATIENCE,
         bucket: Callable[[], TokenBucket],
         metrics: SchedulerMetrics,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`itself` is what events about the scheduler are attached to; `bucket` makes a limit for a kind of write."""
+        """`itself` is what events about the scheduler are attached to; `patience` is how long a bind may take (no
+        longer than a lease outlives its fence); `bucket` makes a limit for a kind of write."""
         self._client = client
         self._configuration = configuration
         self._leadership = leadership
@@ -102,19 +106,30 @@ class SchedulerProcess:
         )
         self._posting = Posting(client, bucket=bucket(), note=self._note, outcome=metrics.wrote)
         self._binding = Binding(
-            client, fence=leadership, binds=bucket(), evictions=bucket(), report=self._inbox.put, outcomes=self
+            client,
+            fence=leadership,
+            binds=bucket(),
+            evictions=bucket(),
+            report=self._inbox.failed,
+            outcomes=self,
+            known=lambda task: self._reflectors[Pod].known.get(task),
+            patience=patience,
         )
         self._carrier = Carrier(
             client,
+            fence=leadership,
             binding=self._binding,
             posting=self._posting,
             recorder=self._recorder,
             reservations=bucket(),
             report=self._inbox.put,
+            note=self._note,
             clock=clock,
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
         self._led = False
+        self._lacks_default_queue = False
+        self._undefined: list[str] = []  # kinds of ours that the API server does not know
         self._cycles = 0
         self._crashes = 0
         metrics.in_flight(lambda: self._binding.outstanding)
@@ -125,6 +140,8 @@ class SchedulerProcess:
         waiting = [kind.__name__ for kind, reflector in self._reflectors.items() if not reflector.synced.is_set()]
         if not self._reflectors:
             return "it has not asked the API server yet"
+        if waiting and self._undefined:
+            return f"{NOT_INSTALLED} (missing: {', '.join(self._undefined)})"
         return f"it has not seen every {waiting[0]} yet" if waiting else None
 
     def unwell(self) -> str | None:
@@ -136,7 +153,8 @@ class SchedulerProcess:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until `stop` is set; then finish what is under way."""
-        await self._make_reflectors()
+        if not await self._make_reflectors(stop):
+            return
         background: list[Coroutine[Any, Any, None]] = [
             *(reflector.run() for reflector in self._reflectors.values()),
             self._binding.run(),
@@ -151,16 +169,18 @@ class SchedulerProcess:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._carrier.abandon()
             self._thread.shutdown(wait=True)
 
     async def _until_stopped(self, stop: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:
         scheduling = asyncio.create_task(self._schedule(stop))
-        done, _ = await asyncio.wait([scheduling, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        if scheduling not in done:  # background work never ends by itself, so this is a failure: say why
+        try:
+            done, _ = await asyncio.wait([scheduling, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # background work never ends by itself, so that is a failure: say why
+        finally:
             scheduling.cancel()
             await asyncio.gather(scheduling, return_exceptions=True)
-        for task in done:
-            task.result()
 
     async def _schedule(self, stop: asyncio.Event) -> None:
         await self._sync(stop)
@@ -173,34 +193,51 @@ class SchedulerProcess:
             if not self._led:
                 await self._take_over()
             started = time.monotonic()
-            await self._run_cycle()
+            if self._lacks_default_queue:
+                await _first(stop.wait(), self._ensure_default_queue())
+            await self._run_cycle(stop)
             await self._pause(stop, self._period - (time.monotonic() - started))
         await self._carrier.finish()
 
-    async def _make_reflectors(self) -> None:
-        budgets = POD_DISRUPTION_BUDGETS if await self._has_budgets_v1() else LEGACY_BUDGETS
+    async def _make_reflectors(self, stop: asyncio.Event) -> bool:
+        """Whether they could be made before the stop."""
+        modern = await self._has_budgets_v1(stop)
+        if modern is None:
+            return False
+        budgets = POD_DISRUPTION_BUDGETS if modern else LEGACY_BUDGETS
         kinds: list[Resource[Any]] = [
             PRIORITY_CLASSES, NAMESPACES, RESOURCE_QUOTAS, budgets, QUEUES, NODES, RESERVATIONS, POD_GROUPS, PODS,
         ]  # fmt: skip
         for resource in kinds:
             self._reflectors[resource.type] = Reflector(self._client, resource, self._inbox.put)
+        return True
 
-    async def _has_budgets_v1(self) -> bool:
-        while True:
+    async def _has_budgets_v1(self, stop: asyncio.Event) -> bool | None:
+        """None if it is not known before the stop."""
+        while not stop.is_set():
+            asked = asyncio.create_task(self._client.serves(POD_DISRUPTION_BUDGETS.group_version))
+            await _first(stop.wait(), asked)
+            if asked.cancelled():
+                break
             try:
-                return await self._client.serves(POD_DISRUPTION_BUDGETS.group_version)
+                return asked.result()
             except Failure as failure:
                 _log.warning("the API server does not answer yet", failure=failure.message)
-                await asyncio.sleep(self._period)
+            await _first(stop.wait(), timeout=self._period)
+        return None
 
     async def _sync(self, stop: asyncio.Event) -> None:
         started = time.monotonic()
         every = asyncio.gather(*(reflector.synced.wait() for reflector in self._reflectors.values()))
-        while not every.done() and not stop.is_set():
-            await _first(stop.wait(), asyncio.shield(every), timeout=10.0)
-            if not every.done() and not stop.is_set():
-                _log.info("waiting for the API server's lists", missing=self.unready())
-        if every.done():
+        try:
+            while not every.done() and not stop.is_set():
+                await _first(stop.wait(), asyncio.shield(every), self._find_undefined())
+                await _first(stop.wait(), asyncio.shield(every), timeout=LOOK_AGAIN)
+                if not every.done() and not stop.is_set() and not self._undefined:
+                    _log.info("waiting for the API server's lists", missing=self.unready())
+        finally:
+            every.cancel()
+        if self.unready() is None:
             await self._absorb()
             gc.collect()
             gc.freeze()
@@ -213,13 +250,25 @@ class SchedulerProcess:
                 queues=counts[Queue],
                 seconds=time.monotonic() - started,
             )
-        every.cancel()
+
+    async def _find_undefined(self) -> None:
+        """The commonest mistake on a new cluster. Reflectors would only go on trying."""
+        found: list[str] = []
+        for resource in (QUEUES, POD_GROUPS, RESERVATIONS):
+            try:
+                await self._client.request("GET", resource.path(), query={"limit": "1"})
+            except Failure as failure:
+                if is_not_found(failure):
+                    found.append(f"{resource.plural}.{resource.group_version.partition('/')[0]}")
+        if found:
+            _log.error(NOT_INSTALLED, missing=", ".join(found))
+        self._undefined = found
 
     async def _take_over(self) -> None:
         if isinstance(self._leadership, Leadership):
             await asyncio.sleep(SETTLE)
         await self._absorb()
-        await self._ensure_default_queue()
+        self._lacks_default_queue = names.DEFAULT_QUEUE not in self._reflectors[Queue].known
         self._led = True
         self._metrics.leads(True)
 
@@ -227,11 +276,10 @@ class SchedulerProcess:
         if self._led:
             self._led = False
             self._metrics.leads(False)
-            self._binding.recall()
+            self._binding.recall("another scheduler has the lease now")
+            self._posting.forget()
 
     async def _ensure_default_queue(self) -> None:
-        if names.DEFAULT_QUEUE in self._reflectors[Queue].known:
-            return
         queue = Queue(metadata=ObjectMeta(name=names.DEFAULT_QUEUE))
         default(queue)
         try:
@@ -239,10 +287,13 @@ class SchedulerProcess:
         except Failure as failure:
             if not is_already_there(failure):
                 _log.warning("the queue `default` could not be created", failure=failure.message)
+            if failure.status == NOT_REACHED:
+                return  # it is tried again
+        self._lacks_default_queue = False
 
     # -- cycles -------------------------------------------------------------------------------------------------
 
-    async def _run_cycle(self) -> None:
+    async def _run_cycle(self, stop: asyncio.Event) -> None:
         started = time.perf_counter()
         events = self._inbox.take()
         try:
@@ -251,7 +302,7 @@ class SchedulerProcess:
             self._crashes += 1
             _log.exception("a cycle failed; the scheduler starts afresh from what the API server says")
             self._metrics.cycle_failed()
-            await self._start_afresh()
+            await self._start_afresh(stop)
             return
         self._crashes = 0
         self._carrier.carry_out(decisions)
@@ -286,8 +337,10 @@ class SchedulerProcess:
         if events:
             await self._in_thread(lambda: self._take_in(events))
 
-    async def _start_afresh(self) -> None:
-        await self._binding.idle()  # what is on its way would be forgotten otherwise
+    async def _start_afresh(self, stop: asyncio.Event) -> None:
+        await _first(stop.wait(), self._binding.settled())  # what is on its way would be forgotten otherwise
+        if stop.is_set():
+            return
         self._inbox.take()
         self._cluster = Cluster(scheduler_name=self._scheduler_name)
         everything = self._inbox.everything()

@@ -1,0 +1,301 @@
+"""What reaches the scheduler between two cycles, and what is a reason for the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from building import budget, established, group, node, pod, priority_class, queue, quota
+from stromboli.api import (
+    Condition,
+    KObject,
+    Node,
+    Pod,
+    PodGroup,
+    Queue,
+    Reservation,
+    ReservationSpec,
+    ReservationStatus,
+    key,
+    names,
+)
+from stromboli.api.metadata import ObjectMeta
+from stromboli.cluster import Applied, BindFailed, Cluster, ClusterEvent, Deleted, EvictFailed, TaskKey
+from stromboli.kube.inbox import Inbox
+
+
+def established_as(obj: KObject, uid: str) -> KObject:
+    obj.metadata.uid = uid
+    return established(obj)
+
+
+def told(*events: ClusterEvent) -> Inbox:
+    """An inbox after this news, all of it taken."""
+    inbox = Inbox()
+    for event in events:
+        inbox.put(event)
+    inbox.take()
+    return inbox
+
+
+def described(events: list[ClusterEvent]) -> list[str]:
+    signs = {Applied: "+", Deleted: "-", BindFailed: "!", EvictFailed: "?"}
+    return [
+        signs[type(event)] + (key(event.object) if isinstance(event, Applied | Deleted) else event.task)
+        for event in events
+    ]
+
+
+def test_news_is_handed_over_once_and_in_its_order() -> None:
+    inbox = Inbox()
+    a, b = established(pod("ns/a")), established(pod("ns/b"))
+    inbox.put(Applied(a))
+    inbox.put(Applied(b))
+    inbox.put(Deleted(a))
+    inbox.put(BindFailed(TaskKey("ns/b")))
+    assert len(inbox) == 4
+    assert described(inbox.take()) == ["+ns/a", "+ns/b", "-ns/a", "!ns/b"]
+    assert inbox.take() == []
+
+
+def test_everything_is_what_is_there_and_nothing_that_is_gone() -> None:
+    a, b = established(pod("ns/a")), established(pod("ns/b"))
+    inbox = told(Applied(a), Applied(b), Deleted(a), Applied(established(node("n1", cpu=1))))
+    assert described(inbox.everything()) == ["+ns/b", "+n1"]
+
+
+def changed_node(change: Callable[[Node], None]) -> tuple[Node, Node]:
+    forms = []
+    for version in ("1", "2"):
+        form = established(node("n1", cpu=4))
+        assert isinstance(form, Node)
+        form.metadata.resource_version = version
+        forms.append(form)
+    change(forms[1])
+    return forms[0], forms[1]
+
+
+def test_a_heart_beat_is_no_news_at_all() -> None:
+    before, after = changed_node(lambda one: None)
+    inbox = told(Applied(before))
+    for _ in range(1000):
+        inbox.put(Applied(after))
+    assert len(inbox) == 0
+    assert not inbox.urgent.is_set()
+    # And yet it is what is there.
+    assert inbox.everything() == [Applied(after)]
+
+
+def cordon(one: Node) -> None:
+    one.spec.unschedulable = True
+
+
+def shrink(one: Node) -> None:
+    one.status.allocatable["cpu"] = 2
+
+
+def fail(one: Node) -> None:
+    one.status.conditions = [Condition(type="Ready", status="Unknown")]
+
+
+def relabel(one: Node) -> None:
+    one.metadata.labels["zone"] = "b"
+
+
+def annotate(one: Node) -> None:
+    one.metadata.annotations["what"] = "else"
+
+
+@pytest.mark.parametrize("change", [cordon, shrink, fail, relabel, annotate])
+def test_whatever_else_changes_on_a_node_counts_at_once(change: Callable[[Node], None]) -> None:
+    before, after = changed_node(change)
+    inbox = told(Applied(before))
+    inbox.put(Applied(after))
+    assert described(inbox.take()) == ["+n1"]
+
+
+GROUPED = {"group": "g"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, pod("ns/p", cpu=1)),
+        (None, node("n1", cpu=1)),
+        (None, group("ns/g")),
+        (None, queue("q")),
+        (None, budget("ns/b", allowed=1)),
+        (pod("ns/p", cpu=1), pod("ns/p", cpu=2)),
+        (pod("ns/p", gated=True), pod("ns/p")),
+        (pod("ns/p"), pod("ns/p", annotations=GROUPED)),
+        (pod("ns/p", node="n1"), pod("ns/p", node="n1", deleted=True)),
+        (pod("ns/p", node="n1"), pod("ns/p", node="n1", phase="Succeeded")),
+        (pod("ns/p", node="n1"), pod("ns/p", node="n1", phase="Failed")),
+        (group("ns/g", min_member=2), group("ns/g", min_member=1)),
+        (queue("q", state="Closed"), queue("q", state="Open")),
+        (queue("q", weight=1), queue("q", weight=2)),
+        (quota("ns/x", weight=1), quota("ns/x", weight=2)),
+        (priority_class("p", 1), priority_class("p", 2)),
+        (budget("ns/b", allowed=0), budget("ns/b", allowed=1)),
+    ],
+)
+def test_what_a_decision_may_depend_on_is_urgent(before: KObject | None, after: KObject) -> None:
+    inbox = told() if before is None else told(Applied(established_as(before, "u1")))
+    inbox.put(Applied(established_as(after, "u1")))
+    assert inbox.urgent.is_set()
+    assert described(inbox.take()) == [f"+{key(after)}"]
+    assert not inbox.urgent.is_set()
+
+
+def waiting_with(message: str) -> Pod:
+    made = pod("ns/p", cpu=1)
+    made.status.conditions = [Condition(type="PodScheduled", status="False", message=message)]
+    return made
+
+
+def group_with(phase: str) -> PodGroup:
+    made = group("ns/g")
+    made.status.phase = phase
+    return made
+
+
+def queue_with(allocated: int) -> Queue:
+    made = queue("q")
+    made.status.allocated = {"cpu": allocated}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, pod("ns/p", node="n1")),
+        (pod("ns/p"), pod("ns/p", node="n1", phase="Pending")),
+        (pod("ns/p", node="n1", phase="Pending"), pod("ns/p", node="n1")),
+        (waiting_with("no room"), waiting_with("still no room")),
+        (group_with("Pending"), group_with("Running")),
+        (queue_with(1), queue_with(2)),
+    ],
+)
+def test_the_echo_of_our_own_writes_is_news_for_the_next_cycle_and_no_reason_for_it(
+    before: KObject | None, after: KObject
+) -> None:
+    inbox = told() if before is None else told(Applied(established_as(before, "u1")))
+    inbox.put(Applied(established_as(after, "u1")))
+    assert not inbox.urgent.is_set()
+    assert described(inbox.take()) == [f"+{key(after)}"]
+
+
+def test_room_that_comes_free_is_urgent() -> None:
+    runs = established(pod("ns/p", node="n1"))
+    inbox = told(Applied(runs))
+    inbox.put(Deleted(runs))
+    assert inbox.urgent.is_set()
+
+
+def test_a_second_object_of_the_same_name_is_not_compared_with_the_first() -> None:
+    inbox = told(Applied(established_as(node("n1", cpu=4), "u1")))
+    inbox.put(Applied(established_as(node("n1", cpu=4), "u2")))
+    assert inbox.urgent.is_set()
+    assert described(inbox.take()) == ["+n1"]
+
+
+# -- orders that failed ---------------------------------------------------------------------------------------------
+
+
+def test_a_failed_order_is_news_but_not_urgent() -> None:
+    inbox = told(Applied(established_as(pod("ns/p"), "u1")))
+    inbox.failed(BindFailed(TaskKey("ns/p")), "u1")
+    inbox.failed(EvictFailed(TaskKey("ns/p")), "u1")
+    assert described(inbox.take()) == ["!ns/p", "?ns/p"]
+    assert not inbox.urgent.is_set()
+
+
+def test_the_failed_bind_of_a_pod_says_nothing_about_another_of_its_name() -> None:
+    inbox = told(Applied(established_as(pod("ns/p"), "u1")))
+    inbox.put(Deleted(established_as(pod("ns/p"), "u1")))
+    inbox.put(Applied(established_as(pod("ns/p"), "u2")))
+    inbox.take()
+    inbox.failed(BindFailed(TaskKey("ns/p")), "u1")
+    assert inbox.take() == []
+
+
+def test_the_failed_bind_of_a_pod_that_is_gone_is_no_news() -> None:
+    inbox = told(Applied(established_as(pod("ns/p"), "u1")), Deleted(established_as(pod("ns/p"), "u1")))
+    inbox.failed(BindFailed(TaskKey("ns/p")), "u1")
+    assert inbox.take() == []
+
+
+# -- objects that break the rules -----------------------------------------------------------------------------------
+
+
+class Complaints:
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str]] = []
+
+    def __call__(self, obj: KObject, why: str) -> None:
+        self.heard.append((key(obj), why))
+
+
+BROKEN = [
+    (queue("q", weight=-1), queue("q", weight=1)),
+    (group("ns/g", min_member=-1), group("ns/g", min_member=1)),
+]
+
+
+@pytest.mark.parametrize(("bad", "good"), BROKEN)
+def test_an_object_that_breaks_the_rules_is_not_there_until_it_is_corrected(bad: KObject, good: KObject) -> None:
+    complaints = Complaints()
+    inbox = Inbox(refused=complaints)
+    bad, good = established_as(replace(bad), "u1"), established_as(replace(good), "u1")
+    inbox.put(Applied(bad))
+    assert inbox.take() == []
+    assert inbox.everything() == []
+    [(who, why)] = complaints.heard
+    assert who == key(bad)
+    assert why
+    inbox.put(Applied(good))
+    assert inbox.urgent.is_set()
+    assert described(inbox.take()) == [f"+{key(good)}"]
+    inbox.put(Applied(bad))
+    assert described(inbox.take()) == [f"-{key(good)}"]
+    assert len(complaints.heard) == 2
+    inbox.put(Deleted(bad))
+    assert inbox.take() == []
+
+
+def test_a_reservation_that_breaks_the_rules_is_left_out() -> None:
+    complaints = Complaints()
+    inbox = Inbox(refused=complaints)
+    bad = Reservation(metadata=ObjectMeta(name="r"), spec=ReservationSpec(ttl="soon"), status=ReservationStatus())
+    inbox.put(Applied(bad))
+    assert inbox.take() == []
+    assert len(complaints.heard) == 1
+
+
+def test_what_the_inbox_says_is_there_makes_the_same_cluster_as_the_news_did() -> None:
+    inbox, fed = Inbox(), Cluster(scheduler_name=names.DEFAULT_SCHEDULER)
+    news = [
+        Applied(established(pod("ns/late", node="n1", cpu=1, group="g"))),  # before its node is known
+        Applied(established(queue("default"))),
+        Applied(established(node("n1", cpu=4))),
+        Applied(established(group("ns/g", min_member=2))),
+        Applied(established(pod("ns/a", cpu=1, group="g"))),
+        Applied(established(pod("ns/gone", cpu=1, group="g"))),
+        Applied(established(pod("ns/late", node="n1", cpu=1, group="g", phase="Succeeded"))),
+        Deleted(established(pod("ns/gone", cpu=1, group="g"))),
+    ]
+    for event in news:
+        inbox.put(event)
+    for event in inbox.take():
+        fed.apply(event)
+    afresh = Cluster(scheduler_name=names.DEFAULT_SCHEDULER)
+    for event in inbox.everything():
+        afresh.apply(event)
+    for cluster in (fed, afresh):
+        cluster.validate()
+    assert {task.key: task.true_status for task in fed.tasks.values()} == {
+        task.key: task.true_status for task in afresh.tasks.values()
+    }
+    assert (fed.ledger.table.idle == afresh.ledger.table.idle).all()

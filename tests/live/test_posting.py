@@ -1,0 +1,322 @@
+"""Statuses that are wished for: the latest counts, each is written once, and never one that is not true any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from building import group, pod
+from live.pretend_api import Fate, PretendApi, lost_before, refused, until, with_pretended_time
+from stromboli.api import KObject, Pod, PodGroup
+from stromboli.kube.limits import TokenBucket
+from stromboli.kube.posting import Posting, Wish
+from stromboli.kube.resources import POD_GROUPS, PODS, Resource
+
+
+class Desk:
+    """A posting at work, with what it noted and counted."""
+
+    def __init__(self, api: PretendApi, bucket: TokenBucket | None = None) -> None:
+        self.noted: list[KObject] = []
+        self.outcomes: list[tuple[str, str]] = []
+        self.posting = Posting(
+            api,  # type: ignore[arg-type]
+            bucket=bucket or TokenBucket(1e6, 1000),
+            note=self.noted.append,
+            outcome=lambda kind, result: self.outcomes.append((kind, result)),
+        )
+
+
+Story = Callable[[PretendApi, Desk], Awaitable[None]]
+
+
+def tell(story: Story, **facts: Any) -> PretendApi:
+    async def run() -> PretendApi:
+        api = PretendApi(**facts)
+        api.put(pod("ns/a"))
+        api.put(group("ns/g"))
+        desk = Desk(api)
+        running = asyncio.create_task(desk.posting.run())
+        try:
+            await story(api, desk)
+            assert not running.done()
+        finally:
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        return api
+
+    return with_pretended_time(run())
+
+
+def uid_of(api: PretendApi, resource: Resource[Any], key: str) -> str:
+    found = api.stored(resource.type, key)
+    assert found is not None
+    return str(found.metadata.uid)
+
+
+def wish(api: PretendApi, phase: str, **facts: Any) -> Wish:
+    return Wish(POD_GROUPS, "ns/g", uid_of(api, POD_GROUPS, "ns/g"), {"phase": phase}, **facts)
+
+
+def phases(api: PretendApi) -> list[str]:
+    return [change["status"]["phase"] for plural, _, change in api.patches if plural == "podgroups"]
+
+
+async def later(seconds: float = 30.0) -> None:
+    await asyncio.sleep(seconds)
+
+
+def test_a_wish_is_written_when_it_is_due_and_then_noted() -> None:
+    written: list[str] = []
+
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.posting.want(wish(api, "Inqueue", written=lambda: written.append("Inqueue")), delay=1.0)
+        await later(0.9)
+        assert phases(api) == []
+        await later()
+        assert phases(api) == ["Inqueue"]
+        assert written == ["Inqueue"]
+        assert [noted.status.phase for noted in desk.noted if isinstance(noted, PodGroup)] == ["Inqueue"]
+        assert desk.outcomes == [("podgroups", "written")]
+
+    tell(story)
+
+
+def test_the_latest_wish_counts_and_does_not_wait_any_longer_for_that() -> None:
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.posting.want(wish(api, "Pending"), delay=1.0)
+        await later(0.9)
+        desk.posting.want(wish(api, "Inqueue"), delay=1.0)
+        await later(0.2)
+        assert phases(api) == ["Inqueue"]
+        await later()
+        assert phases(api) == ["Inqueue"]
+
+    tell(story)
+
+
+def test_a_wish_that_is_in_a_hurry_takes_the_others_along() -> None:
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.posting.want(wish(api, "Pending"), delay=1.0)
+        desk.posting.want(wish(api, "Inqueue"))
+        await later(0.1)
+        assert phases(api) == ["Inqueue"]
+        await later()
+        assert phases(api) == ["Inqueue"]
+
+    tell(story)
+
+
+def test_what_was_just_written_is_not_written_again() -> None:
+    async def story(api: PretendApi, desk: Desk) -> None:
+        for _ in range(10):
+            desk.posting.want(wish(api, "Inqueue"))
+            await later(0.3)
+        assert phases(api) == ["Inqueue"]
+        # Somebody else may have overwritten it: a wish that goes on for long is one.
+        await later(5.0)
+        desk.posting.want(wish(api, "Inqueue"))
+        await later()
+        assert phases(api) == ["Inqueue", "Inqueue"]
+
+    tell(story)
+
+
+def test_a_wish_repeated_while_it_is_written_is_not_written_again() -> None:
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.posting.want(wish(api, "Inqueue"))
+        await until(lambda: api.count("patch") == 1)
+        desk.posting.want(wish(api, "Inqueue"), delay=1.0)
+        await later()
+        assert phases(api) == ["Inqueue"]
+
+    tell(story, fate=lambda verb, key: Fate(acts=0.2))
+
+
+def test_back_to_what_was_before_while_the_other_is_on_its_way() -> None:
+    """Running is there, Unknown is on its way, and Running is wished again: the last word is Running."""
+
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.posting.want(wish(api, "Running"))
+        await until(lambda: desk.noted)
+        desk.posting.want(wish(api, "Unknown"))
+        await until(lambda: api.count("patch") == 2)
+        desk.posting.want(wish(api, "Running"))
+        await later()
+        assert phases(api) == ["Running", "Unknown", "Running"]
+
+    tell(story, fate=lambda verb, key: Fate(acts=0.2))
+
+
+def test_an_older_wish_never_overtakes_a_newer_one() -> None:
+    slow = iter([Fate(acts=3.0), Fate(acts=0.001)])
+
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.posting.want(wish(api, "Pending"))
+        await until(lambda: api.count("patch") == 1)
+        desk.posting.want(wish(api, "Inqueue"))
+        await later()
+        assert phases(api) == ["Pending", "Inqueue"]
+
+    tell(story, fate=lambda verb, key: next(slow))
+
+
+def test_a_wish_that_was_withdrawn_is_not_written() -> None:
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.posting.want(wish(api, "Pending"), delay=1.0)
+        desk.posting.withdraw(POD_GROUPS, "ns/g")
+        await later()
+        assert phases(api) == []
+
+    tell(story)
+
+
+def test_a_wish_withdrawn_while_it_fails_is_not_tried_again() -> None:
+    fates = iter([Fate(acts=None, answers=1.0, says=lost_before().says)])
+
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.posting.want(wish(api, "Pending"))
+        await until(lambda: api.count("patch") == 1)
+        desk.posting.withdraw(POD_GROUPS, "ns/g")
+        await later()
+        assert api.count("patch") == 1
+
+    tell(story, fate=lambda verb, key: next(fates))
+
+
+def test_a_wish_withdrawn_while_it_waits_for_its_turn_is_not_written() -> None:
+    async def run() -> None:
+        api = PretendApi()
+        api.put(group("ns/g"))
+        clock = asyncio.get_running_loop().time
+        bucket = TokenBucket(0.1, 1, clock=clock)
+        await bucket.take()
+        desk = Desk(api, bucket)
+        running = asyncio.create_task(desk.posting.run())
+        desk.posting.want(wish(api, "Pending"))
+        await later(1.0)
+        desk.posting.withdraw(POD_GROUPS, "ns/g")
+        await later()
+        assert api.count("patch") == 0
+        desk.posting.want(wish(api, "Inqueue"))
+        await later()
+        assert phases(api) == ["Inqueue"]
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    with_pretended_time(run())
+
+
+def test_a_reason_to_wait_is_not_written_on_a_pod_that_has_changed_since() -> None:
+    async def story(api: PretendApi, desk: Desk) -> None:
+        seen = api.stored(Pod, "ns/a")
+        assert seen is not None
+        status = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
+        meta = seen.metadata
+        desk.posting.want(Wish(PODS, "ns/a", meta.uid, status, meta.resource_version, strategic=True), delay=1.0)
+        await api.bind("ns/a", meta.uid, "n1")
+        await later()
+        bound = api.stored(Pod, "ns/a")
+        assert bound is not None
+        assert bound.status.conditions == []
+        assert api.count("patch") == 1  # it was tried, and refused for good
+
+    tell(story)
+
+
+def test_a_wish_for_another_object_of_the_name_is_dropped() -> None:
+    async def story(api: PretendApi, desk: Desk) -> None:
+        old = wish(api, "Running")
+        api.remove(PodGroup, "ns/g")
+        api.put(group("ns/g"))
+        desk.posting.want(old)
+        await later()
+        assert phases(api) == []
+        assert api.count("patch") == 1
+        api.remove(PodGroup, "ns/g")
+        desk.posting.want(old)
+        await later()
+        assert api.count("patch") == 2
+
+    tell(story)
+
+
+def test_what_could_not_be_written_is_tried_again_until_it_is() -> None:
+    fates = iter([lost_before(), refused(500, "InternalError"), lost_before()])
+
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.posting.want(wish(api, "Running"))
+        await later()
+        assert phases(api) == ["Running"]
+        assert desk.outcomes == [("podgroups", "failed")] * 3 + [("podgroups", "written")]
+
+    tell(story, fate=lambda verb, key: next(fates, Fate()))
+
+
+def test_a_newer_wish_takes_the_place_of_one_that_failed() -> None:
+    fates = iter([lost_before()])
+
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.posting.want(wish(api, "Pending"))
+        await until(lambda: desk.outcomes)
+        desk.posting.want(wish(api, "Inqueue"), delay=10.0)
+        await later()
+        assert phases(api) == ["Inqueue"]
+
+    tell(story, fate=lambda verb, key: next(fates, Fate()))
+
+
+def test_many_wishes_are_written_a_few_at_a_time() -> None:
+    under_way: list[int] = []
+
+    async def story(api: PretendApi, desk: Desk) -> None:
+        for number in range(100):
+            api.put(pod(f"ns/p{number}"))
+            uid = uid_of(api, PODS, f"ns/p{number}")
+            desk.posting.want(Wish(PODS, f"ns/p{number}", uid, {"nominatedNodeName": "n1"}))
+
+        def fate(verb: str, key: str) -> Fate:
+            under_way.append(len(api._acting))
+            return Fate(acts=0.1)
+
+        api.fate = fate
+        await later()
+        assert len(api.patches) == 100
+        assert 8 <= max(under_way) < 16
+
+    tell(story)
+
+
+def test_nothing_of_what_was_wished_before_is_written_after_forgetting() -> None:
+    fates = iter([Fate(acts=None, answers=1.0, says=lost_before().says)])
+
+    async def story(api: PretendApi, desk: Desk) -> None:
+        uid = uid_of(api, PODS, "ns/a")
+        desk.posting.want(wish(api, "Running"))
+        desk.posting.want(Wish(PODS, "ns/a", uid, {"nominatedNodeName": "n1"}), delay=1.0)
+        await until(lambda: api.count("patch") == 1)
+        desk.posting.forget()
+        await later()
+        assert api.patches == []
+        assert api.count("patch") == 1
+
+    tell(story, fate=lambda verb, key: next(fates, Fate()))
+
+
+def test_a_flush_does_not_wait_until_wishes_are_due() -> None:
+    async def story(api: PretendApi, desk: Desk) -> None:
+        began = asyncio.get_running_loop().time()
+        desk.posting.want(wish(api, "Pending"))
+        await until(lambda: api.count("patch") == 1)
+        desk.posting.want(wish(api, "Running"), delay=60.0)
+        await desk.posting.flush()
+        assert asyncio.get_running_loop().time() - began < 5.0
+        # The one that was on its way came first.
+        assert phases(api) == ["Pending", "Running"]
+
+    slow = iter([Fate(acts=2.0)])
+    tell(story, fate=lambda verb, key: next(slow, Fate()))
