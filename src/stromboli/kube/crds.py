@@ -133,13 +133,18 @@ def files() -> dict[str, str]:
     refuses a field that the server does not know, and a server a rule that it cannot understand or reckon.
     """
     newest = definitions()
-    written = {f"crds/{name}.yaml": _text(definition) for name, definition in newest.items()}
+    written = {f"{_folder(definition)}/{name}.yaml": _text(definition) for name, definition in newest.items()}
     for minor in (CEL[1], ALL_RULES[1]):
         for name, older in definitions((1, minor - 1)).items():
             removals = list(_removals(newest[name], older))
             if removals:
                 written[f"overlays/before-1.{minor}/{name}.yaml"] = _text(removals)
     return written
+
+
+def _folder(definition: Schema) -> str:
+    # Reservations are not Volcano's: who has Volcano's definitions needs ours of this kind alone.
+    return "crds/reservations" if definition["spec"]["names"]["kind"] == Reservation.__name__ else "crds"
 
 
 def _definition(kind: _Kind, resource: Resource[Any], server: tuple[int, int]) -> Schema:

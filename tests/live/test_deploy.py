@@ -1,0 +1,285 @@
+"""What deploy/ says fits together: its parts, the command line, the image, the configuration, the metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from live.kustomizing import DEPLOY, WAYS, Object, containers, documents, render
+from stromboli import __version__
+from stromboli.console.main import run
+from stromboli.kube import running
+from stromboli.kube.running import Options
+from stromboli.scheduling.registry import Registry
+
+PROJECT = DEPLOY.parent
+CONTAINERFILE = (PROJECT / "Containerfile").read_text(encoding="utf-8")
+NAMESPACE = "stromboli-system"
+
+# Of each, the first and the last Kubernetes that has it, as far as they are known.
+SERVED = {
+    "v1": (20, 99),
+    "apps/v1": (20, 99),
+    "rbac.authorization.k8s.io/v1": (20, 99),
+    "apiextensions.k8s.io/v1": (20, 99),
+    "policy/v1": (21, 99),
+    "policy/v1beta1": (20, 24),
+    "monitoring.coreos.com/v1": (20, 99),
+}
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def objects(way: str) -> list[Object]:
+    return render(WAYS[way])
+
+
+def of_kind(objects: list[Object], kind: str) -> list[Object]:
+    return [one for one in objects if one["kind"] == kind]
+
+
+def _source(module: str) -> str:
+    return (PROJECT / "src/stromboli" / module).read_text(encoding="utf-8")
+
+
+def name_of(obj: Object) -> str:
+    name: str = obj["metadata"]["name"]
+    return name
+
+
+def address(obj: Object) -> tuple[str, str, str, str]:
+    return obj["apiVersion"], obj["kind"], obj["metadata"].get("namespace", ""), name_of(obj)
+
+
+# -- as a whole -------------------------------------------------------------------------------------------------
+
+
+def kubectl_with_kustomize() -> str | None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        return None
+    said = subprocess.run([kubectl, "version", "--client", "-o", "json"], capture_output=True, text=True, check=False)
+    version = json.loads(said.stdout or "{}").get("clientVersion", {})
+    minor = int(re.sub(r"\D", "", version.get("minor", "")) or 0)
+    return kubectl if minor >= 21 else None
+
+
+def test_kubectl_makes_the_same_of_it(way: str, objects: list[Object]) -> None:
+    kubectl = kubectl_with_kustomize()
+    if kubectl is None:
+        pytest.skip("there is no kubectl of 1.21 or later to compare with")
+    done = subprocess.run([kubectl, "kustomize", WAYS[way]], capture_output=True, text=True, check=True)
+    theirs = documents(done.stdout)
+    assert done.stderr == ""
+    assert {address(one): one for one in theirs} == {address(one): one for one in objects}
+
+
+def test_nothing_is_there_twice(objects: list[Object]) -> None:
+    assert len({address(one) for one in objects}) == len(objects)
+
+
+def test_servers_know_the_versions(way: str, objects: list[Object]) -> None:
+    first, last = {"overlays/before-1.25": (20, 24), "overlays/before-1.30": (25, 29)}.get(way, (30, 36))
+    for obj in objects:
+        since, until = SERVED[obj["apiVersion"]]
+        assert since <= first, f"{name_of(obj)}: {obj['apiVersion']} is not there yet"
+        assert until >= last, f"{name_of(obj)}: {obj['apiVersion']} is not there any more"
+
+
+def test_everything_is_in_the_namespace_that_is_made(objects: list[Object]) -> None:
+    assert [name_of(one) for one in of_kind(objects, "Namespace")] == [NAMESPACE]
+    for obj in objects:
+        assert obj["metadata"].get("namespace", NAMESPACE) == NAMESPACE
+
+
+def test_with_volcano_its_definitions_are_left_alone() -> None:
+    objects = render(WAYS["overlays/beside-volcano"])
+    assert [name_of(one) for one in of_kind(objects, "CustomResourceDefinition")] == [
+        "reservations.scheduling.volcano.sh"
+    ]
+    [container] = containers(objects)
+    assert "--scheduler-name=stromboli" in container["args"]
+
+
+# -- parts that refer to each other -----------------------------------------------------------------------------
+
+
+def test_accounts_and_roles_that_are_named_are_there(objects: list[Object]) -> None:
+    there = {(one["kind"], name_of(one)) for one in objects}
+    for binding in of_kind(objects, "ClusterRoleBinding") + of_kind(objects, "RoleBinding"):
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in there
+        for subject in binding["subjects"]:
+            assert subject["namespace"] == NAMESPACE
+            assert (subject["kind"], subject["name"]) in there
+    for deployment in of_kind(objects, "Deployment"):
+        spec = deployment["spec"]["template"]["spec"]
+        assert ("ServiceAccount", spec["serviceAccountName"]) in there
+        for volume in spec["volumes"]:
+            if "configMap" in volume:
+                assert ("ConfigMap", volume["configMap"]["name"]) in there
+
+
+def test_selectors_find_the_pods(objects: list[Object]) -> None:
+    pods = {name_of(one): one["spec"]["template"]["metadata"]["labels"] for one in of_kind(objects, "Deployment")}
+    for deployment in of_kind(objects, "Deployment"):
+        chosen = deployment["spec"]["selector"]["matchLabels"]
+        assert [name for name, labels in pods.items() if chosen.items() <= labels.items()] == [name_of(deployment)]
+        for constraint in deployment["spec"]["template"]["spec"].get("topologySpreadConstraints", ()):
+            assert constraint["labelSelector"]["matchLabels"] == chosen
+    for budget in of_kind(objects, "PodDisruptionBudget"):
+        chosen = budget["spec"]["selector"]["matchLabels"]
+        assert [name for name, labels in pods.items() if chosen.items() <= labels.items()] == [name_of(budget)]
+        assert budget["spec"]["minAvailable"] < 2, "a node could never be drained"
+
+
+def test_the_monitor_finds_the_service_and_the_service_all_pods() -> None:
+    objects = render(WAYS["overlays/monitoring"])
+    [service], [monitor] = of_kind(objects, "Service"), of_kind(objects, "ServiceMonitor")
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    [port] = service["spec"]["ports"]
+    assert monitor["spec"]["endpoints"][0]["port"] == port["name"]
+    for deployment in of_kind(objects, "Deployment"):
+        template = deployment["spec"]["template"]
+        assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+        [offered] = template["spec"]["containers"][0]["ports"]
+        assert (offered["name"], offered["containerPort"]) == (port["targetPort"], port["port"])
+
+
+def test_alerts_ask_for_metrics_that_exist() -> None:
+    known = set(re.findall(r'"((?:stromboli|volcano)_\w+)"', _source("kube/metrics.py")))
+    [alerts] = of_kind(render(WAYS["overlays/monitoring"]), "PrometheusRule")
+    for rule in alerts["spec"]["groups"][0]["rules"]:
+        asked = set(re.findall(r"\b(?:stromboli|volcano)_\w+", rule["expr"]))
+        assert asked
+        assert asked <= known, rule["alert"]
+
+
+# -- processes --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Options]]:
+    """What the command line would have started."""
+    processes: list[tuple[str, Options]] = []
+
+    def note(name: str, options: Options, parts: Callable[..., Any]) -> None:
+        processes.append((name, options))
+
+    monkeypatch.setattr(running, "run_process", note)
+    return processes
+
+
+def test_the_command_line_understands_what_containers_say(
+    objects: list[Object], started: list[tuple[str, Options]]
+) -> None:
+    for deployment in of_kind(objects, "Deployment"):
+        [container] = deployment["spec"]["template"]["spec"]["containers"]
+        assert run(container["args"]) == 0
+        name, options = started.pop()
+        # The lease has the name of the process, and the account may take that one.
+        assert name == name_of(deployment) == deployment["spec"]["template"]["spec"]["serviceAccountName"]
+        leases = [one for one in of_kind(objects, "Role") if name_of(one) == name]
+        assert [rule.get("resourceNames") for role in leases for rule in role["rules"]] == [None, [name]]
+        assert options.leader_elect
+        assert options.lease_namespace == ""
+        assert options.probe_host == "0.0.0.0"
+        assert [options.probe_port] == [port["containerPort"] for port in container["ports"]]
+        annotations = deployment["spec"]["template"]["metadata"]["annotations"]
+        assert annotations["prometheus.io/port"] == str(options.probe_port)
+
+
+def test_probes_ask_what_is_answered(objects: list[Object]) -> None:
+    probes = _source("kube/probes.py")
+    for container in containers(objects):
+        asked = {container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")}
+        assert asked == {"/healthz", "/readyz"}
+        for path in asked:
+            assert f'"{path}"' in probes
+
+
+def test_the_configuration_is_where_the_scheduler_looks_and_is_the_built_in_one(objects: list[Object]) -> None:
+    [configuration] = of_kind(objects, "ConfigMap")
+    [(file, text)] = configuration["data"].items()
+    readers = [container for container in containers(objects) if container["args"][0] != "controllers"]
+    assert readers
+    for container in readers:
+        [folder] = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "configuration"]
+        assert f"--config={folder}/{file}" in container["args"]
+    registry = Registry(installed_plugins=(), installed_actions=())
+    written, built_in = registry.load(text), registry.default()
+    assert written.warnings == ()
+    assert [action.name for action in written.actions] == [action.name for action in built_in.actions]
+    assert [[(p.name, p.enabled) for p in tier.plugins] for tier in written.tiers] == [
+        [(p.name, p.enabled) for p in tier.plugins] for tier in built_in.tiers
+    ]
+
+
+def test_containers_have_no_rights_they_do_not_need(objects: list[Object]) -> None:
+    """What Kubernetes calls the restricted profile, and a file system that cannot be written to."""
+    for deployment in of_kind(objects, "Deployment"):
+        spec = deployment["spec"]["template"]["spec"]
+        assert spec["securityContext"]["runAsNonRoot"]
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
+        assert all({"configMap", "emptyDir"} & set(volume) for volume in spec["volumes"])
+        [container] = spec["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+# -- the image --------------------------------------------------------------------------------------------------
+
+
+def test_the_image_is_that_of_this_version(objects: list[Object]) -> None:
+    assert {container["image"] for container in containers(objects)} == {f"ghcr.io/stromboli/stromboli:{__version__}"}
+
+
+def test_the_image_is_what_the_pods_expect(objects: list[Object]) -> None:
+    [user] = re.findall(r"^USER (\d+)", CONTAINERFILE, re.MULTILINE)
+    [cache] = re.findall(r"NUMBA_CACHE_DIR=(\S+)", CONTAINERFILE)
+    assert 'ENTRYPOINT ["stromboli"]' in CONTAINERFILE
+    for deployment in of_kind(objects, "Deployment"):
+        spec = deployment["spec"]["template"]["spec"]
+        assert spec["securityContext"]["runAsUser"] == int(user)
+        [container] = spec["containers"]
+        assert "command" not in container
+        assert cache in [mount["mountPath"] for mount in container["volumeMounts"]]
+
+
+def test_the_image_is_built_from_what_is_there_and_from_all_that_is_needed() -> None:
+    copied = [
+        path for line in re.findall(r"^COPY (?!--from)(.+)$", CONTAINERFILE, re.MULTILINE) for path in line.split()[:-1]
+    ]
+    assert {"pyproject.toml", "README.md", "LICENSE", "src"} <= {path.rstrip("/") for path in copied}
+    for path in copied:
+        assert (PROJECT / path).exists(), f"the Containerfile copies {path}, which is not there"
+    ignored = (PROJECT / ".containerignore").read_text(encoding="utf-8").split()
+    allowed = {entry.removeprefix("!").rstrip("/") for entry in ignored if entry.startswith("!")}
+    assert {path.rstrip("/") for path in copied} <= allowed
+
+
+def test_stages_of_the_image_start_from_the_same_python() -> None:
+    bases = re.findall(r"^FROM (\S+)", CONTAINERFILE, re.MULTILINE)
+    assert len(bases) > 1
+    assert all(one == other for one, other in pairwise(bases))
+
+
+def test_overlays_are_documented() -> None:
+    page = (PROJECT / "docs/kubernetes.md").read_text(encoding="utf-8")
+    for way in WAYS:
+        assert f"deploy/{way.removeprefix('.')}" in page, f"docs/kubernetes.md does not mention deploy/{way}"
