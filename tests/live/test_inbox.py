@@ -201,6 +201,20 @@ def test_a_second_object_of_the_same_name_is_not_compared_with_the_first() -> No
     assert described(inbox.take()) == ["+n1"]
 
 
+def test_the_end_of_a_reservation_is_not_taken_for_that_of_its_successor() -> None:
+    """It is moved: deleted, and made again under the same name. The watch is later with the first than we with both."""
+    old, new = (Reservation(metadata=ObjectMeta(name="r", uid=uid)) for uid in ("u1", ""))
+    inbox = told(Applied(old))
+    inbox.put(Deleted(old))
+    inbox.put(Applied(new))
+    inbox.put(Deleted(old))  # by the watch
+    assert described(inbox.take()) == ["-r", "+r"]
+    assert inbox.everything() == [Applied(new)]
+    # And when it is given up before the watch has shown it, there is no other it could mean.
+    inbox.put(Deleted(new))
+    assert described(inbox.take()) == ["-r"]
+
+
 # -- orders that failed ---------------------------------------------------------------------------------------------
 
 

@@ -51,9 +51,7 @@ class Inbox:
             case Applied(obj):
                 self._applied(obj)
             case Deleted(obj):
-                if self._of(obj).pop(key(obj), None) is not None:
-                    self._events.append(event)
-                    self.urgent.set()
+                self._deleted(obj)
             case BindFailed() | EvictFailed():
                 # Not urgent: whatever failed would fail again a moment later.
                 self._events.append(event)
@@ -76,6 +74,14 @@ class Inbox:
 
     def _of(self, obj: KObject) -> dict[str, KObject]:
         return self._seen.setdefault(type(obj), {})
+
+    def _deleted(self, obj: KObject) -> None:
+        seen = self._of(obj).get(key(obj))
+        # One that we have just put in its place, and of which the watch knows nothing yet, is not the one that is gone.
+        if seen is not None and obj.metadata.uid in ("", seen.metadata.uid):
+            del self._of(obj)[key(obj)]
+            self._events.append(Deleted(obj))
+            self.urgent.set()
 
     def _applied(self, obj: KObject) -> None:
         seen = self._of(obj)
