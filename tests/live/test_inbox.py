@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 from msgspec.structs import replace
@@ -22,13 +23,18 @@ from stromboli.api import (
     names,
 )
 from stromboli.api.metadata import ObjectMeta
+from stromboli.api.reservations import waiting_reservation
 from stromboli.cluster import Applied, BindFailed, Cluster, ClusterEvent, Deleted, EvictFailed, TaskKey
 from stromboli.kube.inbox import Inbox
 
 
-def established_as(obj: KObject, uid: str) -> KObject:
+K = TypeVar("K", bound=KObject)
+
+
+def established_as(obj: K, uid: str) -> K:
     obj.metadata.uid = uid
-    return established(obj)
+    established(obj)
+    return obj
 
 
 def told(*events: ClusterEvent) -> Inbox:
@@ -203,16 +209,17 @@ def test_a_second_object_of_the_same_name_is_not_compared_with_the_first() -> No
 
 def test_the_end_of_a_reservation_is_not_taken_for_that_of_its_successor() -> None:
     """It is moved: deleted, and made again under the same name. The watch is later with the first than we with both."""
-    old, new = (Reservation(metadata=ObjectMeta(name="r", uid=uid)) for uid in ("u1", ""))
+    old, new = (waiting_reservation(established_as(pod("ns/p"), "p"), group("ns/g"), "n1") for _ in range(2))
+    old.metadata.uid, name = "u1", key(old)
     inbox = told(Applied(old))
     inbox.put(Deleted(old))
     inbox.put(Applied(new))
     inbox.put(Deleted(old))  # by the watch
-    assert described(inbox.take()) == ["-r", "+r"]
+    assert described(inbox.take()) == [f"-{name}", f"+{name}"]
     assert inbox.everything() == [Applied(new)]
     # And when it is given up before the watch has shown it, there is no other it could mean.
     inbox.put(Deleted(new))
-    assert described(inbox.take()) == ["-r"]
+    assert described(inbox.take()) == [f"-{name}"]
 
 
 # -- orders that failed ---------------------------------------------------------------------------------------------
