@@ -13,7 +13,8 @@ from typing import Protocol
 
 import pytest
 
-from kube.client import Client, Refused
+from kube.client import Client
+from kube.cluster import Cluster, remove_namespace
 from kube.server import ApiServer, MissingAssets, find_assets
 
 
@@ -60,21 +61,10 @@ def namespace(api_server: ApiServer, admin: Client) -> Iterator[str]:
     admin.create("/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
     api_server.start()
-    _remove_namespace(admin, name)
+    remove_namespace(admin, name)
 
 
-def _remove_namespace(admin: Client, name: str) -> None:
-    """What the controller-manager would do, so that no pod of an earlier test is seen by a later one's scheduler."""
-    admin.delete(f"/api/v1/namespaces/{name}")
-    groups = admin.get("/apis")["groups"]
-    for root in ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]:
-        try:
-            for kind in admin.get(root)["resources"]:
-                if kind["namespaced"] and "deletecollection" in kind["verbs"]:
-                    admin.delete(f"{root}/namespaces/{name}/{kind['name']}", gracePeriodSeconds=0)
-        except Refused as refused:
-            if refused.status != 404:  # else the kinds of this group were removed just now, and all their objects
-                raise
-    left = admin.get(f"/api/v1/namespaces/{name}")
-    left["spec"]["finalizers"] = []
-    admin.replace(f"/api/v1/namespaces/{name}/finalize", left)
+@pytest.fixture
+def cluster(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(api_server, namespace, tmp_path) as cluster:
+        yield cluster
