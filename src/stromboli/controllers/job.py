@@ -89,17 +89,18 @@ class JobController:
                 if job_key in commands:
                     changes.append(Notify(job, "CommandRefused", f"The job is invalid: {why}", warning=True))
             else:
-                own = [pod for pod in pods.of_job(job) if belongs_to(job, pod)]
-                changes += self._attend(job, own, commands.get(job_key), memory, objects, now)
+                changes += self._attend(job, pods.of_job(job), commands.get(job_key), memory, objects, now)
         self._memories = memories
         return changes
 
     def _attend(
-        self, job: Job, pods: list[Pod], command: Command | None, memory: Memory, objects: Objects, now: float
+        self, job: Job, claiming: list[Pod], command: Command | None, memory: Memory, objects: Objects, now: float
     ) -> list[Change]:
+        """`claiming` are the pods that name the job as their owner, rightly or not."""
         group = find_group(job, objects)
-        if command is None and not memory.gone and _unchanged(memory, job, group, pods, now):
+        if command is None and not memory.gone and _unchanged(memory, job, group, claiming, now):
             return []
+        pods = [pod for pod in claiming if belongs_to(job, pod)]
         memory.at_rest = None
         memory.due = None
         expiry = _expiry(job)
@@ -109,7 +110,7 @@ class JobController:
         if expiry is not None:
             memory.due = expiry
         if not changes:
-            memory.at_rest = (job, group, pods)
+            memory.at_rest = (job, group, claiming)
         # Somebody else's pod may have the name. Then the job is not at rest: it looks again until the name is free.
         return [change for change in changes if not (isinstance(change, Create) and _exists(change, objects))]
 

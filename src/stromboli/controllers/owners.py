@@ -11,7 +11,7 @@ once for all of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from stromboli.api import Job, ObjectMeta, OwnerReference, Pod, PodGroup, ReplicaSet, names
 
@@ -96,11 +96,11 @@ class PodIndex:
         self.without_group: list[Pod] = []
         self._by_group: defaultdict[tuple[str, str], list[Pod]] = defaultdict(list)
         self._by_owner: defaultdict[tuple[str, str, str], list[Pod]] = defaultdict(list)
-        self._by_namespace: defaultdict[str, list[Pod]] = defaultdict(list)
-        for pod in objects.list(Pod):
+        self._by_namespace: defaultdict[str, list[Pod]] | None = None
+        self._pods = objects.list(Pod)
+        for pod in self._pods:
             metadata = pod.metadata
             namespace = metadata.namespace
-            self._by_namespace[namespace].append(pod)
             if metadata.owner_references:
                 reference = controlling_reference(metadata)
                 if reference is not None and is_visible_kind(reference):
@@ -117,12 +117,18 @@ class PodIndex:
     def of_job(self, job: Job) -> list[Pod]:
         return self._by_owner.get(("Job", job.metadata.namespace, job.metadata.name), [])
 
-    def groups(self) -> Iterator[tuple[str, list[Pod]]]:
-        """The pods of each group that pods name, with the key that the group has or would have."""
-        return ((f"{namespace}/{name}", pods) for (namespace, name), pods in self._by_group.items())
+    def of_missing_groups(self, present: Collection[tuple[str, str]]) -> Iterator[Pod]:
+        """Pods whose groups, named by namespace and name, are not among those that are there."""
+        for place, pods in self._by_group.items():
+            if place not in present:
+                yield from pods
 
     def has_pods(self, group: PodGroup) -> bool:
         return (group.metadata.namespace, group.metadata.name) in self._by_group
 
     def in_namespace(self, namespace: str) -> list[Pod]:
+        if self._by_namespace is None:
+            self._by_namespace = defaultdict(list)
+            for pod in self._pods:
+                self._by_namespace[pod.metadata.namespace].append(pod)
         return self._by_namespace.get(namespace, [])

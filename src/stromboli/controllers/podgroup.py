@@ -51,19 +51,22 @@ from .refusing import Refusals
 def reconcile(
     objects: Objects, pods: PodIndex, refusals: Refusals, now: float, *, scheduler_name: str
 ) -> list[Change]:
-    groupless = list(pods.without_group)
-    for group_key, members in pods.groups():
-        # A pod that names a group which is not there waits for its user to make it, unless we should have: a crash
-        # may come between the group and the annotation, and anybody may delete a group.
-        if objects.get(PodGroup, group_key) is None:
-            groupless += (pod for pod in members if group_of(pod) == generated_name(_owner_of(pod, objects)))
+    groups = list(objects.list(PodGroup))
+    # A pod that names a group which is not there waits for its user to make it, unless we should have: a crash may come
+    # between the group and the annotation, and anybody may delete a group.
+    present = {(group.metadata.namespace, group.metadata.name) for group in groups}
+    waiting = pods.of_missing_groups(present)
+    groupless = [
+        *pods.without_group,
+        *(pod for pod in waiting if group_of(pod) == generated_name(_owner_of(pod, objects))),
+    ]
     changes: list[Change] = []
     created: set[str] = set()
     for pod in groupless:
         if pod.spec.scheduler_name in ("", scheduler_name) and not is_finished(pod):
             changes += _give_group(pod, objects, created)
-    for group in objects.list(PodGroup):
-        if is_generated(group) and not pods.has_pods(group) and not _is_awaited(group, objects):
+    for group in groups:
+        if not pods.has_pods(group) and is_generated(group) and not _is_awaited(group, objects):
             changes.append(Delete(group, reason="nothing is left that needs this group"))
         else:
             changes += refusals.of_group(group, now)
@@ -104,7 +107,8 @@ def _group_for(pod: Pod, owner_reference: OwnerReference, owner: Owner | None) -
             namespace=pod.metadata.namespace,
             labels=_inherited({**of_owner.labels, **pod.metadata.labels}),
             annotations=_inherited({**of_owner.annotations, **pod.metadata.annotations}),
-            owner_references=[owner_reference],
+            # Nobody has to wait for a group to go, and to say so would need rights on every kind of owner there is.
+            owner_references=[msgspec.structs.replace(owner_reference, block_owner_deletion=None)],
         ),
         spec=PodGroupSpec(
             min_member=min_member,

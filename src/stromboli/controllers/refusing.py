@@ -62,9 +62,14 @@ class Refusals:
     def of_group(self, group: PodGroup, now: float) -> list[Change]:
         """The scheduler writes conditions, too, and keeps only its own. So this one is written when it is news, and
         not fought for."""
+        if not self._checks:
+            return []
         before = self._before.get(group.metadata.uid)
+        if before is not None and before[0] is group:
+            self._known[group.metadata.uid] = before
+            return []
         why = self.why_not(group)
-        if not self._checks or (before is not None and before[1] == why):
+        if before is not None and before[1] == why:
             return []
         conditions = with_verdict(group.status.conditions, PodGroupCondition, why, now)
         return _told(group, replace(group, status=replace(group.status, conditions=conditions)), why)
