@@ -27,7 +27,6 @@ from stromboli.api.reservations import waiting_reservation
 from stromboli.cluster import Applied, BindFailed, Cluster, ClusterEvent, Deleted, EvictFailed, TaskKey
 from stromboli.kube.inbox import Inbox
 
-
 K = TypeVar("K", bound=KObject)
 
 
@@ -209,7 +208,7 @@ def test_a_second_object_of_the_same_name_is_not_compared_with_the_first() -> No
 
 def test_the_end_of_a_reservation_is_not_taken_for_that_of_its_successor() -> None:
     """It is moved: deleted, and made again under the same name. The watch is later with the first than we with both."""
-    old, new = (waiting_reservation(established_as(pod("ns/p"), "p"), group("ns/g"), "n1") for _ in range(2))
+    old, new = (waiting_reservation(established_as(pod("ns/p", cpu=1), "p"), group("ns/g"), "n1") for _ in range(2))
     old.metadata.uid, name = "u1", key(old)
     inbox = told(Applied(old))
     inbox.put(Deleted(old))
