@@ -287,8 +287,8 @@ def test_a_restart_goes_on_where_the_objects_are() -> None:
                 began, over = server.pod("long")["status"]["startTime"], server.pod("over")
                 await until(lambda: len(said) == 1)
             assert said[2:] == [
-                "1 pod bound to these nodes did not finish, and nothing runs them now: delete them, "
-                "or start the same nodes again."
+                "1 pod on these nodes did not finish. Nothing runs there now: "
+                "delete such pods, or start the same nodes again."
             ]
             # An hour has passed, as far as this pod can tell.
             long = server.pod("long")

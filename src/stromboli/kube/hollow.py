@@ -70,8 +70,8 @@ class HollowNodes:
         left = self._lives.unfinished()
         if left:
             self._say(
-                f"{_counted(left, 'pod')} bound to these nodes did not finish, and nothing runs them now: delete them, "
-                "or start the same nodes again."
+                f"{_counted(left, 'pod')} on these nodes did not finish. Nothing runs there now: "
+                "delete such pods, or start the same nodes again."
             )
 
 
