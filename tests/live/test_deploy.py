@@ -12,16 +12,18 @@ from typing import Any
 
 import pytest
 
+from documents.pages import table, text_of
 from live.kustomizing import DEPLOY, WAYS, Object, containers, documents, render
 from stromboli import __version__
 from stromboli.console.main import run
-from stromboli.kube import running
+from stromboli.kube import commands, running
 from stromboli.kube.running import Options
 from stromboli.scheduling.registry import Registry
 
 PROJECT = DEPLOY.parent
 CONTAINERFILE = (PROJECT / "Containerfile").read_text(encoding="utf-8")
 NAMESPACE = "stromboli-system"
+PAGE = "docs/kubernetes.md"
 
 # Of each, the first and the last Kubernetes that has it, as far as they are known.
 SERVED = {
@@ -279,7 +281,31 @@ def test_stages_of_the_image_start_from_the_same_python() -> None:
     assert all(one == other for one, other in pairwise(bases))
 
 
-def test_overlays_are_documented() -> None:
-    page = (PROJECT / "docs/kubernetes.md").read_text(encoding="utf-8")
-    for way in WAYS:
-        assert f"deploy/{way.removeprefix('.')}" in page, f"docs/kubernetes.md does not mention deploy/{way}"
+# -- the page ---------------------------------------------------------------------------------------------------
+
+
+def test_the_page_has_every_overlay() -> None:
+    documented = {row[0].removeprefix("deploy/") or "." for row in table(PAGE, "apply")}
+    assert documented == set(WAYS)
+
+
+def test_the_page_has_every_flag() -> None:
+    documented = {flag for row in table(PAGE, "flag") for flag in re.findall(r"--[\w-]+", row[0])}
+    for command in (commands.scheduler, commands.controllers, commands.run):
+        flags = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+        assert flags <= documented
+    assert documented == {name for option in commands.run.params for name in (*option.opts, *option.secondary_opts)}
+
+
+@pytest.mark.parametrize(("role", "place"), [("stromboli-scheduler", 0), ("stromboli-controllers", 1)])
+def test_the_page_has_every_permission(role: str, place: int) -> None:
+    [given] = [one for one in of_kind(render(WAYS["."]), "ClusterRole") if name_of(one) == role]
+    granted = {(verb, resource) for rule in given["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+    section = text_of(PAGE).split("| may | on | because |")[place + 1].partition("\n\n")[0]
+    documented = {
+        (verb, resource)
+        for row in section.splitlines()[2:]
+        for verb in row.split("|")[1].strip().split(", ")
+        for resource in re.findall(r"`([a-z/]+)`", row.split("|")[2])
+    }
+    assert granted == documented
