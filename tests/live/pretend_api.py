@@ -91,7 +91,7 @@ def refused(status: int, reason: str, *, cause: str = "") -> Fate:
 @dataclass(frozen=True, slots=True)
 class _Change:
     revision: int
-    at: float
+    shown_at: float
     type: str
     plural: str
     document: Document
@@ -176,7 +176,7 @@ class PretendApi:
             for change in [one for one in self._history if one.revision > seen]:
                 seen = change.revision
                 if change.plural == resource.plural:
-                    await asyncio.sleep(change.at + self.lag - clock())
+                    await asyncio.sleep(change.shown_at - clock())
                     yield Envelope(change.type, msgspec.Raw(json.dumps(change.document).encode()))
             await news.wait()
         raise broken()
@@ -313,7 +313,7 @@ class PretendApi:
 
     def _tell(self, type: str, plural: str, document: Document) -> None:
         now = asyncio.get_running_loop().time()
-        self._history.append(_Change(self.revision, now, type, plural, document))
+        self._history.append(_Change(self.revision, now + self.lag, type, plural, document))
         self.wake()
 
     def wake(self) -> None:

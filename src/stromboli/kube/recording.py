@@ -98,6 +98,7 @@ class Recorder:
         self._written: OrderedDict[_Line, _Written] = OrderedDict()
         self._varieties: OrderedDict[tuple[Subject, str], _Variety] = OrderedDict()
         self._told = asyncio.Event()
+        self._writing = asyncio.Lock()  # one line after the other, and a flush waits for the one in hand
 
     def tell(
         self, kind: type[KObject], key: str, uid: str, reason: str, message: str, *, warning: bool = False
@@ -118,23 +119,26 @@ class Recorder:
             await self._told.wait()
             await self._wait_for_binds()
             await self._bucket.take()
-            if not self._waiting:
+            if not await self._write_next() and not self._waiting:
                 self._told.clear()
-                continue
+
+    async def flush(self) -> None:
+        """Write what is waiting, then return: before a stop, when binds are over."""
+        while await self._write_next():
+            pass
+
+    async def _write_next(self) -> bool:
+        """Whether there was a line and it could be written."""
+        async with self._writing:
+            if not self._waiting:
+                return False
             line, times = self._waiting.popitem(last=False)
             try:
                 await self._write(line, times)
             except Failure as failure:
                 _log.warning("an event could not be written", reason=line.reason, failure=failure.message)
-
-    async def flush(self) -> None:
-        """Write what is waiting, then return: before a stop, when binds are over."""
-        while self._waiting:
-            line, times = self._waiting.popitem(last=False)
-            try:
-                await self._write(line, times)
-            except Failure:
-                return
+                return False
+            return True
 
     async def _wait_for_binds(self) -> None:
         waited = 0.0

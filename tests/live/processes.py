@@ -1,0 +1,97 @@
+"""A scheduler process on a pretended API server: real cycles, no threads, and time that does not pass."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from building import START
+from live.pretend_api import PretendApi
+from stromboli.cluster import Cluster
+from stromboli.kube.lag import LoopLag
+from stromboli.kube.leading import Alone
+from stromboli.kube.limits import TokenBucket
+from stromboli.kube.metrics import ProcessMetrics, SchedulerMetrics
+from stromboli.kube.recording import Subject
+from stromboli.kube.reloading import ConfigurationFile
+from stromboli.kube.scheduler import SchedulerProcess
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.registry import Registry
+
+
+class Lease:
+    """A leadership that is ours or not, as the test says."""
+
+    def __init__(self, held: bool = True) -> None:
+        self.held = held
+
+    async def wait(self) -> None:
+        while not self.held:
+            await asyncio.sleep(0.01)
+
+
+class Process(SchedulerProcess):
+    """Cycles are run in the loop; `thinks` seconds pass in each, half of them before it looks at its news."""
+
+    thinks = 0.0
+    before_cycle: Callable[[], None] = staticmethod(lambda: None)
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        await asyncio.sleep(self.thinks / 2)
+        self.before_cycle()
+        result = work()
+        await asyncio.sleep(self.thinks / 2)
+        return result
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._cluster
+
+    @property
+    def cycles(self) -> int:
+        return self._cycles
+
+
+def make(api: PretendApi, lease: Lease | Alone | None = None, *, period: float = 1.0) -> Process:
+    registry = Registry()
+    scheduler = Scheduler(registry.default(), registry)
+    loop = asyncio.get_running_loop()
+    return Process(
+        api,  # type: ignore[arg-type]
+        configuration=ConfigurationFile(None, lambda text, where: scheduler, built_in=lambda: scheduler),
+        leadership=lease or Alone(),  # type: ignore[arg-type]
+        scheduler_name="volcano",
+        itself=Subject("coordination.k8s.io/v1", "Lease", "kube-system", "stromboli-scheduler"),
+        period=period,
+        bucket=lambda: TokenBucket(1e6, 10_000, clock=loop.time),
+        metrics=SchedulerMetrics(ProcessMetrics(CollectorRegistry(), LoopLag())),
+        clock=lambda: START + loop.time(),
+    )
+
+
+@asynccontextmanager
+async def running(process: SchedulerProcess) -> AsyncIterator[asyncio.Event]:
+    """Runs it until the block ends; in there, setting the event stops it."""
+    random.seed(1)  # whoever waits with some jitter does so alike every time
+    stop = asyncio.Event()
+    task = asyncio.create_task(process.run(stop))
+    try:
+        inside = asyncio.current_task()
+        assert inside is not None
+        task.add_done_callback(lambda _: None if stop.is_set() else inside.cancel("the process ended by itself"))
+        yield stop
+        stop.set()
+        async with asyncio.timeout(30):
+            await task
+    finally:
+        stop.set()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        gc.enable()
+        gc.unfreeze()
