@@ -28,6 +28,8 @@ class HollowServer:
         self.objects: dict[str, Object] = {}
         self.requests: list[tuple[str, str]] = []
         self.failing: Callable[[str, str], bool] = lambda method, path: False
+        self.flowing = asyncio.Event()  # cleared, watches are held up
+        self.flowing.set()
         self._versions = itertools.count(1)
         self._events: list[tuple[int, str, Object]] = []
         self._news = asyncio.Condition()
@@ -157,6 +159,7 @@ class HollowServer:
         while True:
             for version, kind, obj in [event for event in self._events if event[0] > seen]:
                 if obj.get("kind") == "Pod":
+                    await self.flowing.wait()
                     await stream.write(json.dumps({"type": kind, "object": obj}).encode() + b"\n")
                 seen = version
             async with self._news:

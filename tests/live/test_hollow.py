@@ -276,6 +276,25 @@ def test_a_write_that_fails_is_tried_again() -> None:
     asyncio.run(story())
 
 
+def test_what_was_written_is_known_before_the_watch_shows_it() -> None:
+    """Or news from before the write would make us write it again, with a later start."""
+
+    async def story() -> None:
+        async with hollow_server() as (server, access), hollow_nodes(access):
+            await ready(server)
+
+            def hold_watches(method: str, path: str) -> bool:
+                if method == "PATCH" and "/pods/" in path:
+                    server.flowing.clear()
+                return False
+
+            server.failing = hold_watches
+            await server.bind("p", "hollow-0", annotations={names.SIM_RUN: "0s"})
+            await until(lambda: server.phase("p") == "Succeeded")
+
+    asyncio.run(story())
+
+
 def test_a_restart_goes_on_where_the_objects_are() -> None:
     async def story() -> None:
         async with hollow_server() as (server, access):
