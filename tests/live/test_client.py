@@ -272,12 +272,23 @@ def test_a_server_that_is_not_there_has_seen_nothing_so_writes_are_tried_again(p
     assert len(pauses) == client_module.ATTEMPTS - 1
 
 
-def test_a_connection_that_breaks_leaves_a_write_in_doubt(pauses: list[float]) -> None:
-    async def hang_up(request: web.Request) -> web.StreamResponse:
-        assert request.transport is not None
-        request.transport.abort()
-        return web.Response()
+async def hang_up(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
 
+
+def test_reading_is_repeated_when_the_connection_breaks(pauses: list[float]) -> None:
+    async def story(server: ApiDouble, client: Client) -> None:
+        server.put(pod("a"))
+        server.instead("GET", "/pods/a", hang_up, times=3)
+        assert (await client.get(PODS, "ns/a")).metadata.name == "a"
+
+    tell(story)
+    assert pauses
+
+
+def test_a_connection_that_breaks_leaves_a_write_in_doubt(pauses: list[float]) -> None:
     async def story(server: ApiDouble, client: Client) -> None:
         server.instead("POST", "/binding", hang_up, times=99)
         failure = await failure_of(client.bind("ns/a", "uid", "n1"))
@@ -295,12 +306,13 @@ def test_an_answer_that_does_not_come_is_a_failure_in_the_end(pauses: list[float
             await never.wait()
             return web.Response()
 
-        server.instead("POST", "/binding", hang)
-        failure = await failure_of(client.bind("ns/a", "uid", "n1"))
+        for method, doing in (("POST", client.bind("ns/a", "uid", "n1")), ("GET", client.get(PODS, "ns/a"))):
+            server.instead(method, "/pods/a", hang)
+            failure = await failure_of(doing)
+            assert (failure.status, failure.message) == (0, f"{server.url} did not answer in time")
         never.set()
-        assert (failure.status, failure.message) == (0, f"{server.url} did not answer in time")
 
-    assert len(tell(story, timeout=0.2).asked("POST")) == 1
+    assert len(tell(story, timeout=0.2).seen) == 2, "whoever waited that long does not want to wait again"
 
 
 def test_connections_are_kept(pauses: list[float]) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from random import Random
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
 from live.api_double import ApiDouble, Handler, event, pod, status, status_object
 from stromboli.api import Pod
 from stromboli.kube import client as client_module
+from stromboli.kube import transport as transport_module
 from stromboli.kube.client import Client, WatchEvent
 from stromboli.kube.failures import Failure, is_gone
 from stromboli.kube.resources import PODS
@@ -164,6 +167,31 @@ def test_a_stream_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch)
         assert names == ["a"]
 
     tell(story, watch_seconds=1)
+
+
+def test_the_system_looks_whether_the_server_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream may be silent for minutes. That the other end is gone must be noticed all the same."""
+    prepared: list[tuple[int, int]] = []
+    notice = transport_module._notice_when_the_peer_vanishes
+
+    def look(response: aiohttp.ClientResponse) -> None:
+        notice(response)
+        assert response.connection is not None
+        assert response.connection.transport is not None
+        sock = response.connection.transport.get_extra_info("socket")
+        kept = sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        prepared.append((kept, sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)))
+
+    monkeypatch.setattr(transport_module, "_notice_when_the_peer_vanishes", look)
+
+    async def story(server: ApiDouble, client: Client) -> None:
+        server.put(pod("a"))
+        events = client.watch(PODS, "100")
+        await anext(events)
+        await events.aclose()
+
+    tell(story)
+    assert prepared == [(1, transport_module.PROBE_TIMES)]
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -92,6 +92,21 @@ def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
     assert [seen.headers["Authorization"] for seen in server.seen] == ["Bearer one", "Bearer two"]
 
 
+def test_the_refusal_of_an_old_token_says_nothing_about_the_new_one(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    credentials = TokenFile(file)
+
+    async def story() -> None:
+        old = await credentials.identify()
+        assert credentials.refused(old)
+        new = await credentials.identify()
+        assert credentials.refused(old)
+        assert await credentials.identify() is new
+
+    asyncio.run(story())
+
+
 def test_a_token_that_stays_refused_is_a_failure_after_one_more_try(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("s3cret")
@@ -284,6 +299,10 @@ def test_a_program_may_give_a_certificate(program: Program, tmp_path: Path) -> N
             f'{{"kind": "ExecCredential", "apiVersion": "{V1}",'
             ' "status": {"clientKeyData": "s3cret", "clientCertificateData": "s3cret"}}',
             "no PEM or does not fit",
+        ),
+        (
+            f'{{"kind": "ExecCredential", "apiVersion": "{V1}", "status": {{"token": "s3cret\\ns3cret"}}}}',
+            "cannot stand in a header",
         ),
         (
             f'{{"kind": "ExecCredential", "apiVersion": "{V1}",'

@@ -72,7 +72,7 @@ def authorization(access: Access) -> str | None:
 
 
 def test_a_file_says_where_and_who(tmp_path: Path) -> None:
-    access = from_kubeconfig(write(tmp_path / "config", user={"token": "s3cret"}))
+    access = from_kubeconfig(write(tmp_path / "config", user={"token": "s3cret\n"}))
     assert (access.server, access.namespace) == ("https://10.0.0.1:6443", "ns-test")
     assert access.ssl is not None
     assert access.ssl.verify_mode is ssl.CERT_REQUIRED
@@ -158,6 +158,7 @@ def test_inside_a_pod_its_account_is_used(
         ({}, {"client-certificate-data": "czNjcmV0", "client-key-data": "czNjcmV0"}, "are no PEM"),
         ({}, {"auth-provider": {"name": "gcp"}}, "use an exec plugin or a token"),
         ({}, {"as": "root"}, "acts as root"),
+        ({}, {"token": "s3cret\r\ns3cret"}, "the token of user test cannot stand in a header"),
         ({}, {"token": ["s3cret"]}, r"is no kubeconfig: .*\$\.users\[0\]\.user\.token"),
         ({}, {"exec": {"apiVersion": "client.authentication.k8s.io/v1alpha1", "command": "aws"}}, "upgrade it"),
     ],

@@ -210,6 +210,7 @@ def test_a_server_restored_from_a_backup_is_believed() -> None:
         server.instead("GET", "/pods$", always(lambda: status(410, "Expired")))
         await until(lambda: len(server.lists()) == 2 and server.watching)
         assert receiver.take() == ["+ns/a@51", "+ns/b@52", "+ns/c@53"]
+        assert server.watches()[-1].query["resourceVersion"] == "53"
         server.put(pod("b"))
         await until(lambda: receiver.told)
         assert receiver.take() == ["+ns/b@54"]

@@ -58,6 +58,11 @@ class Unchanging:
         return False
 
 
+def is_token(text: str) -> bool:
+    """Whether it can stand in a header."""
+    return bool(text) and text.isascii() and text.isprintable()
+
+
 def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
@@ -96,7 +101,7 @@ class TokenFile:
             raise self._failure(f"cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise self._failure("is no text") from None
-        if not token or not token.isprintable():
+        if not is_token(token):
             raise self._failure("is empty or has several lines")
         return token
 

@@ -22,7 +22,7 @@ import msgspec
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.errors import UserError
 
-from .credentials import Identity, bearer
+from .credentials import Identity, bearer, is_token
 from .failures import NO_CREDENTIALS, NOT_REACHED, Failure
 from .tls import ClientCertificate, Trust
 
@@ -140,6 +140,8 @@ class ExecPlugin:
         certificate = bool(status.client_certificate_data)
         if certificate != bool(status.client_key_data) or not (certificate or status.token):
             raise self._failure("gave neither a token nor a client certificate with its key")
+        if status.token and not is_token(status.token):
+            raise self._failure("gave a token that cannot stand in a header")
         try:
             expires = parse_timestamp(status.expiration_timestamp) if status.expiration_timestamp else None
         except ValueError:

@@ -78,6 +78,7 @@ def told(status_object: msgspec.Raw | bytes) -> Failure:
 def may_try_again(method: str, failure: Failure) -> bool:
     """Whether sending the same request once more may help and cannot do harm."""
     if failure.status == NOT_REACHED:
+        # With a reason (no trust, no credentials, no answer for as long as we cared to wait) it would not help.
         return failure.reason == UNREACHABLE or (method == "GET" and not failure.reason)
     # A budget in the way of an eviction says 429 as well. That is an answer: it will hold until some pod is ready.
     if failure.cause == "DisruptionBudget":

@@ -24,7 +24,7 @@ import yaml
 from stromboli.errors import UserError
 
 from .access import Access
-from .credentials import Credentials, TokenFile, Unchanging, basic, bearer
+from .credentials import Credentials, TokenFile, Unchanging, basic, bearer, is_token
 from .exec_plugin import ExecConfig, ExecPlugin
 from .tls import ClientCertificate, Trust
 
@@ -192,7 +192,7 @@ def _access(cluster: _Cluster, cluster_file: Path, user: _User, user_file: Path,
     return Access(
         server=cluster.server,
         ssl=tls,
-        credentials=_credentials(user, user_file, cluster, trust),
+        credentials=_credentials(user, user_file, cluster, trust, context),
         namespace=context.namespace or "default",
         server_name=cluster.tls_server_name or None,
         proxy=cluster.proxy_url or None,
@@ -208,12 +208,14 @@ def _refuse_unknown_logins(user: _User, file: Path, name: str) -> None:
         raise UserError(f"{file}: user {name} acts as {user.impersonated}, which is not supported; log in as that user")
 
 
-def _credentials(user: _User, file: Path, cluster: _Cluster, trust: Trust) -> Credentials:
+def _credentials(user: _User, file: Path, cluster: _Cluster, trust: Trust, context: _Context) -> Credentials:
     # In this order, as kubectl has it: what is written down comes before a plugin.
     if user.token_file:
         return TokenFile(file.parent / user.token_file)
     if user.token:
-        return Unchanging(bearer(user.token))
+        if not is_token(user.token.strip()):
+            raise UserError(f"{file}: the token of user {context.user} cannot stand in a header; is it one line?")
+        return Unchanging(bearer(user.token.strip()))
     if user.username:
         return Unchanging(basic(user.username, user.password))
     if user.exec is not None:

@@ -154,7 +154,7 @@ def _failure(server: str, error: BaseException) -> Failure:
         problem = error.os_error.strerror or type(error.os_error).__name__
         return Failure(NOT_REACHED, f"cannot connect to {server}: {problem}", reason=UNREACHABLE)
     if isinstance(error, TimeoutError):
-        return Failure(NOT_REACHED, f"{server} did not answer in time")
+        return Failure(NOT_REACHED, f"{server} did not answer in time", reason="Timeout")
     return Failure(NOT_REACHED, f"the connection to {server} broke")
 
 
