@@ -214,14 +214,23 @@ class Cluster:
             program.close()
         for history in self._histories:
             history.close()
-        for program in self._programs:  # pytest shows it if the story failed
-            print(f"--- {program}\n{program.log}")
         self.server.start()
+        self._print_how_it_ended()
         reservations = [f"{RESERVATIONS}/{one['metadata']['name']}" for one in self.reservations()]
         for path in [*self._made, *reservations]:
             self._remove(path)
         for name in self._namespaces:
             remove_namespace(self.admin, name)
+
+    def _print_how_it_ended(self) -> None:
+        """For whoever has to find out why a story failed; pytest shows it then, and only then."""
+        for program in self._programs:
+            print(f"--- {program}\n{program.log}")
+        for name, pod in self.pods().items():
+            said = condition(pod, "PodScheduled").get("message", "")
+            print(f"--- pod {name}: {pod['status']['phase']} on {pod['spec'].get('nodeName')} {said}")
+        for group in self.admin.list(f"{GROUPS}/namespaces/{self.namespace}/podgroups"):
+            print(f"--- group {group['metadata']['name']}: {group.get('status')}")
 
     def _remove(self, path: str) -> None:
         try:
