@@ -76,6 +76,8 @@ def test_every_metric_has_its_row(process: Process) -> None:
         if line.startswith("| `") and len(cells) == 4:
             labels = tuple(sorted(label.strip("` ") for label in cells[2].split(",") if label.strip()))
             documented[cells[0].strip("`")] = (cells[1], labels)
+    if not any(name.startswith("process_") for name in found):  # only Linux tells a process about itself
+        documented = {name: row for name, row in documented.items() if not name.startswith("process_")}
     assert not found.keys() - documented.keys(), "without a row"
     assert not documented.keys() - found.keys(), "rows for what does not exist"
     for name, (kind, labels) in documented.items():
