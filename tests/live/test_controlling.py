@@ -199,6 +199,19 @@ def test_a_pod_that_left_before_we_came_is_somebody_elses_news() -> None:
     story(tell, start=False)
 
 
+def test_a_departure_is_answered_although_the_first_answer_could_not_be_written() -> None:
+    async def tell(scene: Scene) -> None:
+        job = scene.submit(replicas=2, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
+        await scene.let_in(job)
+        await scene.until(lambda: len(scene.pods()) == 2)
+        await scene.until(lambda: scene.get("jobs", "j")["status"].get("pending") == 2)
+        scene.server.instead("PATCH", JOBS, always(lambda: status(409, "Conflict")))
+        scene.server.remove(scene.get("pods", "j-t-0"))
+        await scene.until(lambda: scene.get("jobs", "j")["status"].get("retryCount") == 1)
+
+    story(tell)
+
+
 class TestCommands:
     def test_one_that_somebody_else_has_taken_is_not_obeyed(self) -> None:
         async def tell(scene: Scene) -> None:
@@ -245,8 +258,25 @@ class TestCommands:
             scene.order("ResumeJob", "j", name="b")
             await scene.until(lambda: not scene.get("commands", "a") and not scene.get("commands", "b"))
             await scene.until(lambda: scene.state("j")["phase"] == "Pending")
-            phases = [condition["status"] for condition in scene.get("jobs", "j")["status"]["conditions"]]
-            assert "Restarting" in phases or scene.get("jobs", "j")["status"]["retryCount"] == 1
+            assert scene.get("jobs", "j")["status"]["retryCount"] == 1
+
+        story(tell)
+
+    def test_the_next_stays_on_the_server_until_the_last_is_obeyed(self) -> None:
+        async def tell(scene: Scene) -> None:
+            scene.submit()
+            await scene.until(lambda: scene.state("j"))
+            waiting: list[bool] = []
+
+            async def conflict(request: Any) -> Any:
+                waiting.append(bool(scene.get("commands", "b")))
+                return status(409, "Conflict")
+
+            scene.server.instead("PATCH", JOBS, conflict, times=3)
+            scene.order("AbortJob", "j", name="a")
+            scene.order("ResumeJob", "j", name="b")
+            await scene.until(lambda: scene.get("jobs", "j")["status"].get("retryCount") == 1)
+            assert waiting == [True, True, True]
 
         story(tell)
 
