@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from kube.client import Client, Refused, eventually
+from kube.cluster import QUEUES, Cluster, Program, configuration
 from kube.conftest import Kubectl
 from kube.defining import server_version
 from kube.permitting import ACCOUNTS, EVERYBODY, NAMESPACE, VERBS, permissions
@@ -252,20 +253,124 @@ def test_the_server_itself_is_none_of_their_business(may: Ask) -> None:
         assert not may(path=path, verb="get")
 
 
-def test_a_token_of_an_account_opens_just_these_doors(installed: ApiServer, admin: Client, account: str) -> None:
-    """The reviews above are the authorizer's word; this is what it does."""
+def token_of(client: Client, account: str) -> str:
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-    client = installed.client(admin.create(path, request)["status"]["token"])
+    token: str = client.create(path, request)["status"]["token"]
+    return token
+
+
+def test_a_token_of_an_account_opens_just_these_doors(installed: ApiServer, admin: Client, account: str) -> None:
+    """The reviews above are the authorizer's word; this is what it does."""
+    client = installed.client(token_of(admin, account))
     assert client.list("/api/v1/pods") is not None
     assert client.list("/apis/scheduling.volcano.sh/v1beta1/podgroups") is not None
     for refused in (
         lambda: client.list("/api/v1/secrets"),
         lambda: client.get(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}"),
-        lambda: client.create(path, request),
+        lambda: token_of(client, account),
         lambda: client.delete("/apis/scheduling.volcano.sh/v1beta1/queues/default"),
         lambda: client.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", {"metadata": {"name": "mine"}}),
     ):
         with pytest.raises(Refused) as answer:
             refused()
         assert answer.value.status == 403
+
+
+# -- what is needed ---------------------------------------------------------------------------------------------
+
+
+def test_the_processes_can_do_their_work_with_these_rights(
+    installed: ApiServer, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Everything they ever write is written once, on two nodes of 4 CPUs, and nothing is forbidden."""
+    config = tmp_path / "scheduler.yaml"
+    config.write_text(configuration(reserve={"starvingJobTimeThreshold": "2s"}), encoding="utf-8")
+    processes = [_start(cluster, "scheduler", "--config", str(config)), _start(cluster, "controllers")]
+    cluster.hollow_nodes(2, cpu=4)
+    for process in processes:
+        eventually(process.is_ready, timeout=60)
+
+    # A Job with all that a Job can have: it runs, and is removed after its time.
+    job = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{cluster.namespace}/jobs"
+    cluster.admin.create(job, _job(cluster))
+    eventually(lambda: not cluster.admin.list(job), timeout=120)
+    for belonging in ("configmaps", "persistentvolumeclaims", "secrets", "services"):
+        assert cluster.admin.list(f"/api/v1/namespaces/{cluster.namespace}/{belonging}")
+
+    # Two plain pods fill the nodes; a more important one gets the place of one of them, and the next has to wait
+    # until somebody leaves.
+    for name in ("low-0", "low-1"):
+        cluster.pod(name, cpu="4", annotations={"scheduling.k8s.io/group-name": ""})
+    cluster.all_bound(["low-0", "low-1"], timeout=60)
+    high = cluster.priority_class("high", 1000)
+    cluster.group("high", 1, priorityClassName=high)
+    cluster.pod("high", cpu="4", priorityClassName=high)
+    cluster.all_bound(["high"], timeout=60)
+    cluster.single("late", cpu="4")
+    [kept] = eventually(cluster.reservations, timeout=60)
+    eventually(lambda: _phase(cluster) == "Waiting")
+    for name, node in cluster.bound().items():
+        if node == cluster.reservations()[0]["status"]["nodeName"]:
+            cluster.delete_pod(name)
+    cluster.all_bound(["late"], timeout=60)
+    eventually(lambda: kept["metadata"]["name"] not in [one["metadata"]["name"] for one in cluster.reservations()])
+
+    # A queue is closed by a command.
+    queue = cluster.queue("closed")
+    commands = f"/apis/bus.volcano.sh/v1alpha1/namespaces/{cluster.namespace}/commands"
+    cluster.admin.create(commands, _command("CloseQueue", queue))
+    eventually(lambda: cluster.admin.get(f"{QUEUES}/{queue}").get("status", {}).get("state") == "Closed")
+    eventually(lambda: not cluster.admin.list(commands))
+
+    for process in processes:
+        assert process.terminate() == 0
+        assert "forbidden" not in process.log
+
+
+def _start(cluster: Cluster, command: str, *arguments: str) -> Program:
+    """A process as deploy/ runs it: with the token of its account, and its lease beside it."""
+    account = f"stromboli-{command}"
+    content = json.loads(cluster.server.kubeconfig.read_text(encoding="utf-8"))
+    content["users"][0]["user"] = {"token": token_of(cluster.admin, account)}
+    kubeconfig = cluster.folder / f"{account}.kubeconfig"
+    kubeconfig.touch(mode=0o600)
+    kubeconfig.write_text(json.dumps(content), encoding="utf-8")
+    options = ["--scheduler-name", cluster.name, "--lease-namespace", NAMESPACE, "--probe-port", "0"]
+    return cluster.start(command, "--kubeconfig", str(kubeconfig), "--log-format", "json", *options, *arguments)
+
+
+def _job(cluster: Cluster) -> dict[str, Any]:
+    container = {"name": "c", "image": "work", "resources": {"requests": {"cpu": "1"}}}
+    template = {
+        "metadata": {"annotations": {"sim.stromboli.io/run": "1s"}},
+        "spec": {"nodeSelector": {"pool": cluster.name}, "restartPolicy": "Never", "containers": [container]},
+    }
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "all"},
+        "spec": {
+            "schedulerName": cluster.name,
+            "plugins": {"env": [], "svc": [], "ssh": []},
+            "volumes": [{"mountPath": "/data", "volumeClaim": claim}],
+            "ttlSecondsAfterFinished": 1,
+            "tasks": [{"name": name, "replicas": 2, "template": template} for name in ("a", "b")],
+        },
+    }
+
+
+def _command(action: str, queue: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "bus.volcano.sh/v1alpha1",
+        "kind": "Command",
+        "metadata": {"name": "order"},
+        "action": action,
+        "target": {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": queue},
+    }
+
+
+def _phase(cluster: Cluster) -> str:
+    phase: str = cluster.reservations()[0].get("status", {}).get("phase", "")
+    return phase

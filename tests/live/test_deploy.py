@@ -133,6 +133,16 @@ def test_accounts_and_roles_that_are_named_are_there(objects: list[Object]) -> N
                 assert ("ConfigMap", volume["configMap"]["name"]) in there
 
 
+def test_each_account_has_the_roles_of_what_runs_under_it(objects: list[Object]) -> None:
+    given: dict[str, set[str]] = {name_of(one): set() for one in of_kind(objects, "ServiceAccount")}
+    for binding in of_kind(objects, "ClusterRoleBinding"):
+        for subject in binding["subjects"]:
+            given[subject["name"]].add(binding["roleRef"]["name"])
+    scheduler, controllers = "stromboli-scheduler", "stromboli-controllers"
+    roles = {scheduler: {scheduler}, controllers: {controllers}, "stromboli": {scheduler, controllers}}
+    assert given == {account: roles[account] for account in given}
+
+
 def test_selectors_find_the_pods(objects: list[Object]) -> None:
     pods = {name_of(one): one["spec"]["template"]["metadata"]["labels"] for one in of_kind(objects, "Deployment")}
     for deployment in of_kind(objects, "Deployment"):
