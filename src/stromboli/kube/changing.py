@@ -135,7 +135,8 @@ class Changer:
         async def run(errand: _Errand) -> None:
             await self._run(errand, objects, outcome)
 
-        await side_by_side(_errands(changes), run, width=AT_ONCE)
+        # In a thread: after a restart on a large cluster there may be changes by the ten thousand.
+        await side_by_side(await asyncio.to_thread(_errands, changes), run, width=AT_ONCE)
         return outcome
 
     async def _run(self, errand: _Errand, objects: Objects, outcome: Outcome) -> None:
@@ -146,6 +147,7 @@ class Changer:
         if self._halted or (not ordered and self._clock() > self._stops_at):
             outcome.left = True
             outcome.undone += first
+            await asyncio.sleep(0)  # there may be many like this one, and others want the loop
             return
         for position, change in enumerate(first):
             try:

@@ -16,7 +16,7 @@ import gc
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -35,7 +35,7 @@ from stromboli.api import (
 )
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Deleted
-from stromboli.controllers import Change, Controllers
+from stromboli.controllers import Controllers
 from stromboli.controllers.owners import is_leaving
 
 from .cache import Cache, kind_of
@@ -52,6 +52,8 @@ from .resources import COMMANDS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, REP
 from .templates import LIVE_JOBS
 
 _log = Log("controllers")
+
+T = TypeVar("T")
 
 SHORTEST: Final = 0.1  # seconds between two passes
 SHARE: Final = 4.0  # how much longer than a pass the time until the next is, at least
@@ -83,8 +85,8 @@ class ControllersProcess:
         self._metrics = metrics
         self._clock = clock
         self._cache = Cache(KINDS)
-        self._recorder = Recorder(client, scheduler_name, bucket=bucket(), clock=clock)
-        self._orders = Orders(client, self._recorder)
+        self._recorder = Recorder(client, f"{scheduler_name}-controllers", bucket=bucket(), clock=clock)
+        self._orders = Orders(client, leadership, self._recorder)
         self._changer = Changer(
             client,
             fence=leadership,
@@ -150,7 +152,7 @@ class ControllersProcess:
             if time.monotonic() - started > 10.0:
                 _log.info("waiting for the API server's lists", missing=missing)
                 started = time.monotonic()
-        self._absorb()
+        await self._absorb()
         # What is there now stays, mostly: nobody need look through it for garbage again and again.
         gc.collect()
         gc.freeze()
@@ -158,7 +160,7 @@ class ControllersProcess:
     async def _control(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
             if not self._leadership.held:
-                self._stand_by()
+                await self._stand_by()
                 await self._leads_or_waits()
                 continue
             if self._controllers is None:
@@ -169,11 +171,11 @@ class ControllersProcess:
             await self._sleep(stop, max(SHORTEST, SHARE * took))
             await self._doze(again)
 
-    def _stand_by(self) -> None:
+    async def _stand_by(self) -> None:
         if self._controllers is not None:
             self._controllers = None
             self._metrics.leads(False)
-        self._absorb()
+        await self._absorb()
 
     async def _leads_or_waits(self) -> None:
         try:
@@ -184,7 +186,7 @@ class ControllersProcess:
     async def _take_over(self, stop: asyncio.Event) -> None:
         if isinstance(self._leadership, Leadership):
             await self._sleep(stop, SETTLE)
-        self._absorb()
+        await self._absorb()
         self._orders.forget()
         self._told_to_go.clear()
         self._controllers = Controllers(
@@ -200,12 +202,13 @@ class ControllersProcess:
 
     async def _pass(self, controllers: Controllers) -> tuple[float | None, float]:
         """One pass, carried out. When to look again although nothing is heard, and for how long the pass ran."""
-        self._absorb()
+        await self._absorb()
         took_all = await self._orders.take(self._cache, self._foreign, self._clock())
         now = self._clock()
+        objects = self._orders.among(self._cache)
         started = time.perf_counter()
         try:
-            changes = await self._in_thread(lambda: controllers.reconcile(self._orders.among(self._cache), now))
+            changes = await self._in_thread(lambda: controllers.reconcile(objects, now))
         except Exception:
             self._crashes += 1
             _log.exception("a pass of the controllers failed; they start afresh from what the API server says")
@@ -231,7 +234,7 @@ class ControllersProcess:
             looks.append(retry - time.monotonic())
         return max(0.0, min(looks)) if looks else None
 
-    async def _in_thread(self, work: Callable[[], list[Change]]) -> list[Change]:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def _sleep(self, stop: asyncio.Event, seconds: float) -> None:
@@ -262,8 +265,13 @@ class ControllersProcess:
         if isinstance(obj, Pod):
             self._told_to_go[obj.metadata.uid] = key(obj)
 
-    def _absorb(self) -> None:
+    async def _absorb(self) -> None:
+        """Between passes: what was heard becomes what is known."""
         news, self._news = self._news, []
+        if news or self._told_to_go:
+            await self._in_thread(lambda: self._take_in(news))
+
+    def _take_in(self, news: list[Applied | Deleted]) -> None:
         now = self._clock()
         for event in news:
             if isinstance(event.object, Pod):

@@ -18,6 +18,7 @@ from stromboli.controllers.commands import commands_for
 
 from .client import Client
 from .failures import Failure, is_conflict, is_not_found
+from .leading import Alone, Leadership
 from .logs import Log
 from .recording import Recorder
 from .resources import COMMANDS
@@ -30,8 +31,9 @@ PATIENCE: Final = 60.0  # seconds that a command waits for its target: it may be
 
 
 class Orders:
-    def __init__(self, client: Client, recorder: Recorder) -> None:
+    def __init__(self, client: Client, fence: Leadership | Alone, recorder: Recorder) -> None:
         self._client = client
+        self._fence = fence
         self._recorder = recorder
         self._taken: dict[str, Command] = {}  # by key; deleted on the server, and still to be obeyed
         self._gone: dict[str, str] = {}  # uid and key of commands that are on the server no more, though still in view
@@ -77,6 +79,8 @@ class Orders:
         return await self._delete(command)
 
     async def _delete(self, command: Command, *, to_obey: bool = False) -> bool:
+        if not self._fence.held:
+            return False
         try:
             await self._client.delete(COMMANDS, key(command), uid=command.metadata.uid)
         except Failure as failure:
