@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -145,6 +146,34 @@ class TestSsh:
         ]
 
 
+class TestFrameworks:
+    def test_pytorch_tells_who_is_the_master_and_who_is_which(self) -> None:
+        world = furnished(task("boss", 1), task("worker", 2), task("logs", 1), plugins={"pytorch": ["--master=boss"]})
+        shared = {"MASTER_ADDR": "j-boss-0.j", "MASTER_PORT": "23456", "WORLD_SIZE": "3"}
+        for pod, rank in {"j-boss-0": "0", "j-worker-0": "1", "j-worker-1": "2"}.items():
+            said = environment(main(world, pod))
+            assert said | shared | {"RANK": rank} == said
+        assert "RANK" not in environment(main(world, "j-logs-0"))
+        assert "Service j" in world.provided  # without it nobody would find the master
+
+    def test_tensorflow_tells_who_all_are_and_which_of_them_a_pod_is(self) -> None:
+        world = furnished(task("ps", 1), task("w", 2), plugins={"tensorflow": ["--worker=w", "--port=99"]})
+        assert json.loads(environment(main(world, "j-w-1"))["TF_CONFIG"]) == {
+            "cluster": {"ps": ["j-ps-0.j:99"], "worker": ["j-w-0.j:99", "j-w-1.j:99"]},
+            "task": {"type": "worker", "index": 1},
+        }
+
+    def test_a_single_pod_is_no_cluster(self) -> None:
+        world = furnished(task("worker", 1), plugins={"tensorflow": []})
+        assert "TF_CONFIG" not in environment(main(world, "j-worker-0"))
+
+    def test_mpi_tells_the_master_where_workers_are_and_lets_it_in(self) -> None:
+        world = furnished(task("master", 1), task("worker", 2), plugins={"mpi": []})
+        assert environment(main(world, "j-master-0"))["MPI_HOST"] == "j-worker-0.j,j-worker-1.j"
+        assert "MPI_HOST" not in environment(main(world, "j-worker-0"))
+        assert {"Secret j-ssh", "Service j"} <= world.provided.keys()
+
+
 class TestVolumes:
     def test_a_claim_is_made_and_one_that_is_there_is_used(self) -> None:
         claim = {"accessModes": ["ReadWriteOnce"]}
@@ -181,7 +210,9 @@ class TestOrder:
 @pytest.mark.parametrize(
     ("plugins", "said"),
     [
-        ({"tensorflow": []}, "spec.plugins: must be among env, ssh, svc, not tensorflow"),
+        ({"ray": []}, "spec.plugins: must be among env, mpi, pytorch, ssh, svc, tensorflow, not ray"),
+        ({"pytorch": []}, "spec.plugins.pytorch: needs a task called master; --master says another name"),
+        ({"mpi": ["--master=t"]}, "spec.plugins.mpi: needs a task called worker; --worker says another name"),
         ({"svc": ["--what"]}, "the argument --what is unknown; there are: --publish-not-ready-addresses"),
         ({"svc": ["--disable-network-policy=perhaps"]}, "must be true or false, not perhaps"),
         ({"ssh": ["--ssh-port"]}, "the argument --ssh-port needs a value"),

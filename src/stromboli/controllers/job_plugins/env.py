@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stromboli.api import Job, Pod, names
+from stromboli.api import Job, Pod
 
 from ..changes import Belonging
 from .arguments import Flags
 from .dressing import with_environment
+from .places import index_of
 
 VARIABLES = ("VC_TASK_INDEX", "VK_TASK_INDEX")
 
@@ -24,5 +25,5 @@ class Env:
         return ()
 
     def dress(self, pod: Pod, job: Job) -> Pod:
-        index = pod.metadata.annotations[names.TASK_INDEX]
+        index = str(index_of(pod))
         return with_environment(pod, [{"name": name, "value": index} for name in VARIABLES])
