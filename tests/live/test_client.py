@@ -315,6 +315,25 @@ def test_an_answer_that_does_not_come_is_a_failure_in_the_end(pauses: list[float
     assert len(tell(story, timeout=0.2).seen) == 2, "whoever waited that long does not want to wait again"
 
 
+def test_time_spent_in_the_queue_does_not_count() -> None:
+    async def story(server: ApiDouble, client: Client) -> None:
+        never = asyncio.Event()
+
+        async def hang(request: web.Request) -> web.StreamResponse:
+            await never.wait()
+            return web.Response()
+
+        server.instead("GET", "/version", hang)
+        first, second = await asyncio.gather(
+            failure_of(client.server_version()), client.serves("policy/v1"), return_exceptions=True
+        )
+        never.set()
+        assert isinstance(first, Failure)
+        assert second is True, "it waited for the only connection as long as a request may take, and had its turn then"
+
+    tell(story, timeout=1.5, connections=1)
+
+
 def test_connections_are_kept(pauses: list[float]) -> None:
     peers: list[object] = []
 

@@ -9,6 +9,7 @@ A 401 is answered by asking the credentials again, once. Everything that aiohttp
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -37,6 +38,9 @@ class Transport:
     def __init__(self, access: Access, *, connections: int) -> None:
         self.access = access
         self._connections = connections
+        # A request's time begins when it has a connection: with thousands of binds at once, the last ones would
+        # otherwise time out in the queue, and nobody could tell that they were never sent.
+        self._turns = asyncio.Semaphore(connections)
         self._server = access.server.rstrip("/")
         self._requests: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
@@ -66,7 +70,10 @@ class Transport:
         """The body of a successful answer."""
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS)
         with _plainly(self.access.server):
-            async with self._answer(self._requests, method, path, query, body, content_type, limits) as response:
+            async with (
+                self._turns,
+                self._answer(self._requests, method, path, query, body, content_type, limits) as response,
+            ):
                 return await response.read()
 
     @asynccontextmanager
