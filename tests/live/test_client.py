@@ -17,7 +17,7 @@ from stromboli.kube.access import Access
 from stromboli.kube.client import Client
 from stromboli.kube.credentials import Unchanging
 from stromboli.kube.failures import Failure, is_already_there, is_conflict, is_gone, is_not_found
-from stromboli.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, QUEUES, resource_of
+from stromboli.kube.resources import CONFIG_MAPS, LEASES, NODES, POD_GROUPS, PODS, QUEUES, resource_of
 from stromboli.kube.structs import Lease, LeaseSpec
 
 Story = Callable[[ApiDouble, Client], Awaitable[None]]
@@ -422,3 +422,16 @@ def test_a_client_is_used_inside_its_block() -> None:
             await client.get(NODES, "n1")
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("offers", "part"), [(["podgroups", "podgroups/status"], "/status"), (["podgroups"], "")])
+def test_a_groups_status_is_written_where_the_installed_definition_has_it(offers: list[str], part: str) -> None:
+    """Volcano's own definition of a PodGroup has no status subresource; ours has."""
+
+    async def story(server: ApiDouble, client: Client) -> None:
+        found = {"resources": [{"name": name} for name in offers]}
+        server.instead("GET", "/apis/scheduling.volcano.sh/v1beta1", always(lambda: web.json_response(found)))
+        await failure_of(client.patch(POD_GROUPS, "team/gang", {"status": {"phase": "Inqueue"}}, subresource="status"))
+
+    asked = tell(story).seen[-1]
+    assert asked.path == f"/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/gang{part}"

@@ -26,7 +26,7 @@ from stromboli.api import ApiObject
 from .access import Access
 from .failures import UNREADABLE, Failure, is_gone, is_not_found, may_try_again, told
 from .limits import Backoff
-from .resources import PODS, Resource
+from .resources import POD_GROUPS, PODS, Resource
 from .transport import Transport
 from .wire import ApiResources, Envelope, Lines, Listing, Page, ServerVersion, WatchEvent, decoded, parsed
 
@@ -60,6 +60,7 @@ class Client:
         self._transport = Transport(access, connections=connections)
         self._served: set[str] = set()
         self._eviction_version = ""
+        self._groups_have_status: bool | None = None
 
     async def __aenter__(self) -> Client:
         await self._transport.__aenter__()
@@ -200,6 +201,8 @@ class Client:
     ) -> T:
         """Changes what the patch mentions (a JSON merge patch, or Kubernetes' own kind that merges lists by key)."""
         kind = "application/strategic-merge-patch+json" if strategic else "application/merge-patch+json"
+        if subresource == "status" and not await self._has_status(resource):
+            subresource = ""
         return decoded(await self._write("PATCH", resource.path_of(key, subresource), patch, kind), resource)
 
     async def replace(self, resource: Resource[T], obj: T, *, subresource: str = "") -> T:
@@ -252,6 +255,16 @@ class Client:
             "deleteOptions": _delete_options(uid, grace_seconds),
         }
         await self._write("POST", PODS.path_of(pod_key, "eviction"), eviction)
+
+    async def _has_status(self, resource: Resource[Any]) -> bool:
+        """Whether a status is written apart from its object, which is up to the definition that is installed. In
+        Volcano's own definition of a PodGroup, it is not."""
+        if resource is not POD_GROUPS:
+            return resource.has_status
+        if self._groups_have_status is None:
+            found = parsed(await self.request("GET", f"/apis/{resource.group_version}"), ApiResources)
+            self._groups_have_status = any(one.name == f"{resource.plural}/status" for one in found.resources)
+        return self._groups_have_status
 
     async def _find_eviction_version(self) -> str:
         # Not the same as whether policy/v1 is served: 1.21 has budgets in policy/v1, and evictions in v1beta1 only.

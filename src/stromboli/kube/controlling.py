@@ -12,7 +12,6 @@ than a fifth of the time, however large the cluster.
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -35,9 +34,10 @@ from stromboli.api import (
 )
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Deleted
-from stromboli.controllers import Controllers
+from stromboli.controllers import Change, Controllers, Objects
 from stromboli.controllers.owners import is_leaving
 
+from . import collecting
 from .cache import Cache, kind_of
 from .changing import Changer
 from .client import Client
@@ -100,7 +100,8 @@ class ControllersProcess:
             PRIORITY_CLASSES, QUEUES, REPLICA_SETS, LIVE_JOBS, POD_GROUPS, PODS, COMMANDS,
         )  # fmt: skip
         self._reflectors: dict[str, Reflector[Any]] = {
-            resource.plural: Reflector(client, resource, self._hear) for resource in resources
+            resource.plural: Reflector(client, resource, self._hear, relisted=metrics.relisted)
+            for resource in resources
         }
         self._news: list[Applied | Deleted] = []
         self._awake = asyncio.Event()
@@ -153,9 +154,7 @@ class ControllersProcess:
                 _log.info("waiting for the API server's lists", missing=missing)
                 started = time.monotonic()
         await self._absorb()
-        # What is there now stays, mostly: nobody need look through it for garbage again and again.
-        gc.collect()
-        gc.freeze()
+        collecting.set_apart()
 
     async def _control(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -208,7 +207,7 @@ class ControllersProcess:
         objects = self._orders.among(self._cache)
         started = time.perf_counter()
         try:
-            changes = await self._in_thread(lambda: controllers.reconcile(objects, now))
+            changes = await self._in_thread(lambda: _reconciled(controllers, objects, now))
         except Exception:
             self._crashes += 1
             _log.exception("a pass of the controllers failed; they start afresh from what the API server says")
@@ -308,6 +307,12 @@ class ControllersProcess:
             self._controllers.pod_gone(before, now, evicted=False)
         elif is_leaving(after):
             self._controllers.pod_gone(after, now, evicted=False)
+
+
+def _reconciled(controllers: Controllers, objects: Objects, now: float) -> list[Change]:
+    changes = controllers.reconcile(objects, now)
+    collecting.sweep()
+    return changes
 
 
 _PLURALS: Final[dict[type[KObject], str]] = {

@@ -235,6 +235,9 @@ class SchedulerMetrics:
     def wrote(self, kind: str, outcome: str) -> None:
         self._process.wrote(kind, outcome)
 
+    def relisted(self, resource: str) -> None:
+        self._process.relisted(resource)
+
     # -- around it ----------------------------------------------------------------------------------------------
 
     def leads(self, leads: bool) -> None:
@@ -277,6 +280,9 @@ class ControllerMetrics:
 
     def wrote(self, kind: str, outcome: str) -> None:
         self._process.wrote(kind, outcome)
+
+    def relisted(self, resource: str) -> None:
+        self._process.relisted(resource)
 
     def pass_done(self, controller: str, seconds: float, changes: Iterable[Change]) -> None:
         self._passes.labels(controller).observe(seconds)

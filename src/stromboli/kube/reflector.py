@@ -72,7 +72,9 @@ class Reflector(Generic[K]):
         field_selector: str = "",
         label_selector: str = "",
         backoff: Backoff | None = None,
+        relisted: Callable[[str], None] = lambda plural: None,
     ) -> None:
+        """`relisted` is told the resource's plural whenever its objects had to be listed again."""
         self.resource = resource
         self.known: dict[str, K] = {}
         self.synced = asyncio.Event()
@@ -82,6 +84,7 @@ class Reflector(Generic[K]):
         self._field_selector = field_selector
         self._label_selector = label_selector
         self._backoff = backoff or Backoff()
+        self._relisted = relisted
         self._failures = 0
         self._must_list = True
         # The latest moment that a list, an event or a bookmark has shown; watches go on from here.
@@ -100,6 +103,8 @@ class Reflector(Generic[K]):
                 if self._must_list:
                     await self._list()
                     self._must_list = False
+                    if self.synced.is_set():
+                        self._relisted(self.resource.plural)
                     self.synced.set()
                     begun = clock()
                 await self._watch()

@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 from prometheus_client import CollectorRegistry
 
 from .client import Client
+from .collecting import take_charge
 from .kubeconfig import find_access
 from .lag import LoopLag
 from .leading import Alone, Leadership
@@ -87,6 +88,7 @@ def run_process(name: str, options: Options, make_parts: Callable[[Surroundings]
     """Run a process to its end. `name` is also the name of its lease."""
     set_up(options.log_level, options.log_format)
     sys.setswitchinterval(SWITCH)
+    take_charge()
     asyncio.run(_run(name, options, make_parts))
 
 

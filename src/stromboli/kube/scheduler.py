@@ -13,7 +13,6 @@ A standby does the same, without deciding: when it takes over, it knows everythi
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +33,7 @@ from stromboli.cluster import Applied, Cluster, ClusterEvent
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
 
+from . import collecting
 from .binding import PATIENCE, Binding, BindOrder, EvictOrder
 from .carrying import Addressed, Carrier, address
 from .client import Client
@@ -65,7 +65,6 @@ _log = Log("scheduler")
 
 GATHER: Final = 0.05  # seconds between urgent news and the cycle: what belongs together comes together
 SETTLE: Final = 1.0  # seconds after taking over, for what the last leader wrote to arrive
-FREEZE_EVERY: Final = 60  # cycles
 TOO_MANY_CRASHES: Final = 5
 LOOK_AGAIN: Final = 10.0  # seconds between two lines about what the start still waits for
 NOT_INSTALLED: Final = "the resource definitions are not installed; run: kubectl apply -k deploy/crds"
@@ -130,7 +129,6 @@ class SchedulerProcess:
         self._led = False
         self._lacks_default_queue = False
         self._undefined: list[str] = []  # kinds of ours that the API server does not know
-        self._cycles = 0
         self._crashes = 0
         metrics.in_flight(lambda: self._binding.outstanding)
 
@@ -209,7 +207,9 @@ class SchedulerProcess:
             PRIORITY_CLASSES, NAMESPACES, RESOURCE_QUOTAS, budgets, QUEUES, NODES, RESERVATIONS, POD_GROUPS, PODS,
         ]  # fmt: skip
         for resource in kinds:
-            self._reflectors[resource.type] = Reflector(self._client, resource, self._inbox.put)
+            self._reflectors[resource.type] = Reflector(
+                self._client, resource, self._inbox.put, relisted=self._metrics.relisted
+            )
         return True
 
     async def _has_budgets_v1(self, stop: asyncio.Event) -> bool | None:
@@ -239,9 +239,7 @@ class SchedulerProcess:
             every.cancel()
         if self.unready() is None:
             await self._absorb()
-            gc.collect()
-            gc.freeze()
-            gc.disable()  # from here on by hand, between cycles
+            collecting.set_apart()
             counts = {kind: len(reflector.known) for kind, reflector in self._reflectors.items()}
             _log.info(
                 "knows the cluster",
@@ -314,11 +312,7 @@ class SchedulerProcess:
         self._take_in(events)
         cycle = self._metrics.timed_cycle(self._configuration.current, self._cluster, self._clock())
         decisions = address(cycle, self._cluster)
-        self._cycles += 1
-        gc.collect(1)
-        if self._cycles % FREEZE_EVERY == 0:
-            gc.collect()
-            gc.freeze()
+        collecting.sweep()
         return cycle, decisions
 
     def _take_in(self, events: list[ClusterEvent]) -> None:
