@@ -45,17 +45,14 @@ def test_everything_is_measured_and_nothing_is_left(admin: Client, kubeconfig: P
 
 def test_an_interrupted_run_cleans_up_too(admin: Client, kubeconfig: Path) -> None:
     define(admin)
-    running = subprocess.Popen(
-        [*COMMAND, "--kubeconfig", str(kubeconfig), "--nodes", "8", "--pods", "800"],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert running.stderr is not None
-    for line in running.stderr:
-        if "binding" in line:
-            running.send_signal(signal.SIGINT)
-            break
-    said = running.stderr.read()
-    assert running.wait(timeout=120) == 130, said
+    command = [*COMMAND, "--kubeconfig", str(kubeconfig), "--nodes", "8", "--pods", "800"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if "binding" in line:
+                running.send_signal(signal.SIGINT)
+                break
+        said = running.stderr.read()
+    assert running.returncode == 130, said
     assert said.rstrip().endswith("cleaning up …")
     assert left_of_it(admin) == []
