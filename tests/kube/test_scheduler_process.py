@@ -61,10 +61,10 @@ def test_a_configuration_that_changes_while_the_scheduler_runs(cluster: Cluster)
 
 
 def test_what_was_decided_is_done_before_the_scheduler_ends(cluster: Cluster) -> None:
-    cluster.hollow_nodes(1, cpu=8)
+    cluster.hollow_nodes(1, cpu=6)
     scheduler = cluster.scheduler("--qps", "2", "--burst", "1", replicas=True)
     eventually(lambda: cluster.lease()["holderIdentity"])
-    gang = cluster.gang("gang", 8)
+    gang = cluster.gang("gang", 6)
     eventually(lambda: scheduler.metric("stromboli_binds_in_flight") > 3, every=0.02)
     assert not cluster.is_bound(*gang)
 
