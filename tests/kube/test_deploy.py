@@ -26,7 +26,7 @@ EXAMPLES = yaml.safe_load((Path(__file__).parent / "volcano.yaml").read_text(enc
 
 
 def way_for(server: tuple[int, int]) -> str:
-    return "overlays/before-1.25" if server < CEL else "overlays/before-1.30" if server < ALL_RULES else "."
+    return "overlays/before-1.25" if server < CEL else "overlays/before-1.34" if server < ALL_RULES else "."
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """The API server refuses what the table in tests/live/rules.yaml says, and nothing that is just good enough.
 
-Which rows apply depends on the server: some rules are known from 1.25 on, all of them from 1.30 on. With the server
+Which rows apply depends on the server: some rules are known from 1.25 on, all of them from 1.34 on. With the server
 that `make kube-assets` builds (1.20) that is the plain schemas; give KUBEBUILDER_ASSETS of a newer one for the rest.
 """
 

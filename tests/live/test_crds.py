@@ -51,14 +51,14 @@ def test_every_rule_has_its_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "known"), [((1, 24), set()), ((1, 29), {"rules"}), ((1, 30), {"rules", "all rules"})]
+    ("server", "known"), [((1, 24), set()), ((1, 33), {"rules"}), ((1, 34), {"rules", "all rules"})]
 )
 def test_servers_get_the_rules_they_know(server: tuple[int, int], known: set[str]) -> None:
     messages = {rule["message"] for definition in definitions(server).values() for rule in _rules(definition)}
     assert messages == {case.says for case in CASES if case.since in known}
 
 
-@pytest.mark.parametrize("overlay", ["before-1.25", "before-1.30"])
+@pytest.mark.parametrize("overlay", ["before-1.25", "before-1.34"])
 def test_overlays_take_away_what_older_servers_do_not_know(overlay: str) -> None:
     older = definitions((1, int(overlay[-2:]) - 1))
     for name, definition in definitions().items():
