@@ -48,8 +48,8 @@ class Place:
         group = f"{self.groups}/{job['metadata']['name']}-{job['metadata']['uid']}"
 
         def is_there() -> bool:
-            annotations = self.admin.get(group)["metadata"]["annotations"] if self.exists(group) else {}
-            return bool(annotations.get("volcano.sh/job-version") == str(version))
+            found = self.find(group)
+            return found is not None and found["metadata"]["annotations"]["volcano.sh/job-version"] == str(version)
 
         eventually(is_there)
         self.admin.patch(f"{group}/status", {"status": {"phase": "Inqueue"}})
@@ -81,14 +81,16 @@ class Place:
     def phase(self, job: str) -> str:
         return str(self.admin.get(f"{self.jobs}/{job}").get("status", {}).get("state", {}).get("phase", ""))
 
-    def exists(self, path: str) -> bool:
+    def find(self, path: str) -> Any | None:
         try:
-            self.admin.get(path)
+            return self.admin.get(path)
         except Refused as refused:
             if refused.reason != "NotFound":
                 raise
-            return False
-        return True
+            return None
+
+    def exists(self, path: str) -> bool:
+        return self.find(path) is not None
 
     def events(self, reason: str) -> list[str]:
         return [e["message"] for e in self.admin.list(f"{self.core}/events") if e["reason"] == reason]
