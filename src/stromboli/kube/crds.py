@@ -251,7 +251,7 @@ class _Schemas:
     def _add(self, schema: Schema, rules: tuple[Rule, ...]) -> None:
         known = [rule for rule in rules if rule.since <= self.server]
         if known:
-            schema[RULES_KEY] = [{"rule": _Expression(rule.must), "message": rule.message} for rule in known]
+            schema[RULES_KEY] = [{"rule": rule.must, "message": rule.message} for rule in known]
 
 
 def _merge(schema: Schema, facets: Schema) -> None:
@@ -290,18 +290,18 @@ def _rules(node: Any, path: str = "") -> Iterator[tuple[str, list[Schema]]]:
             yield from _rules(part, f"{path}/{name}")
 
 
-class _Expression(str):
-    """Written on several lines, and without quotes around its quotes."""
-
-
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
+    def text(self, text: str) -> yaml.ScalarNode:
+        """Rules are long and full of quotes: on several lines, and without quotes around them, they can be read."""
+        return self.represent_scalar(
+            "tag:yaml.org,2002:str", text, style=">" if len(text) > 80 and " " in text else None
+        )
 
-_Dumper.add_representer(
-    _Expression, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style=">")
-)
+
+_Dumper.add_representer(str, _Dumper.text)
 
 
 def _text(value: object) -> str:
