@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 
-from stromboli.api import ApiObject, decode_json, merge_patch
+from stromboli.api import ApiObject, Pod, decode_json, merge_patch
 from stromboli.kube.failures import UNREACHABLE, Failure
 from stromboli.kube.resources import PODS, Resource, resource_of
 from stromboli.kube.wire import Envelope, ListMeta, Page
@@ -39,7 +39,8 @@ class PretendedTime(asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         if not self._ready and self._scheduled:  # type: ignore[attr-defined]
-            self._now = max(self._now, self._scheduled[0]._when)  # type: ignore[attr-defined]
+            # A little beyond: whoever reckons what is left to wait must not end up with less than a clock can tell.
+            self._now = max(self._now, self._scheduled[0]._when + 1e-6)  # type: ignore[attr-defined]
         super()._run_once()  # type: ignore[misc]
 
 
@@ -114,6 +115,7 @@ class PretendApi:
     _history: list[_Change] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _acting: set[asyncio.Task[Any]] = field(default_factory=set)
+    _cuts: int = 0
 
     # -- behind the client's back -------------------------------------------------------------------------------
 
@@ -169,9 +171,9 @@ class PretendApi:
         self, resource: Resource[Any], version: str, **selectors: str
     ) -> AsyncGenerator[Envelope, None]:
         await self._request("watch", resource.plural, lambda: self._defined(resource.plural))
-        seen = int(version)
+        seen, cuts = int(version), self._cuts
         clock = asyncio.get_running_loop().time
-        while not self.down:
+        while not self.down and cuts == self._cuts:
             news = self._news
             for change in [one for one in self._history if one.revision > seen]:
                 seen = change.revision
@@ -314,10 +316,29 @@ class PretendApi:
     def _tell(self, type: str, plural: str, document: Document) -> None:
         now = asyncio.get_running_loop().time()
         self._history.append(_Change(self.revision, now + self.lag, type, plural, document))
-        self.wake()
+        self._wake()
 
-    def wake(self) -> None:
-        """Watches look again: something happened, or the server is down."""
+    def cut_watches(self) -> None:
+        self._cuts += 1
+        self._wake()
+
+    def go_down(self) -> None:
+        self.down = True
+        self._wake()
+
+    def pods_over_time(self) -> Iterator[dict[str, Pod]]:
+        """The pods after each change of one, by key."""
+        pods: dict[str, Pod] = {}
+        for change in self._history:
+            if change.plural == PODS.plural:
+                pod = decode_json(json.dumps(change.document), Pod)
+                if change.type == "DELETED":
+                    pods.pop(PODS.key(pod))
+                else:
+                    pods[PODS.key(pod)] = pod
+                yield pods
+
+    def _wake(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 

@@ -13,7 +13,9 @@ from prometheus_client import CollectorRegistry
 
 from building import START
 from live.pretend_api import PretendApi
-from stromboli.cluster import Cluster
+from stromboli.api import Node, Pod, PodGroup, Queue, Reservation
+from stromboli.cluster import Applied, Cluster, ClusterEvent
+from stromboli.kube.carrying import Addressed
 from stromboli.kube.lag import LoopLag
 from stromboli.kube.leading import Alone
 from stromboli.kube.limits import TokenBucket
@@ -22,6 +24,7 @@ from stromboli.kube.recording import Subject
 from stromboli.kube.reloading import ConfigurationFile
 from stromboli.kube.scheduler import SchedulerProcess
 from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.decisions import Cycle
 from stromboli.scheduling.registry import Registry
 
 
@@ -39,23 +42,27 @@ class Lease:
 class Process(SchedulerProcess):
     """Cycles are run in the loop; `thinks` seconds pass in each, half of them before it looks at its news."""
 
+    cycles = 0
     thinks = 0.0
     before_cycle: Callable[[], None] = staticmethod(lambda: None)
+    after_cycle: Callable[[], None] = staticmethod(lambda: None)
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         await asyncio.sleep(self.thinks / 2)
-        self.before_cycle()
         result = work()
         await asyncio.sleep(self.thinks / 2)
         return result
 
+    def _decide(self, events: list[ClusterEvent]) -> tuple[Cycle, list[Addressed]]:
+        self.before_cycle()
+        decided = super()._decide(events)
+        self.cycles += 1
+        self.after_cycle()
+        return decided
+
     @property
     def cluster(self) -> Cluster:
         return self._cluster
-
-    @property
-    def cycles(self) -> int:
-        return self._cycles
 
 
 def make(api: PretendApi, lease: Lease | Alone | None = None, *, period: float = 1.0) -> Process:
@@ -95,3 +102,22 @@ async def running(process: SchedulerProcess) -> AsyncIterator[asyncio.Event]:
         await asyncio.gather(task, return_exceptions=True)
         gc.enable()
         gc.unfreeze()
+
+
+def assert_ledger_is_what_is_there(process: Process, api: PretendApi) -> None:
+    """What news made of the ledger equals what the objects say to somebody who knows nothing yet."""
+    afresh = Cluster(scheduler_name="volcano")
+    for kind in (Queue, Node, PodGroup, Pod, Reservation):
+        for obj in api.all(kind):
+            afresh.apply(Applied(obj))
+    known = process.cluster
+    known.snapshot()
+    known.validate()
+    afresh.validate()
+    assert {task.key: (task.true_status, task.uid) for task in known.tasks.values()} == {
+        task.key: (task.true_status, task.uid) for task in afresh.tasks.values()
+    }
+    assert (known.ledger.table.idle == afresh.ledger.table.idle).all()
+    assert {name: one.allocated.tolist() for name, one in known.queues.items()} == {
+        name: one.allocated.tolist() for name, one in afresh.queues.items()
+    }

@@ -12,9 +12,10 @@ import pytest
 
 from building import group, node, pod, queue
 from live.pretend_api import Fate, PretendApi, lost_after, refused, until, with_pretended_time
-from live.processes import Lease, Process, make, running
-from stromboli.api import Node, Pod, PodGroup, Queue, key, names
-from stromboli.cluster import Applied, Cluster, Status, TaskKey
+from live.processes import Lease, Process, assert_ledger_is_what_is_there, make, running
+from stromboli.api import Pod, PodGroup, Queue, Reservation, key, names
+from stromboli.api.reservations import waiting_reservation
+from stromboli.cluster import Status, TaskKey
 from stromboli.kube.structs import Event
 
 
@@ -43,25 +44,6 @@ def status(process: Process, task: str) -> Status:
 
 def events(api: PretendApi, reason: str) -> list[str]:
     return sorted(event.message for event in api.all(Event) if event.reason == reason)
-
-
-def assert_ledger_is_what_is_there(process: Process, api: PretendApi) -> None:
-    """What news made of the ledger equals what the objects say to somebody who knows nothing yet."""
-    afresh = Cluster(scheduler_name="volcano")
-    for kind in (Queue, Node, PodGroup, Pod):
-        for obj in api.all(kind):
-            afresh.apply(Applied(obj))
-    known = process.cluster
-    known.snapshot()
-    known.validate()
-    afresh.validate()
-    assert {task.key: (task.true_status, task.uid) for task in known.tasks.values()} == {
-        task.key: (task.true_status, task.uid) for task in afresh.tasks.values()
-    }
-    assert (known.ledger.table.idle == afresh.ledger.table.idle).all()
-    assert {name: one.allocated.tolist() for name, one in known.queues.items()} == {
-        name: one.allocated.tolist() for name, one in afresh.queues.items()
-    }
 
 
 # -- deciding --------------------------------------------------------------------------------------------------------
@@ -328,6 +310,28 @@ def test_a_standby_knows_everything_and_does_nothing() -> None:
             assert not [verb for verb, _ in api.asked if verb not in ("get", "list", "watch")]
             lease.held = True
             await until(lambda: len(api.binds) == 2)
+
+    with_pretended_time(story())
+
+
+def test_a_standby_knows_who_runs_where_after_a_reservation_for_him_is_gone() -> None:
+    async def story() -> None:
+        api = PretendApi()
+        two_nodes(api)
+        waiting, g = pod("ns/a", cpu=3, group="g"), group("ns/g")
+        waiting.metadata.uid = "u1"
+        api.put(g)
+        api.put(waiting)
+        api.put(waiting_reservation(waiting, g, "n1"))
+        process = make(api, Lease(held=False))
+        async with running(process):
+            await asyncio.sleep(5.0)
+            assert status(process, "ns/a") is Status.RESERVED
+            await api.bind("ns/a", "u1", "n1")
+            await asyncio.sleep(5.0)
+            api.remove(Reservation, "waiting-u1")
+            await asyncio.sleep(5.0)
+            assert_ledger_is_what_is_there(process, api)
 
     with_pretended_time(story())
 
@@ -634,8 +638,7 @@ def cutting(api: PretendApi) -> Callable[[str, str], Fate]:
 
     def fate(verb: str, key: str) -> Fate:
         if verb == "bind":
-            api.down = True
-            api.wake()
+            api.go_down()
             return lost_after()
         return Fate()
 

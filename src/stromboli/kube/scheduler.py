@@ -237,6 +237,7 @@ class SchedulerProcess:
                     _log.info("waiting for the API server's lists", missing=self.unready())
         finally:
             every.cancel()
+            await asyncio.gather(every, return_exceptions=True)
         if self.unready() is None:
             await self._absorb()
             collecting.set_apart()
@@ -329,7 +330,13 @@ class SchedulerProcess:
         """Take in the news without deciding anything."""
         events = self._inbox.take()
         if events:
-            await self._in_thread(lambda: self._take_in(events))
+            await self._in_thread(lambda: self._catch_up(events))
+
+    def _catch_up(self, events: list[ClusterEvent]) -> None:
+        """In the thread. The snapshot is for nobody: new nodes get their place in the columns by it, and what runs on
+        them its place on the nodes, before there is more news about either."""
+        self._take_in(events)
+        self._cluster.snapshot()
 
     async def _start_afresh(self, stop: asyncio.Event) -> None:
         await _first(stop.wait(), self._binding.settled())  # what is on its way would be forgotten otherwise
@@ -338,7 +345,7 @@ class SchedulerProcess:
         self._inbox.take()
         self._cluster = Cluster(scheduler_name=self._scheduler_name)
         everything = self._inbox.everything()
-        await self._in_thread(lambda: self._take_in(everything))
+        await self._in_thread(lambda: self._catch_up(everything))
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
