@@ -2,18 +2,21 @@
 
 Left to itself it walks through everything that is known of the cluster, again and again, while objects arrive: that
 takes longer than decoding them, and holds up the event loop for tenths of a second. Hardly anything of ours forms
-cycles. So it is switched off before the first list; what the cluster consists of is set apart once it is known; and
-what comes and goes is looked at after each cycle, where it is little.
+cycles. So it is switched off before the first list, what the cluster consists of is set apart once it is known, and
+after each cycle only what has come since the last one is looked at. What slips through is looked for once an hour.
 """
 
 from __future__ import annotations
 
 import gc
+import time
 from typing import Final
 
-SET_APART_EVERY: Final = 60  # sweeps
+OLDER_EVERY: Final = 60  # sweeps
+ALL_EVERY: Final = 3600.0  # seconds
 
 _sweeps = 0
+_all_at = 0.0
 
 
 def take_charge() -> None:
@@ -22,16 +25,21 @@ def take_charge() -> None:
 
 
 def set_apart() -> None:
-    """What is there now will stay: it is not looked at again."""
-    gc.collect()
+    """What is there now will stay, mostly: it is not looked at again."""
+    global _all_at
     gc.freeze()
+    _all_at = time.monotonic()
 
 
 def sweep() -> None:
     """After a cycle."""
-    global _sweeps
+    global _sweeps, _all_at
     _sweeps += 1
-    if _sweeps % SET_APART_EVERY == 0:
-        set_apart()
-    else:
+    now = time.monotonic()
+    if now - _all_at > ALL_EVERY:
+        _all_at = now
+        gc.collect()
+    elif _sweeps % OLDER_EVERY == 0:
         gc.collect(1)
+    else:
+        gc.collect(0)
