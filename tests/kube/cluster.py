@@ -174,9 +174,10 @@ class History:
         self._over.set()
         self._thread.join()
 
-    def sightings(self, name: str) -> list[Any]:
-        """A pod as it was after each of its changes."""
-        return [pod for pod in self._pods if pod["metadata"]["name"] == name]
+    def sightings(self, name: str, *, bound: bool = False) -> list[Any]:
+        """A pod as it was after each of its changes; or only those since it had a node."""
+        seen = [pod for pod in self._pods if pod["metadata"]["name"] == name]
+        return [pod for pod in seen if pod["spec"].get("nodeName")] if bound else seen
 
     def nodes_of_pods(self) -> dict[str, list[str]]:
         """By the uid of each pod, the nodes it was ever seen on, in their order."""

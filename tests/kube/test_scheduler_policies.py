@@ -80,9 +80,14 @@ def test_a_more_important_pod_gets_the_node_of_a_lesser_one(cluster: Cluster) ->
     assert [event["involvedObject"]["name"] for event in cluster.events("Preempted")] == ["low"]
     assert scheduler.metric("stromboli_evictions_total") == 1
     # It was asked to go, and stayed for its grace; only then was its room given away.
-    moments = history.sightings("low")
-    assert any(pod["metadata"].get("deletionTimestamp") for pod in moments)
-    cluster.assert_no_node_is_overfull()
+    [bound, *_] = eventually(lambda: history.sightings("high", bound=True))
+    low = history.sightings("low")
+    assert any(pod["metadata"].get("deletionTimestamp") and pod["status"]["phase"] == "Running" for pod in low)
+    assert moment(low[-1]) < moment(bound)
+
+
+def moment(pod: Any) -> int:
+    return int(pod["metadata"]["resourceVersion"])
 
 
 def test_a_budget_keeps_pods_from_being_chosen(cluster: Cluster) -> None:
@@ -193,8 +198,7 @@ def test_a_pod_on_lent_room_is_marked_from_the_moment_it_is_bound(cluster: Clust
     cluster.all_bound(["borrower"])
 
     mark = "scheduling.stromboli.io/backfill"
-    bound = [pod for pod in history.sightings("borrower") if pod["spec"].get("nodeName")]
-    assert bound
+    bound = eventually(lambda: history.sightings("borrower", bound=True))
     assert all(pod["metadata"]["annotations"].get(mark) == "true" for pod in bound)
     assert mark not in cluster.pods()["service"]["metadata"]["annotations"]
     assert set(cluster.bound()) == {"service", "borrower"}

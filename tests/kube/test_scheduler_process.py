@@ -87,5 +87,5 @@ def test_what_cannot_be_done_in_time_is_left_to_the_next_scheduler(cluster: Clus
 
     cluster.scheduler(replicas=True)
     cluster.all_bound(gang)
-    assert all(len(nodes) == 1 for nodes in history.nodes_of_pods().values())
+    assert all(len(nodes) <= 1 for nodes in history.nodes_of_pods().values())
     cluster.assert_no_node_is_overfull()
