@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from random import Random
 from typing import Any
+from unittest import mock
 
 from prometheus_client import CollectorRegistry
 
@@ -15,6 +16,7 @@ from building import START
 from live.pretend_api import PretendApi
 from stromboli.api import Node, Pod, PodGroup, Queue, Reservation
 from stromboli.cluster import Applied, Cluster, ClusterEvent
+from stromboli.kube import collecting, limits
 from stromboli.kube.carrying import Addressed
 from stromboli.kube.lag import LoopLag
 from stromboli.kube.leading import Alone
@@ -85,9 +87,13 @@ def make(api: PretendApi, lease: Lease | Alone | None = None, *, period: float =
 @asynccontextmanager
 async def running(process: SchedulerProcess) -> AsyncIterator[asyncio.Event]:
     """Runs it until the block ends; in there, setting the event stops it."""
-    random.seed(1)  # whoever waits with some jitter does so alike every time
     stop = asyncio.Event()
     task = asyncio.create_task(process.run(stop))
+    # What is garbage in a test is not the scheduler's business; and who waits with some jitter does so alike each time.
+    tidy = mock.patch.multiple(collecting, sweep=lambda: None, set_apart=lambda: None)
+    alike = mock.patch.object(limits, "Random", partial(Random, 1))
+    tidy.start()
+    alike.start()
     try:
         inside = asyncio.current_task()
         assert inside is not None
@@ -100,8 +106,8 @@ async def running(process: SchedulerProcess) -> AsyncIterator[asyncio.Event]:
         stop.set()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        gc.enable()
-        gc.unfreeze()
+        alike.stop()
+        tidy.stop()
 
 
 def assert_ledger_is_what_is_there(process: Process, api: PretendApi) -> None:

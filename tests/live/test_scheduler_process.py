@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -697,8 +696,6 @@ def test_a_failure_in_the_background_ends_the_process_and_says_why() -> None:
         with pytest.raises(Mishap):
             await process.run(asyncio.Event())
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        gc.enable()
-        gc.unfreeze()
 
     with_pretended_time(story())
 
@@ -715,7 +712,5 @@ def test_cancelled_it_leaves_nothing_behind() -> None:
             await task
         await api.settle()
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        gc.enable()
-        gc.unfreeze()
 
     with_pretended_time(story())

@@ -70,6 +70,7 @@ class Storm:
             self.api.put(pod(f"ns/{name}", cpu=cpu, group=name.partition("-")[0]))
 
     async def outage(self, number: int) -> None:
+        self.troubled.update(self.sizes)
         self.api.go_down()
         await asyncio.sleep(number % 8)
         self.api.down = False
@@ -98,9 +99,7 @@ class Storm:
             process.after_cycle = fail
 
     async def switch(self, number: int) -> None:
-        for name, size in self.sizes.items():
-            for index in range(size):
-                self.trouble(f"{name}-{index}")
+        self.troubled.update(self.sizes)
         self.leases[self.leader].held = False
         await asyncio.sleep(INTERREGNUM)
         self.leader = (self.leader + number) % 2
@@ -136,7 +135,7 @@ storms = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(storm=storms, fates=st.lists(st.sampled_from(FATES), max_size=20))
 def test_no_storm_binds_twice_or_beyond_what_a_node_has(
     storm: list[tuple[float, Callable[[Storm, int], object], int]], fates: list[Fate]
@@ -165,8 +164,6 @@ async def _weather(happenings: list[tuple[float, Callable[[Storm, int], object],
         for delay, event, number in happenings:
             await asyncio.sleep(delay)
             await event(storm, number)  # type: ignore[misc]
-            if api.down:
-                storm.troubled.update(storm.sizes)
         api.fate, api.lag = (lambda verb, key: Fate()), 0.005
         await asyncio.sleep(90.0)
         _check_history(api)

@@ -181,6 +181,7 @@ class SchedulerProcess:
             await asyncio.gather(scheduling, return_exceptions=True)
 
     async def _schedule(self, stop: asyncio.Event) -> None:
+        clock = asyncio.get_running_loop().time
         await self._sync(stop)
         while not stop.is_set():
             if not self._leadership.held:
@@ -190,11 +191,11 @@ class SchedulerProcess:
                 continue
             if not self._led:
                 await self._take_over()
-            started = time.monotonic()
+            started = clock()
             if self._lacks_default_queue:
                 await _first(stop.wait(), self._ensure_default_queue())
             await self._run_cycle(stop)
-            await self._pause(stop, self._period - (time.monotonic() - started))
+            await self._pause(stop, self._period - (clock() - started))
         await self._carrier.finish()
 
     async def _make_reflectors(self, stop: asyncio.Event) -> bool:
