@@ -34,7 +34,7 @@ def render(folder: Path) -> list[Object]:
         assert targets, f"{folder.name}: nothing to patch with {patch['path']}"
         for target in targets:
             for step in _read(folder / patch["path"]):
-                _change(target, step)
+                change(target, step)
     for image in plan.get("images", ()):
         for container in containers(objects):
             if container["image"].partition(":")[0] == image["name"]:
@@ -59,7 +59,7 @@ def _is_meant(obj: Object, target: Object) -> bool:
     return obj["kind"] == target["kind"] and target.get("name") in (None, obj["metadata"]["name"])
 
 
-def _change(document: Any, step: Object) -> None:
+def change(document: Any, step: Object) -> None:
     """One operation of a JSON patch."""
     *path, last = step["path"].split("/")[1:]
     for name in path:
@@ -68,6 +68,9 @@ def _change(document: Any, step: Object) -> None:
         case "add", list():
             assert last == "-"
             document.append(step["value"])
+        case "add", dict():
+            assert last not in document
+            document[last] = step["value"]
         case "remove", list():
             del document[int(last)]
         case "remove", dict():

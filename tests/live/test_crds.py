@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from live.kustomizing import change
 from live.ruling import CASES, NAMES, Case
 from stromboli.api import ApiError, decode, merge_patch, validate_update
 from stromboli.kube.crds import OPEN, RULES_KEY, definitions, files
@@ -58,21 +59,16 @@ def test_servers_get_the_rules_they_know(server: tuple[int, int], known: set[str
     assert messages == {case.says for case in CASES if case.since in known}
 
 
-@pytest.mark.parametrize("overlay", ["before-1.25", "before-1.34"])
-def test_overlays_take_away_what_older_servers_do_not_know(overlay: str) -> None:
-    older = definitions((1, int(overlay[-2:]) - 1))
-    for name, definition in definitions().items():
+@pytest.mark.parametrize(("overlay", "server"), [("before-1.25", (1, 24)), ("since-1.34", (1, 34))])
+def test_overlays_make_definitions_for_other_servers(overlay: str, server: tuple[int, int]) -> None:
+    """What is installed without one is what all servers from 1.25 on can take."""
+    wanted = definitions(server)
+    for name, definition in definitions((1, 25)).items():
+        assert definition == definitions((1, 33))[name]
         patch = DEPLOY / "overlays" / overlay / f"{name}.yaml"
         for step in yaml.safe_load(patch.read_text(encoding="utf-8")) if patch.exists() else ():
-            _remove(definition, step["path"])
-        assert definition == older[name]
-
-
-def _remove(document: Any, pointer: str) -> None:
-    *path, last = pointer.split("/")[1:]
-    for step in path:
-        document = document[int(step)] if isinstance(document, list) else document[step]
-    del document[int(last) if isinstance(document, list) else last]
+            change(definition, step)
+        assert definition == wanted[name]
 
 
 def _rules(node: Any) -> Iterator[dict[str, str]]:

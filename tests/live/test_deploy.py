@@ -93,7 +93,7 @@ def test_nothing_is_there_twice(objects: list[Object]) -> None:
 
 
 def test_servers_know_the_versions(way: str, objects: list[Object]) -> None:
-    first, last = {"overlays/before-1.25": (20, 24), "overlays/before-1.34": (25, 33)}.get(way, (34, 36))
+    first, last = {"overlays/before-1.25": (20, 24), "overlays/since-1.34": (34, 36)}.get(way, (25, 36))
     for obj in objects:
         since, until = SERVED[obj["apiVersion"]]
         assert since <= first, f"{name_of(obj)}: {obj['apiVersion']} is not there yet"

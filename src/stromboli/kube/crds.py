@@ -126,19 +126,24 @@ def definitions(server: tuple[int, int] = NEWEST) -> dict[str, Schema]:
     return {definition["metadata"]["name"]: definition for definition in made}
 
 
+BEFORE_RULES: Final = f"before-1.{CEL[1]}"
+WITH_ALL_RULES: Final = f"since-1.{ALL_RULES[1]}"
+
+
 def files() -> dict[str, str]:
     """What `deploy/` has to hold, by the path in there.
 
-    Besides the definitions these are lists of what has to be taken out of them for older servers: `kubectl apply`
-    refuses a field that the server does not know, and a server a rule that it cannot understand or reckon.
+    The definitions have the rules that every server can reckon that knows rules at all. Besides there are lists of what
+    has to be taken out for servers that know none, because `kubectl apply` refuses a field that the server does not
+    know; and of what can be put in for servers that reckon well enough.
     """
-    newest = definitions()
-    written = {f"{_folder(definition)}/{name}.yaml": _text(definition) for name, definition in newest.items()}
-    for minor in (CEL[1], ALL_RULES[1]):
-        for name, older in definitions((1, minor - 1)).items():
-            removals = list(_removals(newest[name], older))
-            if removals:
-                written[f"overlays/before-1.{minor}/{name}.yaml"] = _text(removals)
+    usual = definitions((1, ALL_RULES[1] - 1))
+    written = {f"{_folder(definition)}/{name}.yaml": _text(definition) for name, definition in usual.items()}
+    for overlay, others in ((BEFORE_RULES, definitions((1, CEL[1] - 1))), (WITH_ALL_RULES, definitions())):
+        for name, other in others.items():
+            steps = list(_steps(usual[name], other))
+            if steps:
+                written[f"overlays/{overlay}/{name}.yaml"] = _text(steps)
     return written
 
 
@@ -266,18 +271,17 @@ def _merge(schema: Schema, facets: Schema) -> None:
             schema[name] = copy.deepcopy(facet)
 
 
-def _removals(newest: Schema, older: Schema) -> Iterator[Schema]:
+def _steps(before: Schema, after: Schema) -> Iterator[Schema]:
     """What makes one definition of the other, as the operations of a JSON patch."""
-    kept = dict(_rules(older))
-    for path, rules in _rules(newest):
-        left = kept.get(path)
-        if left is None:
+    had, has = dict(_rules(before)), dict(_rules(after))
+    for path in had:
+        if path not in has:
             yield {"op": "remove", "path": path}
-            continue
-        # From the end, or the places of those that follow would have moved.
-        for index in reversed(range(len(rules))):
-            if rules[index] not in left:
-                yield {"op": "remove", "path": f"{path}/{index}"}
+    for path, rules in has.items():
+        if path not in had:
+            yield {"op": "add", "path": path, "value": rules}
+        elif rules != had[path]:
+            yield {"op": "replace", "path": path, "value": rules}
 
 
 def _rules(node: Any, path: str = "") -> Iterator[tuple[str, list[Schema]]]:
