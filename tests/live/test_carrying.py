@@ -480,7 +480,7 @@ def test_the_end_comes_in_time_although_the_server_is_down(stuck: bool) -> None:
         desk.carry_out(reserve(desk))
         began = asyncio.get_running_loop().time()
         await desk.carrier.finish()
-        assert asyncio.get_running_loop().time() - began <= 10.0
+        assert asyncio.get_running_loop().time() - began < 10.1
         assert desk.binding.recalled == ["the scheduler stops"]
         await desk.carrier.abandon()
         assert len(asyncio.all_tasks()) == 1
