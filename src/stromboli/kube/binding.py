@@ -37,6 +37,7 @@ _log = Log("binding")
 
 WORKERS: Final = 32
 PATIENCE: Final = 5.0  # seconds for an order; by default a lease lasts so much longer than the fence
+LULL: Final = 0.5  # seconds without an order, and nothing is going on
 LATE: Final = 1.0  # seconds in which a server may still act on a request that was given up
 
 
@@ -106,6 +107,7 @@ class Binding:
         self._workers = workers
         self._line: deque[Order] = deque()
         self._under_way = 0
+        self._last = -LULL  # when an order was last done with
         self._taken: dict[TaskKey, Order] = {}  # by the server, and perhaps not shown by the watch yet
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
@@ -114,6 +116,11 @@ class Binding:
     @property
     def outstanding(self) -> int:
         return len(self._line) + self._under_way
+
+    @property
+    def busy(self) -> bool:
+        """Whether orders are on their way, or were a moment ago: others had better wait with what can wait."""
+        return self.outstanding > 0 or time.monotonic() - self._last < LULL
 
     def send(self, orders: list[Order]) -> None:
         self._forget_shown()
@@ -125,6 +132,11 @@ class Binding:
     async def idle(self) -> None:
         """Until nothing is outstanding."""
         await self._idle.wait()
+
+    async def nearly_idle(self) -> None:
+        """Until there is a worker without an order."""
+        while self.outstanding >= self._workers:
+            await asyncio.sleep(0.01)
 
     async def settled(self) -> None:
         """Until nothing is outstanding, and the watch has shown what came of it."""
@@ -161,6 +173,7 @@ class Binding:
                     await self._evict(order)
             finally:
                 self._under_way -= 1
+                self._last = time.monotonic()
                 self._settle()
 
     def _settle(self) -> None:

@@ -49,6 +49,7 @@ from .resources import POD_GROUPS, PODS, QUEUES, RESERVATIONS
 _log = Log("carrying")
 
 SOON: Final = 1.0  # seconds until a wish is written that nobody waits for
+REWORDED: Final = 5.0  # until a reason to wait is written that differs from the one there in its words and numbers
 _PATIENCE: Final = 10.0  # seconds, before a stop, for what is under way
 
 
@@ -193,19 +194,24 @@ class Carrier:
         def written() -> None:
             self._tell(pod, "FailedScheduling", f"{patch.reason}: {patch.message}", warning=True)
 
+        # A nomination is what keeps the room that was made for the pod: it has to outlive us.
         urgent = "nominatedNodeName" in status
+        delay = 0.0 if urgent else SOON if since is None else REWORDED
         # Only while it is as it was: a reason to wait on a pod that has its node by now would stay there for good.
         meta = pod.metadata
-        wish = Wish(PODS, patch.task, meta.uid, status, meta.resource_version, strategic=True, written=written)
-        self._posting.want(wish, delay=0.0 if urgent else SOON)
+        wish = Wish(
+            PODS, patch.task, meta.uid, status, meta.resource_version, strategic=True, urgent=urgent, written=written
+        )  # fmt: skip
+        self._posting.want(wish, delay=delay)
 
     def _describe(self, patch: PatchGroup, group: PodGroup) -> None:
         before = group.status
         if patch.phase == "Inqueue" and before.phase != "Inqueue":
             # A Job's pods are made once its group is let in: somebody waits for that, and for nothing else.
-            self._posting.want(Wish(POD_GROUPS, patch.job, group.metadata.uid, {"phase": patch.phase}))
+            wish = Wish(POD_GROUPS, patch.job, group.metadata.uid, {"phase": patch.phase}, urgent=True)
+            self._posting.want(wish)
             return
-        status = {
+        status: dict[str, Any] = {
             "phase": patch.phase,
             "conditions": msgspec.to_builtins(patch.conditions),
             "running": patch.running,
@@ -219,8 +225,11 @@ class Carrier:
             if unschedulable is not None and unschedulable.message not in known:
                 self._tell(group, "Unschedulable", unschedulable.message, warning=True)
 
+        counts = (patch.phase, patch.running, patch.succeeded, patch.failed)
+        told = (before.phase, before.running, before.succeeded, before.failed)
+        reworded = counts == told and unschedulable is not None and bool(known)
         wish = Wish(POD_GROUPS, patch.job, group.metadata.uid, status, written=written)
-        self._posting.want(wish, delay=SOON)
+        self._posting.want(wish, delay=REWORDED if reworded else SOON)
 
     def _account(self, patch: PatchQueue, queue: Queue) -> None:
         # A merge patch only takes away what it names as null.

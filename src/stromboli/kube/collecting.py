@@ -3,7 +3,7 @@
 Left to itself it walks through everything that is known of the cluster, again and again, while objects arrive: that
 takes longer than decoding them, and holds up the event loop for tenths of a second. Hardly anything of ours forms
 cycles. So it is switched off before the first list, what the cluster consists of is set apart once it is known, and
-after each cycle only what has come since the last one is looked at. What slips through is looked for once an hour.
+every two seconds only what has come since is looked at, after a cycle. What slips through is looked for once an hour.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import gc
 import time
 from typing import Final
 
-OLDER_EVERY: Final = 60  # sweeps
+SWEEP_EVERY: Final = 2.0  # seconds; most of what is new is gone by itself until then
+OLDER_EVERY: Final = 30  # sweeps
 ALL_EVERY: Final = 3600.0  # seconds
 
 _sweeps = 0
+_swept_at = 0.0
 _all_at = 0.0
 
 
@@ -32,10 +34,13 @@ def set_apart() -> None:
 
 
 def sweep() -> None:
-    """After a cycle."""
-    global _sweeps, _all_at
-    _sweeps += 1
+    """After a cycle; most times there is nothing to do."""
+    global _sweeps, _swept_at, _all_at
     now = time.monotonic()
+    if now - _swept_at < SWEEP_EVERY:
+        return
+    _swept_at = now
+    _sweeps += 1
     if now - _all_at > ALL_EVERY:
         _all_at = now
         gc.collect()

@@ -172,8 +172,8 @@ class SchedulerMetrics:
         # Zeros from the start: a counter that only appears with its first event hides that event from `rate`.
         for result in ("scheduled", "unschedulable", "error"):
             self._attempts.labels(result)
-        for outcome in ("bound", "failed"):
-            self._binds.labels(outcome)
+        self._bound = self._binds.labels("bound")  # looked up once: binds come by the thousands
+        self._binds.labels("failed")
         for outcome in ("accepted", "refused"):
             self._configurations.labels(outcome)
 
@@ -219,7 +219,7 @@ class SchedulerMetrics:
     # -- what became of decisions -------------------------------------------------------------------------------
 
     def bound(self, seconds: float) -> None:
-        self._binds.labels("bound").inc()
+        self._bound.inc()
         self._bind.observe(seconds)
 
     def bind_failed(self) -> None:

@@ -25,6 +25,7 @@ from .resources import Resource
 
 _AT_ONCE: Final = 16  # patches on their way at a time
 _ECHO: Final = 5.0  # seconds in which a repeated wish may still be one from before the answer
+_PATIENCE: Final = 1.0  # seconds that a wish nobody waits for lets binds go first
 _RETRY: Final = 2.0  # seconds
 
 _log = Log("status")
@@ -42,6 +43,7 @@ class Wish:
     status: Mapping[str, Any]
     version: str = ""  # only while the object is in this version; a wish about a changed object is worth nothing
     strategic: bool = False  # merge lists as Kubernetes does for its own kinds
+    urgent: bool = False  # somebody waits for it: it does not let binds go first
     written: Callable[[], None] | None = None  # called once it is true
 
     @property
@@ -63,12 +65,15 @@ class Posting:
         bucket: TokenBucket,
         note: Callable[[KObject], None],
         outcome: Callable[[str, str], None] = lambda kind, result: None,
+        busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`note` is told the object as the server has it after a write; `outcome` is told how each write ended."""
+        """`note` is told the object as the server has it after a write; `outcome` is told how each write ended; `busy`
+        says whether binds are on their way."""
         self._client = client
         self._bucket = bucket
         self._note = note
         self._outcome = outcome
+        self._busy = busy
         self._clock = asyncio.get_running_loop().time
         self._wishes: dict[Slot, _Entry] = {}
         self._order: list[tuple[float, Slot]] = []  # a heap; an entry whose wish moved on is skipped
@@ -115,10 +120,16 @@ class Posting:
         """Write every wish now, due or not: before an orderly stop."""
         wishes = [entry.wish for entry in self._wishes.values()]
         self._wishes.clear()
+        self._busy = lambda: False  # nothing is left to go first
         while self._writing:  # one at a time for an object, here as well
             await asyncio.sleep(0.02)
         for start in range(0, len(wishes), _AT_ONCE):
             await asyncio.gather(*(self._write(wish) for wish in wishes[start : start + _AT_ONCE]))
+
+    async def _wait_for_binds(self) -> None:
+        until = self._clock() + _PATIENCE
+        while self._busy() and self._clock() < until:
+            await asyncio.sleep(0.02)
 
     async def _next(self) -> Wish:
         while True:
@@ -146,6 +157,8 @@ class Posting:
         metadata = {"uid": wish.uid} | ({"resourceVersion": wish.version} if wish.version else {})
         patch = {"metadata": metadata, "status": wish.status}
         try:
+            if not wish.urgent:
+                await self._wait_for_binds()
             await self._bucket.take()
             if wish.slot in self._withdrawn:
                 return

@@ -32,7 +32,10 @@ _MOST_REMEMBERED: Final = 20_000  # lines that were written, so that a repetitio
 _FORGET_AFTER: Final = 600.0  # seconds; as long as a repetition is counted instead of written again
 _MANY: Final = 10  # different messages for one object and reason, before the rest are combined
 _LONGEST: Final = 1024  # characters in a message; the server refuses longer ones
+_AT_A_TIME: Final = 50  # lines that are written before binds are looked for again
 _PATIENCE: Final = 5.0  # seconds that lines wait for binds
+
+_VERSIONS: Final = {kind: version for (version, _), kind in KINDS.items()}
 
 _log = Log("events")
 
@@ -49,7 +52,7 @@ class Subject:
 
     @classmethod
     def of(cls, kind: type[KObject], key: str, uid: str) -> Subject:
-        api_version = next(version for (version, _), known in KINDS.items() if known is kind)
+        api_version = _VERSIONS[kind]
         namespace, _, name = key.rpartition("/") if is_namespaced(kind) else ("", "", key)
         return cls(api_version, kind.__name__, namespace, name, uid)
 
@@ -118,8 +121,11 @@ class Recorder:
         while True:
             await self._told.wait()
             await self._wait_for_binds()
-            await self._bucket.take()
-            if not await self._write_next() and not self._waiting:
+            for _ in range(_AT_A_TIME):
+                await self._bucket.take()
+                if not await self._write_next():
+                    break
+            if not self._waiting:
                 self._told.clear()
 
     async def flush(self) -> None:

@@ -63,6 +63,7 @@ from .resources import (
 
 _log = Log("scheduler")
 
+SHARE: Final = 5.0  # how much longer than a cycle the time until the next is, at least
 GATHER: Final = 0.05  # seconds between urgent news and the cycle: what belongs together comes together
 SETTLE: Final = 1.0  # seconds after taking over, for what the last leader wrote to arrive
 TOO_MANY_CRASHES: Final = 5
@@ -101,9 +102,15 @@ class SchedulerProcess:
         self._inbox = Inbox(refused=self._refused)
         self._reflectors: dict[type[KObject], Reflector[Any]] = {}
         self._recorder = Recorder(
-            client, scheduler_name, bucket=bucket(), busy=lambda: self._binding.outstanding > 0, clock=clock
+            client, scheduler_name, bucket=bucket(), busy=lambda: self._binding.busy, clock=clock
         )
-        self._posting = Posting(client, bucket=bucket(), note=self._note, outcome=metrics.wrote)
+        self._posting = Posting(
+            client,
+            bucket=bucket(),
+            note=self._note,
+            outcome=metrics.wrote,
+            busy=lambda: self._binding.busy,
+        )
         self._binding = Binding(
             client,
             fence=leadership,
@@ -195,7 +202,7 @@ class SchedulerProcess:
             if self._lacks_default_queue:
                 await _first(stop.wait(), self._ensure_default_queue())
             await self._run_cycle(stop)
-            await self._pause(stop, self._period - (clock() - started))
+            await self._pause(stop, clock() - started)
         await self._carrier.finish()
 
     async def _make_reflectors(self, stop: asyncio.Event) -> bool:
@@ -351,11 +358,17 @@ class SchedulerProcess:
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    async def _pause(self, stop: asyncio.Event, seconds: float) -> None:
-        """Until the next cycle is due, or something urgent came; a moment later, for what comes with it."""
-        await _first(stop.wait(), self._inbox.urgent.wait(), timeout=max(0.0, seconds))
+    async def _pause(self, stop: asyncio.Event, took: float) -> None:
+        """Until the next cycle is due, or something urgent came; a moment later, for what comes with it.
+
+        What comes in a stream is gathered for longer: while most binds of the last cycle are still on their way the
+        next could only queue behind them, and the more a cycle takes, the fewer there should be.
+        """
+        left = max(0.0, self._period - took)
+        await _first(stop.wait(), self._inbox.urgent.wait(), timeout=left)
         if not stop.is_set() and self._inbox.urgent.is_set():
-            await _first(stop.wait(), timeout=GATHER)
+            await _first(stop.wait(), timeout=min(self._period, max(GATHER, SHARE * took)))
+            await _first(stop.wait(), self._binding.nearly_idle(), timeout=left)
 
     # -- what came of it ----------------------------------------------------------------------------------------
 
