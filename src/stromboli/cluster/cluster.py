@@ -338,9 +338,9 @@ class Cluster:
         waiting = None if known is None else waits_for(known)
         if waiting is not None:
             node_name = self._set_aside.pop(TaskKey(waiting), "")
-            self._homeless.get(node_name, {}).pop(TaskKey(waiting), None)
             task = self.tasks.get(TaskKey(waiting))
             if task is not None and task.true_status is Status.RESERVED:
+                self._homeless.get(node_name, {}).pop(task.key, None)
                 self.ledger.settle(task, Status.PENDING, None)
 
     # -- groups and queues --------------------------------------------------------------------------------------
