@@ -395,3 +395,25 @@ def test_what_was_refused_leaves_nothing_to_wait_for() -> None:
             await office.binding.settled()
 
     tell(story)
+
+
+def test_it_is_busy_until_a_moment_after_the_last_order() -> None:
+    async def story(api: PretendApi, office: Office) -> None:
+        assert not office.binding.busy
+        await carried_out(office, office.bind("ns/a"))
+        assert office.binding.outstanding == 0
+        assert office.binding.busy
+        await asyncio.sleep(1.0)
+        assert not office.binding.busy
+
+    tell(story)
+
+
+def test_the_next_cycle_waits_until_a_worker_is_free() -> None:
+    async def story(api: PretendApi, office: Office) -> None:
+        office.binding.send([office.bind(f"ns/{name}") for name in "abc"])
+        assert office.binding.outstanding == 3
+        await office.binding.nearly_idle()
+        assert office.binding.outstanding < 2
+
+    tell(story, workers=2)

@@ -51,6 +51,9 @@ class FakeBinding:
         self.recalled.append(why)
 
 
+LONG_AGO = "2029-12-31T00:00:00Z"
+
+
 class FakePosting:
     def __init__(self) -> None:
         self.wanted: list[tuple[Wish, float]] = []
@@ -246,6 +249,26 @@ def test_it_waits_since_it_began_to_wait() -> None:
         [condition] = wish.status["conditions"]
         assert condition["lastTransitionTime"] == since
         assert condition["reason"] == "SchedulingGated"
+
+    tell(story)
+
+
+def test_a_reason_that_is_only_reworded_is_in_no_hurry() -> None:
+    """With ten thousand pods waiting, every end of a pod changes the numbers in all of their reasons."""
+
+    async def story(desk: Desk) -> None:
+        desk.pod().status.conditions = [
+            Condition(type="PodScheduled", status="False", message="3 of 4 nodes …", last_transition_time=LONG_AGO)
+        ]
+        desk.carry_out(PatchPod(A, "X", "2 of 4 nodes …"))
+        known = desk.cluster.jobs[JOB].object
+        assert isinstance(known, PodGroup)
+        known.status.conditions = [PodGroupCondition(type="Unschedulable", status="True", message="3 of 4 nodes …")]
+        now = PodGroupCondition(type="Unschedulable", status="True", message="2 of 4 nodes …")
+        told = known.status
+        desk.carry_out(PatchGroup(JOB, told.phase, (now,), told.running, told.succeeded, told.failed))
+        desk.carry_out(PatchGroup(JOB, told.phase, (now,), told.running + 1, told.succeeded, told.failed))
+        assert [delay for _, delay in desk.posting.wanted] == [5.0, 5.0, 1.0]
 
     tell(story)
 

@@ -22,11 +22,13 @@ class Desk:
     def __init__(self, api: PretendApi, bucket: TokenBucket | None = None) -> None:
         self.noted: list[KObject] = []
         self.outcomes: list[tuple[str, str]] = []
+        self.busy = False
         self.posting = Posting(
             api,  # type: ignore[arg-type]
             bucket=bucket or TokenBucket(1e6, 1000),
             note=self.noted.append,
             outcome=lambda kind, result: self.outcomes.append((kind, result)),
+            busy=lambda: self.busy,
         )
 
 
@@ -320,3 +322,43 @@ def test_a_flush_does_not_wait_until_wishes_are_due() -> None:
 
     slow = iter([Fate(acts=2.0)])
     tell(story, fate=lambda verb, key: next(slow, Fate()))
+
+
+def test_what_nobody_waits_for_lets_binds_go_first_but_not_for_ever() -> None:
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.busy = True
+        desk.posting.want(wish(api, "Running"))
+        await later(0.9)
+        assert phases(api) == []
+        desk.busy = False
+        await later(0.1)
+        assert phases(api) == ["Running"]
+        desk.busy = True
+        desk.posting.want(wish(api, "Completed"))
+        await later(1.5)
+        assert phases(api) == ["Running", "Completed"]
+
+    tell(story)
+
+
+def test_what_somebody_waits_for_is_written_among_binds() -> None:
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.busy = True
+        desk.posting.want(wish(api, "Inqueue", urgent=True))
+        await later(0.1)
+        assert phases(api) == ["Inqueue"]
+
+    tell(story)
+
+
+def test_a_bind_also_takes_back_what_waited_for_it() -> None:
+    async def story(api: PretendApi, desk: Desk) -> None:
+        desk.busy = True
+        desk.posting.want(wish(api, "Pending"))
+        await later(0.5)
+        desk.posting.withdraw(POD_GROUPS, "ns/g")
+        desk.busy = False
+        await later()
+        assert phases(api) == []
+
+    tell(story)

@@ -107,7 +107,8 @@ class Binding:
         self._workers = workers
         self._line: deque[Order] = deque()
         self._under_way = 0
-        self._last = -LULL  # when an order was last done with
+        self._clock = asyncio.get_running_loop().time
+        self._last = self._clock() - LULL  # when an order was last done with
         self._taken: dict[TaskKey, Order] = {}  # by the server, and perhaps not shown by the watch yet
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
@@ -120,7 +121,7 @@ class Binding:
     @property
     def busy(self) -> bool:
         """Whether orders are on their way, or were a moment ago: others had better wait with what can wait."""
-        return self.outstanding > 0 or time.monotonic() - self._last < LULL
+        return self.outstanding > 0 or self._clock() - self._last < LULL
 
     def send(self, orders: list[Order]) -> None:
         self._forget_shown()
@@ -173,7 +174,7 @@ class Binding:
                     await self._evict(order)
             finally:
                 self._under_way -= 1
-                self._last = time.monotonic()
+                self._last = self._clock()
                 self._settle()
 
     def _settle(self) -> None:
