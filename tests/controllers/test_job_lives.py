@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from building import pod as bare_pod
 from controllers.world import World, job, policy, task
-from stromboli.api import ContainerStatus, DependsOn, Job, PartitionPolicy, Pod, PodGroup, names
+from stromboli.api import ContainerStatus, DependsOn, Job, PartitionPolicy, Pod, PodGroup, PodStatus, names
 from stromboli.controllers import Change, Delete
 from stromboli.controllers.job_pods import place_of
 from stromboli.controllers.job_state import synchronise
@@ -310,6 +310,17 @@ class TestRetries:
         world.start()
         assert (world.phase(J), len(world.names(Pod))) == ("Running", 3)
         assert world.job(J).status.retry_count == 1  # pods that the job killed were not evicted
+
+
+    def test_a_version_that_nobody_could_have_written_says_nothing(self) -> None:
+        """More digits than Python reads, on a pod that anybody may create."""
+        world = started()
+        stranger = replace(world.pod("ns/j-main-0"), status=PodStatus(phase="Running"))
+        annotations = {**stranger.metadata.annotations, names.JOB_VERSION: "9" * 5000}
+        world.add(replace(stranger, metadata=replace(stranger.metadata, name="j-main-7", annotations=annotations)))
+        world.settle()
+        assert world.phase(J) == "Running"
+        assert world.names(Pod) == ("j-main-0", "j-main-1", "j-main-2")  # there is no place 7
 
 
 class TestMorePolicies:

@@ -54,6 +54,13 @@ def test_a_minimum_that_cannot_be_read_is_one() -> None:
         assert next(iter(world.list(PodGroup))).spec.min_member == 1
 
 
+def test_a_request_that_nobody_can_reckon_with_keeps_nobody_else_from_a_group() -> None:
+    # An API server takes it: in millicores it is more than 2**63.
+    world = World(pod("ns/absurd", cpu="9223372036854775807"), pod("ns/sane", cpu=1))
+    world.settle()
+    assert [made.spec.min_resources for made in world.list(PodGroup)] == [{}, {"cpu": "1"}]
+
+
 def test_resources_can_be_stated_outright() -> None:
     stated = World(pod("ns/p", cpu=1, annotations={names.GROUP_MIN_RESOURCES: '{"cpu": "7"}'}))
     stated.settle()

@@ -35,7 +35,8 @@ def group_name(job: Job) -> str:
 
 def version_of(metadata: ObjectMeta, *, otherwise: int) -> int:
     text = metadata.annotations.get(names.JOB_VERSION, "")
-    return int(text) if text.isascii() and text.isdigit() else otherwise
+    # Anybody may write annotations, and a number of thousands of digits cannot even be read.
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else otherwise
 
 
 def place_of(job: Job, pod_name: str) -> tuple[str, int] | None:

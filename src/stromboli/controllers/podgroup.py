@@ -116,12 +116,7 @@ def _group_for(pod: Pod, owner_reference: OwnerReference, owner: Owner | None) -
             or of_owner.annotations.get(names.QUEUE_NAME)
             or names.DEFAULT_QUEUE,
             priority_class_name=pod.spec.priority_class_name,
-            min_resources=_stated_resources(said.get(names.GROUP_MIN_RESOURCES, ""))
-            or {
-                resource: format_amount(resource, value * min_member)
-                for resource, value in pod_requests(pod.spec).items()
-                if min_member
-            },
+            min_resources=_stated_resources(said.get(names.GROUP_MIN_RESOURCES, "")) or _needed_by(pod, min_member),
         ),
     )
 
@@ -148,6 +143,16 @@ def _stated_resources(text: str) -> ResourceList:
     except (msgspec.DecodeError, QuantityError):
         return {}
     return stated
+
+
+def _needed_by(pod: Pod, members: int) -> ResourceList:
+    """What so many pods like this one ask for. API servers take requests that are too large for anybody to reckon with;
+    such a pod is left out by the scheduler, and says nothing here."""
+    try:
+        asked = pod_requests(pod.spec)
+    except QuantityError:
+        return {}
+    return {resource: format_amount(resource, value * members) for resource, value in asked.items() if members}
 
 
 def _is_awaited(group: PodGroup, objects: Objects) -> bool:
