@@ -63,6 +63,7 @@ from .resources import (
 
 _log = Log("scheduler")
 
+CHUNK: Final = 1000  # decisions that are set in motion before others may use the loop
 SHARE: Final = 5.0  # how much longer than a cycle the time until the next is, at least
 GATHER: Final = 0.05  # seconds between urgent news and the cycle: what belongs together comes together
 SETTLE: Final = 1.0  # seconds after taking over, for what the last leader wrote to arrive
@@ -312,7 +313,9 @@ class SchedulerProcess:
             await self._start_afresh(stop)
             return
         self._crashes = 0
-        self._carrier.carry_out(decisions)
+        for start in range(0, len(decisions), CHUNK):
+            self._carrier.carry_out(decisions[start : start + CHUNK])
+            await asyncio.sleep(0)
         self._metrics.cycle_done(time.perf_counter() - started, cycle)
         self._metrics.buffered(len(self._inbox))
 
