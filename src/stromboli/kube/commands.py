@@ -34,7 +34,7 @@ def _common(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
         click.option(
             "--kubeconfig",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="How to reach the cluster. Not needed in a pod with a service account.",
+            help="How to reach the cluster; unless given, a pod's service account, $KUBECONFIG, or ~/.kube/config.",
         ),
         click.option("--context", help="Which context of the kubeconfig; its current one if not given."),
         click.option(
@@ -47,9 +47,13 @@ def _common(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
             "--leader-elect/--no-leader-elect",
             default=True,
             show_default=True,
-            help="Whether replicas agree on one that acts.",
+            help="Whether replicas agree on one that acts. Without, there must never be two.",
         ),
-        click.option("--lease-namespace", default="", help="Where the lease is kept; where we run if not given."),
+        click.option(
+            "--lease-namespace",
+            default="",
+            help="Where the lease is kept; the namespace of the pod, or of the context, if not given.",
+        ),
         click.option(
             "--lease-duration",
             type=_Seconds(),
@@ -78,8 +82,15 @@ def _common(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
             type=click.Choice(["debug", "info", "warning", "error"]),
             default="info",
             show_default=True,
+            help="How much is logged.",
         ),
-        click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True),
+        click.option(
+            "--log-format",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="Lines for people, or JSON objects for programs.",
+        ),
     ]
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -108,7 +119,7 @@ def _scheduling(function: Callable[..., None]) -> Callable[..., None]:
 Examples:
   stromboli scheduler --kubeconfig ~/.kube/config --no-leader-elect
   stromboli scheduler --config scheduler.yaml --scheduler-name stromboli
-  curl http://127.0.0.1:8080/readyz?verbose
+  curl 'http://127.0.0.1:8080/readyz?verbose'
 """
 )
 @_scheduling
@@ -131,6 +142,7 @@ def scheduler(config: Path | None, period: float, **common: Any) -> None:
     epilog="""\b
 Examples:
   stromboli controllers --kubeconfig ~/.kube/config --no-leader-elect
+  curl 'http://127.0.0.1:8081/readyz?verbose'
 """
 )
 @_common(8081)
@@ -148,7 +160,8 @@ def controllers(**common: Any) -> None:
     epilog="""\b
 Examples:
   stromboli run --kubeconfig ~/.kube/config --no-leader-elect
-  stromboli run --config scheduler.yaml
+  stromboli run --config scheduler.yaml --probe-port 8090
+  curl 'http://127.0.0.1:8080/readyz?verbose'
 """
 )
 @_scheduling
@@ -156,7 +169,8 @@ Examples:
 def run(config: Path | None, period: float, **common: Any) -> None:
     """Run the scheduler and the controllers in one process.
 
-    Runs until SIGTERM or SIGINT. Needs the resource definitions of deploy/crds.
+    Runs until SIGTERM or SIGINT. Needs the resource definitions: kubectl apply -k deploy/crds. For a cluster to try it
+    on, without machines, start `stromboli hollow-nodes` beside it.
     """
     from .running import run_process
 

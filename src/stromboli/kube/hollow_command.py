@@ -33,7 +33,7 @@ _PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9-])?")
     "--kubeconfig",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Which cluster; the usual places if not given.",
+    help="Which cluster; that of $KUBECONFIG or ~/.kube/config if not given.",
 )
 @click.option("--context", metavar="NAME", help="Which context of the kubeconfig; its current one if not given.")
 @click.option("--nodes", default=10, show_default=True, type=click.IntRange(1), help="How many.")
