@@ -96,3 +96,18 @@ def test_a_pod_deleted_while_it_waits_is_forgotten(cluster: Cluster) -> None:
     cluster.all_bound(["stays"])
     assert set(cluster.pods()) == {"stays"}
     assert scheduler.metric("stromboli_binds_total", outcome="failed") == 0
+
+
+def test_names_that_lead_nowhere_are_told(cluster: Cluster) -> None:
+    cluster.scheduler()
+    cluster.pod("lost", group="nowhere")
+    cluster.group("stray", 1, queue=f"{cluster.name}-tpyo")
+    cluster.pod("stray-0", group="stray")
+
+    def explained() -> None:
+        pods = cluster.pods()
+        assert "There is no PodGroup" in condition(pods["lost"], "PodScheduled").get("message", "")
+        assert "There is no queue" in condition(pods["stray-0"], "PodScheduled").get("message", "")
+        assert condition(cluster.group_of("stray"), "Unschedulable").get("reason") == "NoQueue"
+
+    eventually(lambda: explained() is None)

@@ -10,6 +10,9 @@ knows (the connection broke between question and answer), the pod itself is aske
 could bind a second pod of that name, to give up could lend the room twice. For the same reason it is asked twice
 before it counts as not bound: the server may still be at work on a request whose answer nobody waits for.
 
+An eviction that was refused would be refused again in the next cycle, which decides on the same victims. So it is not
+sent again at once, but longer after each refusal, and the scheduler hears what it would have heard from the server.
+
 The client tries again by itself what the server puts off. The fence is not asked again then, so no order may take
 longer in all than a standby has to wait after the fence fell.
 """
@@ -32,12 +35,14 @@ from .failures import NOT_REACHED, Failure, is_conflict, is_not_found
 from .limits import TokenBucket
 from .logs import Log
 from .resources import PODS
+from .setbacks import Setbacks
 
 _log = Log("binding")
 
 WORKERS: Final = 32
 PATIENCE: Final = 5.0  # seconds for an order; by default a lease lasts so much longer than the fence
 LULL: Final = 0.5  # seconds without an order, and nothing is going on
+LONGEST_REFUSAL: Final = 15.0  # seconds until a refused eviction is tried again: budgets change
 LATE: Final = 1.0  # seconds in which a server may still act on a request that was given up
 
 
@@ -108,6 +113,7 @@ class Binding:
         self._line: deque[Order] = deque()
         self._under_way = 0
         self._clock = asyncio.get_running_loop().time
+        self._refusals = Setbacks(self._clock, longest=LONGEST_REFUSAL)  # of evictions, by the uid of the pod
         self._last = self._clock() - LULL  # when an order was last done with
         self._taken: dict[TaskKey, Order] = {}  # by the server, and perhaps not shown by the watch yet
         self._work = asyncio.Event()
@@ -125,6 +131,7 @@ class Binding:
 
     def send(self, orders: list[Order]) -> None:
         self._forget_shown()
+        self._refusals.forget_old()
         if orders:
             self._line.extend(orders)
             self._idle.clear()
@@ -226,6 +233,9 @@ class Binding:
         return pod
 
     async def _evict(self, order: EvictOrder) -> None:
+        if self._refusals.waits(order.uid):
+            self._report(EvictFailed(order.task), order.uid)  # nothing else: it has been said
+            return
         try:
             await self._in_time(self._client.evict(order.task, order.uid))
         except Failure as failure:
@@ -238,6 +248,8 @@ class Binding:
                 if pod.metadata.deletion_timestamp is not None:
                     self._evicted(order)
                     return
+            else:
+                self._refusals.failed(order.uid, failure)
             self._evict_failed(order, failure.message)
             return
         self._evicted(order)

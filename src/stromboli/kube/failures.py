@@ -22,6 +22,8 @@ UNREADABLE = "Unreadable"
 UNREACHABLE = "Unreachable"
 # The reason of a Failure (status 0) to find out who we are. Nothing was sent.
 NO_CREDENTIALS = "Credentials"
+# The cause of a Failure (status 429) of an eviction that a budget forbids.
+DISRUPTION_BUDGET = "DisruptionBudget"
 
 
 class Failure(Exception):
@@ -81,7 +83,7 @@ def may_try_again(method: str, failure: Failure) -> bool:
         # With a reason (no trust, no credentials, no answer for as long as we cared to wait) it would not help.
         return failure.reason == UNREACHABLE or (method == "GET" and not failure.reason)
     # A budget in the way of an eviction says 429 as well. That is an answer: it will hold until some pod is ready.
-    if failure.cause == "DisruptionBudget":
+    if failure.cause == DISRUPTION_BUDGET:
         return False
     if method == "GET":
         return failure.status == TOO_MANY_REQUESTS or failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR

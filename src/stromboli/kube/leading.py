@@ -114,6 +114,8 @@ class Leadership:
         """Give the lease up, so that the next one need not wait for its end. Nothing is held from the first moment."""
         self._released = True
         async with self._asking:
+            if self._seen is None or self._seen.holder_identity != self._identity:
+                return  # it is not ours to give
             try:
                 async with asyncio.timeout(self._patience):
                     lease = await self._client.get(LEASES, self._key)

@@ -41,6 +41,8 @@ CHUNK = 100
 SHORTEST_WATCH = 1.0
 # So many failures in a row, and the moment we want to go on from may be what the server cannot do.
 FAILURES_BEFORE_LISTING = 3
+# Seconds before the same complaint is repeated.
+COMPLAIN_EVERY = 60.0
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -86,6 +88,8 @@ class Reflector(Generic[K]):
         self._backoff = backoff or Backoff()
         self._relisted = relisted
         self._failures = 0
+        self._complaint = ""
+        self._complained_at = 0.0
         self._must_list = True
         # The latest moment that a list, an event or a bookmark has shown; watches go on from here.
         self._newest = ""
@@ -141,8 +145,17 @@ class Reflector(Generic[K]):
         if is_gone(failure):
             log.info("%s: the server has forgotten where we were; listing them again", self.resource.plural)
         else:
-            log.warning("%s cannot be followed: %s; trying again", self.resource.plural, failure.message)
+            self._complain(failure)
         return max(self._backoff.next(), failure.retry_after or 0.0)
+
+    def _complain(self, failure: Failure) -> None:
+        """Once for each thing that goes wrong, and then now and then: a server that is away is one story, not a
+        thousand."""
+        now = asyncio.get_running_loop().time()
+        if failure.message == self._complaint and now - self._complained_at < COMPLAIN_EVERY:
+            return
+        self._complaint, self._complained_at = failure.message, now
+        log.warning("%s cannot be followed: %s; trying again", self.resource.plural, failure.message)
 
     async def _list(self) -> None:
         present: set[str] = set()

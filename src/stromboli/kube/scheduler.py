@@ -32,6 +32,7 @@ from stromboli.api import (
 from stromboli.cluster import Applied, Cluster, ClusterEvent
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
+from stromboli.scheduling.straying import strays
 
 from . import collecting
 from .binding import PATIENCE, Binding, BindOrder, EvictOrder
@@ -66,6 +67,7 @@ _log = Log("scheduler")
 CHUNK: Final = 1000  # decisions that are set in motion before others may use the loop
 SHARE: Final = 5.0  # how much longer than a cycle the time until the next is, at least
 GATHER: Final = 0.05  # seconds between urgent news and the cycle: what belongs together comes together
+STRAYS_EVERY: Final = 5.0  # seconds between two looks for pods and groups that no cycle sees
 SETTLE: Final = 1.0  # seconds after taking over, for what the last leader wrote to arrive
 TOO_MANY_CRASHES: Final = 5
 LOOK_AGAIN: Final = 10.0  # seconds between two lines about what the start still waits for
@@ -138,6 +140,7 @@ class SchedulerProcess:
         self._lacks_default_queue = False
         self._undefined: list[str] = []  # kinds of ours that the API server does not know
         self._crashes = 0
+        self._looked_for_strays = 0.0
         metrics.in_flight(lambda: self._binding.outstanding)
 
     # -- what others may ask ------------------------------------------------------------------------------------
@@ -322,7 +325,11 @@ class SchedulerProcess:
     def _decide(self, events: list[ClusterEvent]) -> tuple[Cycle, list[Addressed]]:
         """In the thread: take in the news, and run a cycle."""
         self._take_in(events)
-        cycle = self._metrics.timed_cycle(self._configuration.current, self._cluster, self._clock())
+        now = self._clock()
+        cycle = self._metrics.timed_cycle(self._configuration.current, self._cluster, now)
+        if now - self._looked_for_strays >= STRAYS_EVERY:
+            self._looked_for_strays = now
+            cycle.decisions += strays(self._cluster, now)
         decisions = address(cycle, self._cluster)
         collecting.sweep()
         return cycle, decisions

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from .failures import TOO_MANY_REQUESTS, Failure
+from .failures import DISRUPTION_BUDGET, TOO_MANY_REQUESTS, Failure
 from .limits import Backoff
 
 LONGEST: Final = 60.0  # seconds between two tries of what the server refuses
@@ -25,13 +25,14 @@ class _Setback:
 
 
 class Setbacks:
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], *, longest: float = LONGEST) -> None:
+        """`longest` is how many seconds to wait at most between two tries of what the server refuses."""
         self._clock = clock
+        self._longest = longest
         self._known: dict[Hashable, _Setback] = {}
 
     def failed(self, what: Hashable, failure: Failure) -> None:
-        passing = failure.status < 400 or failure.status >= 500 or failure.status == TOO_MANY_REQUESTS
-        ceiling = LONGEST_OUTAGE if passing else LONGEST
+        ceiling = LONGEST_OUTAGE if _passes(failure) else self._longest
         known = self._known.get(what)
         if known is None or known.backoff.ceiling != ceiling:
             known = self._known[what] = _Setback(0.0, Backoff(1.0, ceiling))
@@ -47,6 +48,17 @@ class Setbacks:
     def next_due(self) -> float | None:
         """When the next of those that wait may be tried again."""
         now = self._clock()
-        for what in [what for what, known in self._known.items() if known.until < now - FORGOTTEN_AFTER]:
-            del self._known[what]
+        self.forget_old()
         return min((known.until for known in self._known.values() if known.until > now), default=None)
+
+    def forget_old(self) -> None:
+        long_ago = self._clock() - FORGOTTEN_AFTER
+        for what in [what for what, known in self._known.items() if known.until < long_ago]:
+            del self._known[what]
+
+
+def _passes(failure: Failure) -> bool:
+    """Whether the server was merely unable to answer. A budget in the way of an eviction is an answer."""
+    if failure.cause == DISRUPTION_BUDGET:
+        return False
+    return failure.status < 400 or failure.status >= 500 or failure.status == TOO_MANY_REQUESTS

@@ -32,6 +32,8 @@ class Code:
     GANG_SHORT = "GangShort"
     SCHEDULING_GATED = "SchedulingGated"
     QUEUE_FIRST_IN_LINE = "QueueFirstInLine"
+    NO_POD_GROUP = "NoPodGroup"
+    NO_QUEUE = "NoQueue"
     PREDICATE_NODE_READY = "PredicateNodeReady"
     PREDICATE_POD_COUNT = "PredicatePodCount"
     PREDICATE_NODE_UNSCHEDULABLE = "PredicateNodeUnschedulable"
@@ -77,12 +79,27 @@ def refused(refusal: Refusal) -> str:
         case Code.INSUFFICIENT_NODE:
             return (
                 f"The cluster can promise {total} of {resource}, of which {have} is left; {need} is asked for. "
-                "The job is let in when others end."
+                + (
+                    "The job is let in when others end."
+                    if refusal.need <= refusal.total
+                    else "That is more than there ever is; ask for less, or add nodes."
+                )
             )
         case Code.QUEUE_FIRST_IN_LINE:
             return f"Queue {subject} is first in, first out, and an earlier job of it is still waiting."
         case _:
             return f"{refusal.code}: refused by {subject}." if subject else f"{refusal.code}."
+
+
+def no_group(group: str) -> str:
+    """`group` is what the pod names, "" if it names none."""
+    if not group:
+        return "The pod has no PodGroup; the controllers make one for it, and they do not seem to run."
+    return f"There is no PodGroup {group}; create it, or correct the pod's annotation."
+
+
+def no_queue(queue: str) -> str:
+    return f"There is no queue {queue}; create it, or use another queue."
 
 
 def no_node(nodes: int, counts: Iterable[tuple[str, int]]) -> str:

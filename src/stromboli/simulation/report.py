@@ -17,6 +17,7 @@ from stromboli.api import Condition, Job, Pod, PodGroup, Queue, Reservation, key
 from stromboli.api.quantity import amounts, format_amount
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import Cluster, JobKey, QueueName, ResourceAxis, Status, TaskKey, Vector
+from stromboli.scheduling.reasons import Code, no_group, no_queue
 
 from .engine import Engine
 from .journal import Event, PodRecord
@@ -76,10 +77,10 @@ def _why_unseen(engine: Engine, pod_key: str, record: PodRecord) -> tuple[str, s
         return "OtherScheduler", told
     group = record.podGroup
     if group and store.get(PodGroup, group) is None:
-        return "NoPodGroup", f"There is no PodGroup {group}; create it, or correct the pod's annotation."
+        return Code.NO_POD_GROUP, no_group(group)
     queue = engine.journal.queue_of(record)
     if store.get(Queue, queue) is None:
-        return "NoQueue", f"There is no queue {queue}; create it, or use another queue."
+        return Code.NO_QUEUE, no_queue(queue)
     return "", ""
 
 
