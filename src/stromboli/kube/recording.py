@@ -4,9 +4,10 @@ Telling is free: `tell` puts a line down and returns. A task writes the lines on
 own token bucket allows and only while no bind is on its way (for a while; then it goes on regardless). When more is
 told than can be written, the oldest lines are dropped and counted.
 
-Two things keep the list short. A line that was written before (same object, reason and message) becomes a higher count
-of the first one. And an object that says many different things for one reason gets a single, combined line for the
-rest: a message with changing numbers in it would otherwise fill the server.
+Three things keep the list short. A line that was written before (same object, reason and message) becomes a higher
+count of the first one. What is told over and over, in every cycle perhaps, is counted here and written ever more
+rarely. And an object that says many different things for one reason gets a single, combined line for the rest: a
+message with changing numbers in it would otherwise fill the server.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _MOST_WAITING: Final = 10_000  # lines that nobody had time to write yet
 _MOST_REMEMBERED: Final = 20_000  # lines that were written, so that a repetition is known as one
 _FORGET_AFTER: Final = 600.0  # seconds; as long as a repetition is counted instead of written again
 _MANY: Final = 10  # different messages for one object and reason, before the rest are combined
+_OFTEN: Final = 5  # times that a line is told, before its repetitions are saved up
+_LONGEST_SILENCE: Final = 60.0  # seconds for which they are
 _LONGEST: Final = 1024  # characters in a message; the server refuses longer ones
 _AT_A_TIME: Final = 50  # lines that are written before binds are looked for again
 _PATIENCE: Final = 5.0  # seconds that lines wait for binds
@@ -70,6 +73,11 @@ class _Written:
     name: str
     count: int
     at: float
+    saved_up: int = 0  # repetitions that the server does not know of yet
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether the count on the server will do for now: the higher it is, the longer."""
+        return self.count >= _OFTEN and now - self.at < min(_LONGEST_SILENCE, self.count)
 
 
 @dataclass(slots=True)
@@ -110,6 +118,10 @@ class Recorder:
 
     def tell_of(self, subject: Subject, reason: str, message: str, *, warning: bool = False) -> None:
         line = self._combined(_Line(subject, reason, message[:_LONGEST], warning))
+        known = self._written.get(line)
+        if known is not None and known.is_fresh(self._clock()):
+            known.saved_up += 1
+            return
         self._waiting[line] = self._waiting.get(line, 0) + 1
         if len(self._waiting) > _MOST_WAITING:
             self._waiting.popitem(last=False)
@@ -181,6 +193,7 @@ class Recorder:
 
     async def _repeat(self, line: _Line, known: _Written, times: int, now: float) -> bool:
         """Raise the count of a line that was written before; False if it is gone by now."""
+        times += known.saved_up
         patch = {"count": known.count + times, "lastTimestamp": format_timestamp(now)}
         try:
             await self._client.patch(EVENTS, f"{_namespace(line.subject)}/{known.name}", patch)
@@ -190,6 +203,7 @@ class Recorder:
             self._written[line] = known
             raise
         known.count += times
+        known.saved_up = 0
         known.at = now
         return True
 
