@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from controllers.world import World, job, task
-from stromboli.api import Condition, ObjectMeta, PodGroup, PodGroupSpec, Queue, QueueSpec, default
+from stromboli.api import Condition, Job, ObjectMeta, PodGroup, PodGroupSpec, Queue, QueueSpec, default
 from stromboli.controllers import Controllers
 
 
@@ -28,6 +28,18 @@ class TestJobs:
         assert "spec.tasks[0].minAvailable: must be at most replicas (1), not 2" in state.message
         assert world.names(PodGroup) == ()
         assert [(notice.reason, notice.warning) for notice in world.notices] == [("Invalid", True)]
+
+    def test_names_that_no_pod_could_carry_are_refused(self) -> None:
+        """63 characters fit into a label, and one more does not."""
+        long = "n" * 64
+        world = World(
+            job(f"ns/{long}", task("t", 1)), job("ns/j", task("t", 1), queue=long), job(f"ns/{long[1:]}", task("t", 1)),
+            controllers=strict,
+        )  # fmt: skip
+        world.settle()
+        said = {made.metadata.name: made.status.state.message for made in world.list(Job)}
+        because = "must be at most 63 characters, because it is a label of the pods, not 64"
+        assert said == {long: f"metadata.name: {because}", "j": f"spec.queue: {because}", long[1:]: ""}
 
     def test_a_corrected_one_goes_on(self) -> None:
         world = World(job("ns/j", task("t", 1, min_available=2)), controllers=strict)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from stromboli.api import Job, ObjectMeta, Pod, TaskSpec, names
+from stromboli.api import ApiError, Job, ObjectMeta, Pod, TaskSpec, names
 
 from .job_policy import Member
 from .job_state import task_minimum
@@ -28,9 +28,20 @@ _PASSED_ON = (
 )
 """What a user may say once for the whole job."""
 
+LONGEST_LABEL = 63  # characters in the value of a label
+
 
 def group_name(job: Job) -> str:
     return f"{job.metadata.name}-{job.metadata.uid}"
+
+
+def check_names(job: Job) -> None:
+    """Raise an ApiError for a name that fits an object but not the label that the job's pods carry it in."""
+    for name, at in ((job.metadata.name, "metadata.name"), (job.spec.queue, "spec.queue")):
+        if len(name) > LONGEST_LABEL:
+            raise ApiError(
+                at, f"must be at most {LONGEST_LABEL} characters, because it is a label of the pods, not {len(name)}"
+            )
 
 
 def version_of(metadata: ObjectMeta, *, otherwise: int) -> int:

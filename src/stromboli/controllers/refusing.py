@@ -20,6 +20,7 @@ from stromboli.api.timestamps import format_timestamp
 
 from .changes import Change, Notify, Update
 from .furnishing import check_furniture
+from .job_pods import check_names
 from .job_record import with_phase
 from .job_state import PENDING
 
@@ -113,6 +114,7 @@ def _problem(obj: Job | Queue | PodGroup) -> str:
     try:
         validate(obj)
         if isinstance(obj, Job):
+            check_names(obj)
             check_furniture(obj)
     except ApiError as error:
         return f"{error.field}: {error.message}"
