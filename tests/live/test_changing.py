@@ -367,3 +367,25 @@ class TestBelongings:
             assert scene.told == [("Job ns/j", "FailedCreate", said, True)]
 
         story(tell)
+
+    def test_what_cannot_be_had_is_asked_for_ever_more_rarely_though_the_rest_can(self) -> None:
+        """A minute of passes. At the soonest the tries are at 0, 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 seconds (and 60 with
+        rounding), at the latest at 0, 1, 3, 7, 15 and 31."""
+
+        async def tell(scene: Scene) -> None:
+            owner = scene.there(job())
+            theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "j-ssh", "namespace": "ns"}}
+            scene.server.put(theirs)
+            lists = Belonging("v1", "ConfigMap", "j-svc", lambda: {"data": {"n": "1"}})
+            keys = Belonging("v1", "Secret", "j-ssh", lambda: {"data": {"k": "a"}}, once=True)
+            for _ in range(600):
+                await scene.do(Provide(owner, lists), Provide(owner, keys))
+                scene.now += 0.1
+            assert 6 <= len(scene.told) <= 8
+            scene.server.remove(theirs)
+            scene.now += 60
+            await scene.do(Provide(owner, lists), Provide(owner, keys))
+            assert scene.server.stored("secrets", "ns/j-ssh") is not None
+            assert scene.changer.setbacks.next_due() is None
+
+        story(tell)

@@ -156,6 +156,7 @@ class Changer:
                 outcome.left = outcome.left or not self.setbacks.waits(_slot(errand, change))
                 outcome.undone += first[position:]
                 return
+        self.setbacks.succeeded(_provision(errand))
         if not await self._do_pods(errand, pods, objects):
             outcome.left = True
         for change in errand.changes:
@@ -199,7 +200,8 @@ class Changer:
             self._failed(change, slot, failure, objects)
             raise _Ended from None
         self._outcome(_resource(change).plural, "written")
-        self.setbacks.succeeded(slot)
+        if not isinstance(change, Provide):  # one that can be had does not mean that all can
+            self.setbacks.succeeded(slot)
 
     async def _do(self, change: Change, objects: Objects) -> None:
         match change:
@@ -355,8 +357,12 @@ def _slot(errand: _Errand, change: Change) -> tuple[str, str]:
     if isinstance(change, Create):
         return errand.subject, f"Create {change.object.kind}"
     if isinstance(change, Provide):
-        return errand.subject, "Provide"
+        return _provision(errand)
     return errand.subject, f"{type(change).__name__} {change.object.kind} {key(change.object)}"
+
+
+def _provision(errand: _Errand) -> tuple[str, str]:
+    return errand.subject, "Provide"
 
 
 def _comes_first(change: Change) -> bool:
