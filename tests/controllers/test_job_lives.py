@@ -289,7 +289,7 @@ class TestRetries:
         assert (status.state.phase, status.retry_count) == ("Failed", 2)
         assert world.names(Pod) == ("j-main-1",)
         assert status.failed == 1
-        assert "restarted 2 times" in status.state.message
+        assert status.state.message == "No retry is left: this would be restart 2, and maxRetry is 2."
 
     def test_what_happens_at_once_costs_one_retry(self) -> None:
         world = started(policy("RestartPod", "PodFailed", "PodEvicted"))
@@ -311,6 +311,18 @@ class TestRetries:
         assert (world.phase(J), len(world.names(Pod))) == ("Running", 3)
         assert world.job(J).status.retry_count == 1  # pods that the job killed were not evicted
 
+
+    def test_whoever_has_the_name_of_a_pod_is_complained_of_once(self) -> None:
+        world = World(bare_pod("ns/j-main-1", node="n1"), job(J, task("main", 2)))
+        world.start()
+        world.settle()
+        complaints = [notice.message for notice in world.notices if notice.reason == "FailedCreate"]
+        assert complaints == [
+            "Pod j-main-1 cannot be created: another pod has that name. Delete it, or give the job another name."
+        ]
+        world.remove(world.pod("ns/j-main-1"))
+        world.start()
+        assert world.phase(J) == "Running"
 
     def test_a_version_that_nobody_could_have_written_says_nothing(self) -> None:
         """More digits than Python reads, on a pod that anybody may create."""

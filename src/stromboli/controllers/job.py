@@ -112,7 +112,8 @@ class JobController:
         if not changes:
             memory.at_rest = (job, group, claiming)
         # Somebody else's pod may have the name. Then the job is not at rest: it looks again until the name is free.
-        return [change for change in changes if not (isinstance(change, Create) and _exists(change, objects))]
+        possible = [change for change in changes if not (isinstance(change, Create) and _exists(change, objects))]
+        return possible + _complaint(job, _name_taken(changes, objects), memory)
 
     def _keep(
         self,
@@ -201,6 +202,27 @@ def _as_it_is(pod: Pod) -> Pod:
 
 def _exists(change: Create, objects: Objects) -> bool:
     return objects.get(type(change.object), key(change.object)) is not None
+
+
+def _name_taken(changes: list[Change], objects: Objects) -> str:
+    """The name of the first pod that cannot be made because another has its name and stays; "" if there is none."""
+    for change in changes:
+        if isinstance(change, Create) and isinstance(change.object, Pod):
+            other = objects.get(Pod, key(change.object))
+            if other is not None and not is_leaving(other):
+                return change.object.metadata.name
+    return ""
+
+
+def _complaint(job: Job, name: str, memory: Memory) -> list[Change]:
+    """Said once: nobody else would tell the user what the job waits for."""
+    if name == memory.taken_name:
+        return []
+    memory.taken_name = name
+    if not name:
+        return []
+    said = f"Pod {name} cannot be created: another pod has that name. Delete it, or give the job another name."
+    return [Notify(job, "FailedCreate", said, warning=True)]
 
 
 def _unchanged(memory: Memory, job: Job, group: PodGroup | None, pods: list[Pod], now: float) -> bool:

@@ -37,6 +37,7 @@ class Memory:
 
     gone: dict[str, tuple[Pod, float]] = field(default_factory=dict)  # pods that went unasked, and when
     since: dict[Happening, float] = field(default_factory=dict)
+    taken_name: str = ""  # of a pod that could not be made because another has its name, once that was said
     due: float | None = None  # when to look again although nothing changed
     at_rest: tuple[Job, PodGroup | None, list[Pod]] | None = None  # what a pass without changes has seen
     answered: tuple[dict[str, tuple[Pod, float]], dict[Happening, float]] | None = None  # what this pass acts upon

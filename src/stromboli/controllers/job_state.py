@@ -127,7 +127,8 @@ def synchronise(job: Job, phase: str, census: Census, *, retry_count: int) -> Ve
             return _running(job, census)
         case "Restarting":
             if retry_count >= retry_limit(job):
-                return Verdict(FAILED, f"The job was restarted {retry_count} times, which is as often as it may be.")
+                message = f"No retry is left: this would be restart {retry_count}, and maxRetry is {retry_limit(job)}."
+                return Verdict(FAILED, message)
             if total_replicas(job) - census.terminating >= job_minimum(job):
                 return Verdict(PENDING)
         case "Aborting" | "Completing" | "Terminating" if census.alive == 0:
