@@ -139,17 +139,18 @@ def test_a_server_out_of_reach_is_asked_again_until_a_signal_comes(tmp_path: Pat
     asyncio.run(story())
 
 
-def test_missing_definitions_are_named_with_what_to_apply(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("command", "kinds"), [("scheduler", "queues|reservations"), ("controllers", "jobs|commands")])
+def test_missing_definitions_are_named_with_what_to_apply(tmp_path: Path, command: str, kinds: str) -> None:
     async def story() -> None:
         async with ApiDouble() as server:
-            missing = "/(queues|podgroups|reservations)$"
+            missing = f"/({kinds})$"
             server.instead("GET", missing, always(lambda: status(404, "NotFound")), times=1_000_000)
             path = kubeconfig(tmp_path, server.url)
-            async with started(path, "scheduler", "--no-leader-elect") as child:
+            async with started(path, command, "--no-leader-elect") as child:
                 await child.says("the resource definitions are not installed; run: kubectl apply -k deploy/crds")
                 child.process.send_signal(signal.SIGINT)
                 assert await child.ends() == 0, "".join(child.lines)
-    
+
     asyncio.run(story())
 
 

@@ -41,6 +41,7 @@ from . import collecting
 from .cache import Cache, kind_of
 from .changing import Changer
 from .client import Client
+from .defined import NOT_INSTALLED, undefined
 from .leading import Alone, Leadership
 from .limits import TokenBucket
 from .logs import Log
@@ -57,6 +58,7 @@ T = TypeVar("T")
 
 SHORTEST: Final = 0.1  # seconds between two passes
 SHARE: Final = 4.0  # how much longer than a pass the time until the next is, at least
+LOOK_AGAIN: Final = 10.0  # seconds between two words about what is not there yet
 AGAIN: Final = 0.5  # seconds until what was left undone is looked at again
 STANDBY: Final = 1.0  # seconds between two looks at the news while another replica leads
 SETTLE: Final = 1.0  # seconds after taking over, for what the last leader wrote to arrive
@@ -147,14 +149,21 @@ class ControllersProcess:
         self._awake.set()
 
     async def _sync(self, stop: asyncio.Event) -> None:
-        started = time.monotonic()
+        said_at = time.monotonic() - LOOK_AGAIN + 1.0  # the first word after a second
         while (missing := self.unready()) is not None and not stop.is_set():
             await self._sleep(stop, 0.05)
-            if time.monotonic() - started > 10.0:
-                _log.info("waiting for the API server's lists", missing=missing)
-                started = time.monotonic()
+            if time.monotonic() - said_at > LOOK_AGAIN:
+                await self._say_what_is_missing(missing)
+                said_at = time.monotonic()
         await self._absorb()
         collecting.set_apart()
+
+    async def _say_what_is_missing(self, missing: str) -> None:
+        unknown = await undefined(self._client, (QUEUES, POD_GROUPS, LIVE_JOBS, COMMANDS))
+        if unknown:
+            _log.error(NOT_INSTALLED, missing=", ".join(unknown))
+        else:
+            _log.info("waiting for the API server's lists", missing=missing)
 
     async def _control(self, stop: asyncio.Event) -> None:
         while not stop.is_set():

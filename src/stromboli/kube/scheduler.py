@@ -38,7 +38,8 @@ from . import collecting
 from .binding import PATIENCE, Binding, BindOrder, EvictOrder
 from .carrying import Addressed, Carrier, address
 from .client import Client
-from .failures import NOT_REACHED, Failure, is_already_there, is_not_found
+from .defined import NOT_INSTALLED, undefined
+from .failures import NOT_REACHED, Failure, is_already_there
 from .inbox import Inbox
 from .leading import Alone, Leadership
 from .limits import TokenBucket
@@ -71,7 +72,6 @@ STRAYS_EVERY: Final = 5.0  # seconds between two looks for pods and groups that 
 SETTLE: Final = 1.0  # seconds after taking over, for what the last leader wrote to arrive
 TOO_MANY_CRASHES: Final = 5
 LOOK_AGAIN: Final = 10.0  # seconds between two lines about what the start still waits for
-NOT_INSTALLED: Final = "the resource definitions are not installed; run: kubectl apply -k deploy/crds"
 
 
 class SchedulerProcess:
@@ -263,17 +263,9 @@ class SchedulerProcess:
             )
 
     async def _find_undefined(self) -> None:
-        """The commonest mistake on a new cluster. Reflectors would only go on trying."""
-        found: list[str] = []
-        for resource in (QUEUES, POD_GROUPS, RESERVATIONS):
-            try:
-                await self._client.request("GET", resource.path(), query={"limit": "1"})
-            except Failure as failure:
-                if is_not_found(failure):
-                    found.append(f"{resource.plural}.{resource.group_version.partition('/')[0]}")
-        if found:
-            _log.error(NOT_INSTALLED, missing=", ".join(found))
-        self._undefined = found
+        self._undefined = await undefined(self._client, (QUEUES, POD_GROUPS, RESERVATIONS))
+        if self._undefined:
+            _log.error(NOT_INSTALLED, missing=", ".join(self._undefined))
 
     async def _take_over(self) -> None:
         if isinstance(self._leadership, Leadership):
