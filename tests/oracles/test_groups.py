@@ -237,6 +237,15 @@ def test_ji3_the_sentence_about_a_gang_that_is_short(tiers: list[list[str]]) -> 
     assert story.conditions("pg")["Unschedulable"].startswith("6/6 tasks in gang unschedulable: " + said)
 
 
+# Three pods must start together, and only one was created: three are missing of three, not of one.
+def test_a_gang_that_is_not_complete_is_short_of_all_that_it_needs() -> None:
+    story = Story(
+        node("n1", cpu=3), group("pg", min_member=3), pods("p", 1, group="pg", cpu=1), actions="allocate", tiers=GANGS
+    ).run()
+    assert story.why("p-0") == "NotEnoughPods"
+    assert story.conditions("pg")["Unschedulable"].startswith("3/3 tasks in gang unschedulable: The gang needs 3 pods")
+
+
 # JI4. The minimums of roles are replaced, not added to.
 def test_ji4_new_role_minimums_replace_the_old() -> None:
     story = Story(

@@ -96,7 +96,8 @@ def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation)
     message = explanation.message
     if job.tasks:
         missing = max(0, job.min_available - job.ready_count)
-        message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {message}"
+        wanted = max(len(job.tasks), job.min_available)  # some of them may not be there yet
+        message = f"{missing}/{wanted} tasks in gang unschedulable: {message}"
     conditions = [_condition(session, job, UNSCHEDULABLE, "NotEnoughResources", message)]
     if job.is_pipelined and job.waiting_count:
         conditions.append(_condition(session, job, WAITING, "Promised", "", status="False"))
