@@ -43,10 +43,15 @@ def test_everything_is_measured_and_nothing_is_left(admin: Client, kubeconfig: P
     assert left_of_it(admin) == []
 
 
+def heed_interrupts() -> None:
+    """A shell has what it runs in the background ignore them, and the tests may be there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupted_run_cleans_up_too(admin: Client, kubeconfig: Path) -> None:
     define(admin)
     command = [*COMMAND, "--kubeconfig", str(kubeconfig), "--nodes", "8", "--pods", "800"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts) as running:
         assert running.stderr is not None
         for line in running.stderr:
             if "binding" in line:

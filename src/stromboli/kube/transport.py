@@ -56,6 +56,7 @@ class Transport:
         for session in (self._requests, self._watches):
             if session is not None:
                 await session.close()
+        await asyncio.sleep(0)  # connections are closed by what the loop does next
 
     async def send(
         self,
@@ -92,7 +93,7 @@ class Transport:
                 _notice_when_the_peer_vanishes(response)
                 yield response.content.iter_any()
             finally:
-                response.close()
+                _hang_up(response)
 
     async def _ask(
         self,
@@ -174,6 +175,14 @@ def _failure(server: str, error: BaseException) -> Failure:
     if isinstance(error, TimeoutError):
         return Failure(NOT_REACHED, f"{server} did not answer in time", reason="Timeout")
     return Failure(NOT_REACHED, f"the connection to {server} broke")
+
+
+def _hang_up(response: aiohttp.ClientResponse) -> None:
+    """End an answer that goes on. To take leave in due form, as TLS would, the loop may have no time any more."""
+    transport = response.connection.transport if response.connection is not None else None
+    if transport is not None:
+        transport.abort()
+    response.close()
 
 
 def _notice_when_the_peer_vanishes(response: aiohttp.ClientResponse) -> None:
