@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ def load(name: str) -> ModuleType:
 
 starvation = load("starvation")
 reserve = load("reserve")
+loop_lag = load("loop_lag")
 
 
 def test_a_week_is_as_full_as_was_asked_for_and_always_the_same() -> None:
@@ -69,3 +71,9 @@ def test_every_pod_of_every_starving_gang_gets_a_node() -> None:
     figures = reserve.measure(20, 4, 5)
     assert figures["reserved"] == 20
     assert {"reserve_ms", "allocate_ms", "close_ms"} <= set(figures)
+
+
+def test_the_scheduler_whose_loop_is_watched_binds_everything() -> None:
+    figures = asyncio.run(loop_lag.measure(nodes=4, gangs=3, size=5))
+    assert figures["bound"] == 15
+    assert figures["longest_wait_ms"] >= 0

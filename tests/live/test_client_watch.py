@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,6 +16,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from kube.certificates import Authority
 from live.api_double import ApiDouble, Handler, event, pod, status, status_object
 from stromboli.api import Pod
 from stromboli.kube import client as client_module
@@ -21,6 +24,7 @@ from stromboli.kube import transport as transport_module
 from stromboli.kube.client import Client, WatchEvent
 from stromboli.kube.failures import Failure, is_gone
 from stromboli.kube.resources import PODS
+from stromboli.kube.tls import Trust
 
 
 def tell(story: Callable[[ApiDouble, Client], Awaitable[None]], **options: Any) -> ApiDouble:
@@ -255,3 +259,31 @@ def test_a_watch_is_not_repeated_by_itself() -> None:
         assert caught.value.retry_after == 4
 
     assert len(tell(story).watches()) == 1
+
+
+def test_the_connection_of_a_watch_is_closed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TLS would take leave in due form first, for which a loop that ends has no time: it would stay half open."""
+    authority = Authority(tmp_path)
+    own = authority.server()
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(own.certificate, own.key)
+    trust = Trust(authority.certificate.read_bytes())
+    sockets: list[Any] = []
+
+    def remember(response: aiohttp.ClientResponse) -> None:
+        assert response.connection is not None
+        assert response.connection.transport is not None
+        sockets.append(response.connection.transport.get_extra_info("socket"))
+
+    monkeypatch.setattr(transport_module, "_notice_when_the_peer_vanishes", remember)
+
+    async def run() -> None:
+        async with ApiDouble(tls=tls) as server, Client(server.access(trust=trust.context())) as client:
+            server.put(pod("a"))
+            async with aclosing(client.watch(PODS, "1")) as events:
+                await anext(events)
+                assert sockets[0].fileno() >= 0
+            await asyncio.sleep(0)  # what __aexit__ of the client grants as well
+            assert sockets[0].fileno() == -1
+
+    asyncio.run(run())

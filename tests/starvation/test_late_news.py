@@ -5,7 +5,7 @@ from __future__ import annotations
 from building import cluster, established, group, node, pod, queue
 from stromboli.api import Pod, PodGroup
 from stromboli.api.reservations import waiting_reservation, waits_for
-from stromboli.cluster import Applied, Deleted, Status, TaskKey
+from stromboli.cluster import Applied, BindFailed, Deleted, Status, TaskKey
 
 
 def test_a_bound_pod_keeps_its_place_when_its_reservation_goes_before_its_node_is_known() -> None:
@@ -55,3 +55,23 @@ def test_a_reservation_of_a_user_does_not_wait_for_its_status() -> None:
     reservation.metadata.name = "mine"
     reservation.status.phase = ""
     assert waits_for(reservation) is None
+
+
+def test_a_pod_that_is_being_bound_to_lent_room_stays_marked_though_old_news_does_not_say_so() -> None:
+    known = cluster(queue("default"), group("gang", min_member=1, phase="Inqueue"), pod("a", group="gang", cpu=2))
+    known.apply(Applied(established(node("n1", cpu=2))))
+    known.snapshot()
+    task = known.tasks[TaskKey("default/a")]
+    known.ledger.leave(task)
+    task.backfill = True
+    known.ledger.enter(task)
+    known.ledger.settle(task, Status.BINDING, known.nodes["n1"])
+
+    known.apply(Applied(task.pod))  # as it was before the bind
+    assert task.backfill
+    known.validate()
+
+    known.apply(BindFailed(task.key))
+    assert not task.backfill
+    assert task.status is Status.PENDING
+    known.validate()
