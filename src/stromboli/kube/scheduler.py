@@ -35,7 +35,7 @@ from stromboli.scheduling.decisions import Cycle
 from stromboli.scheduling.straying import strays
 
 from . import collecting
-from .binding import PATIENCE, Binding, BindOrder, EvictOrder
+from .binding import PATIENCE, Binding
 from .carrying import Addressed, Carrier, address
 from .client import Client
 from .defined import NOT_INSTALLED, undefined
@@ -62,6 +62,7 @@ from .resources import (
     RESOURCE_QUOTAS,
     Resource,
 )
+from .telling import Telling
 
 _log = Log("scheduler")
 
@@ -97,16 +98,16 @@ class SchedulerProcess:
         self._configuration = configuration
         self._leadership = leadership
         self._scheduler_name = scheduler_name
-        self._itself = itself
         self._period = period
         self._metrics = metrics
         self._clock = clock
         self._cluster = Cluster(scheduler_name=scheduler_name)
-        self._inbox = Inbox(refused=self._refused)
         self._reflectors: dict[type[KObject], Reflector[Any]] = {}
         self._recorder = Recorder(
             client, scheduler_name, bucket=bucket(), busy=lambda: self._binding.busy, clock=clock
         )
+        self._telling = Telling(self._recorder, metrics, itself)
+        self._inbox = Inbox(refused=self._telling.refused)
         self._posting = Posting(
             client,
             bucket=bucket(),
@@ -120,7 +121,7 @@ class SchedulerProcess:
             binds=bucket(),
             evictions=bucket(),
             report=self._inbox.failed,
-            outcomes=self,
+            outcomes=self._telling,
             known=lambda task: self._reflectors[Pod].known.get(task),
             patience=patience,
         )
@@ -169,7 +170,7 @@ class SchedulerProcess:
             self._binding.run(),
             self._posting.run(),
             self._recorder.run(),
-            self._configuration.run(self._reconfigured, self._configuration_refused),
+            self._configuration.run(self._reconfigured, self._telling.configuration_refused),
         ]
         tasks = [asyncio.create_task(work) for work in background]
         try:
@@ -372,46 +373,14 @@ class SchedulerProcess:
             await _first(stop.wait(), timeout=min(self._period, max(GATHER, SHARE * took)))
             await _first(stop.wait(), self._binding.nearly_idle(), timeout=left)
 
-    # -- what came of it ----------------------------------------------------------------------------------------
+    # -- news of our own ----------------------------------------------------------------------------------------
 
     def _note(self, obj: KObject) -> None:
         self._reflectors[type(obj)].note(obj)
 
-    def bound(self, order: BindOrder, seconds: float) -> None:
-        self._metrics.bound(seconds)
-        message = f"Bound to {order.node}."
-        self._recorder.tell(Pod, order.task, order.uid, "Scheduled", message)
-
-    def bind_failed(self, order: BindOrder, why: str) -> None:
-        self._metrics.bind_failed()
-        _log.warning("a bind failed", pod=order.task, node=order.node, reason=why)
-        message = f"Could not be bound to {order.node}: {why}"
-        self._recorder.tell(Pod, order.task, order.uid, "FailedBinding", message, warning=True)
-
-    def evicted(self, order: EvictOrder) -> None:
-        self._metrics.evicted(order.reason)
-        _log.info("evicted", pod=order.task, node=order.node, reason=order.reason)
-        self._recorder.tell(Pod, order.task, order.uid, order.reason, order.message)
-
-    def evict_failed(self, order: EvictOrder, why: str) -> None:
-        self._metrics.evict_failed()
-        _log.warning("an eviction was refused", pod=order.task, node=order.node, reason=why)
-
-    def _refused(self, obj: KObject, why: str) -> None:
-        _log.warning("an object breaks the rules and is left out", kind=obj.kind, object=key(obj), reason=why)
-        self._recorder.tell(type(obj), key(obj), obj.metadata.uid, "Refused", why, warning=True)
-
     def _reconfigured(self, scheduler: Scheduler) -> None:
-        self._metrics.reloaded(accepted=True)
-        for warning in scheduler.configuration.warnings:
-            _log.warning("configuration", warning=warning)
-        self._recorder.tell_of(self._itself, "ConfigurationChanged", "The new configuration is in force.")
+        self._telling.reconfigured(scheduler)
         self._inbox.urgent.set()
-
-    def _configuration_refused(self, why: str) -> None:
-        self._metrics.reloaded(accepted=False)
-        message = f"The new configuration is refused, the old one stays in force: {why}"
-        self._recorder.tell_of(self._itself, "ConfigurationRefused", message, warning=True)
 
 
 async def _first(*waits: Coroutine[Any, Any, Any] | asyncio.Future[Any], timeout: float | None = None) -> None:
