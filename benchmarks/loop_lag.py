@@ -26,20 +26,20 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from stromboli.api import KObject
-from stromboli.kube import collecting
-from stromboli.kube.lag import LoopLag
-from stromboli.kube.leading import Alone
-from stromboli.kube.limits import TokenBucket
-from stromboli.kube.metrics import ProcessMetrics, SchedulerMetrics
-from stromboli.kube.recording import Subject
-from stromboli.kube.reloading import ConfigurationFile
-from stromboli.kube.resources import Resource
-from stromboli.kube.running import SWITCH
-from stromboli.kube.scheduler import SchedulerProcess
-from stromboli.kube.wire import Envelope, Page
+from stromboli.kube.client.rate_limit import TokenBucket
+from stromboli.kube.client.resources import Resource
+from stromboli.kube.client.wire import Envelope, Page
+from stromboli.kube.runtime import garbage_collection
+from stromboli.kube.runtime.config_reload import ConfigurationFile
+from stromboli.kube.runtime.event_recorder import Subject
+from stromboli.kube.runtime.leader_election import Alone
+from stromboli.kube.runtime.loop_lag import LoopLag
+from stromboli.kube.runtime.metrics import ProcessMetrics, SchedulerMetrics
+from stromboli.kube.runtime.process import SWITCH
+from stromboli.kube.scheduler.process import SchedulerProcess
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
-from stromboli.scheduling.warming import warm_up
+from stromboli.scheduling.warm_up import warm_up
 
 PAGE = 500
 VOLCANO = "scheduling.volcano.sh/v1beta1"
@@ -159,7 +159,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--size", type=int, default=100, help="pods of a gang")
     asked = parser.parse_args(arguments)
     sys.setswitchinterval(SWITCH)
-    collecting.take_charge()
+    garbage_collection.take_charge()
     print(json.dumps(asyncio.run(measure(asked.nodes, asked.gangs, asked.size))))
 
 

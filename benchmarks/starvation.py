@@ -47,12 +47,12 @@ from stromboli.api import decode, names
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
 from stromboli.scheduling.registry import Registry
-from stromboli.simulation.documents import Origin
 from stromboli.simulation.engine import Engine
-from stromboli.simulation.journal import Journal
-from stromboli.simulation.moments import from_clock, moment, seconds
-from stromboli.simulation.scenario import Arrival, Scenario
-from stromboli.simulation.timing import Lifetime
+from stromboli.simulation.report.journal import Journal
+from stromboli.simulation.scenario.documents import Origin
+from stromboli.simulation.scenario.file import Arrival, Scenario
+from stromboli.simulation.scenario.lifetimes import Lifetime
+from stromboli.simulation.virtual_time import from_clock, moment, seconds
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 PERIOD = MINUTE

@@ -6,7 +6,7 @@ A node's price stands in a label, in any currency. A node without one might cost
 import numpy as np
 
 from stromboli.cluster import Node, Status
-from stromboli.scheduling.arguments import Arguments
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Action, Plugin
 from stromboli.scheduling.session import Session
 

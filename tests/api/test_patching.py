@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stromboli.api.patching import merge_patch
+from stromboli.api.merge_patch import merge_patch
 
 
 @pytest.mark.parametrize(

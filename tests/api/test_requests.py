@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stromboli.api import Container, PodSpec, ResourceRequirements
-from stromboli.api.requests import pod_requests
+from stromboli.api.pod_requests import pod_requests
 
 Amounts = dict[str, str | int | float]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stromboli.scheduling.arguments import Arguments, ConfigurationError
+from stromboli.scheduling.configuration.arguments import Arguments, ConfigurationError
 
 
 def written(value: object) -> Arguments:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stromboli.scheduling.arguments import Arguments, ConfigurationError
+from stromboli.scheduling.configuration.arguments import Arguments, ConfigurationError
 from stromboli.scheduling.plugin import Action, Plugin
 from stromboli.scheduling.registry import Registry
 

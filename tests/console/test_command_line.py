@@ -12,7 +12,7 @@ import pytest
 import stromboli
 from stromboli.console import main as console
 from stromboli.errors import UserError
-from stromboli.scheduling.arguments import ConfigurationError
+from stromboli.scheduling.configuration.arguments import ConfigurationError
 
 
 def in_a_new_process(code: str) -> subprocess.CompletedProcess[str]:
@@ -102,7 +102,7 @@ def test_what_the_user_can_mend_is_one_line_and_status_2(
 def test_an_object_that_is_refused_is_status_2(
     failing_with: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from stromboli.api.decoding import decode
+    from stromboli.api.decoder import decode
     from stromboli.api.errors import ApiError
 
     with pytest.raises(ApiError) as caught:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from building import pod
 from controllers.world import World
-from stromboli.controllers.departures import Departures
+from stromboli.controllers.deletion_tracker import Departures
 
 
 def test_the_second_time_is_no_news() -> None:

@@ -11,7 +11,7 @@ from building import priority_class
 from controllers.world import World, job, task
 from stromboli.api import NetworkTopology, PodGroup, names
 from stromboli.controllers import is_generated
-from stromboli.controllers.job_group import minimum_resources
+from stromboli.controllers.job.pod_group import minimum_resources
 
 # A master asks for 10 cores and a worker for 1, so that the sum tells who was counted:
 # "21" is two masters and a worker.

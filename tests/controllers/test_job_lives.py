@@ -11,8 +11,8 @@ from building import pod as bare_pod
 from controllers.world import World, job, policy, task
 from stromboli.api import ContainerStatus, DependsOn, Job, PartitionPolicy, Pod, PodGroup, PodStatus, names
 from stromboli.controllers import Change, Delete
-from stromboli.controllers.job_pods import place_of
-from stromboli.controllers.job_state import synchronise
+from stromboli.controllers.job.pods import place_of
+from stromboli.controllers.job.state_machine import synchronise
 
 J = "ns/j"
 
@@ -709,7 +709,7 @@ class TestMemory:
             looks.append(phase)
             return synchronise(job, phase, *facts, **more)
 
-        monkeypatch.setattr("stromboli.controllers.job.synchronise", watched)
+        monkeypatch.setattr("stromboli.controllers.job.controller.synchronise", watched)
         world.settle()
         assert looks == []
         world.finish("ns/j-main-0")

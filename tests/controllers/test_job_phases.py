@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.world import job, task
-from stromboli.controllers.job_state import Census, obey, synchronise
+from stromboli.controllers.job.state_machine import Census, obey, synchronise
 
 RESTARTS = ("RestartJob", "RestartTask", "RestartPod", "RestartPartition")
 ACTIONS = (*RESTARTS, "AbortJob", "TerminateJob", "CompleteJob", "ResumeJob")

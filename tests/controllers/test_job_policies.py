@@ -7,15 +7,8 @@ from typing import Any
 import pytest
 
 from controllers.world import job, policy, task
-from stromboli.api import (
-    ContainerState,
-    ContainerStateTerminated,
-    ContainerStatus,
-    LifecyclePolicy,
-    Pod,
-    PodStatus,
-)
-from stromboli.controllers.job_policy import Happening, Member, exit_code_of, patience, policy_for, standing
+from stromboli.api import ContainerState, ContainerStateTerminated, ContainerStatus, LifecyclePolicy, Pod, PodStatus
+from stromboli.controllers.job.lifecycle_policy import Happening, Member, exit_code_of, patience, policy_for, standing
 
 FAILED = Happening("PodFailed", task="main", pod="j-main-0", index=0, exit_code=3)
 

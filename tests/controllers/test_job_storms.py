@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from controllers.world import World, job, policy, task
 from stromboli.api import Pod, PodGroup, names
-from stromboli.controllers.job_state import KILLING_PHASES
+from stromboli.controllers.job.state_machine import KILLING_PHASES
 
 J = "ns/j"
 FOLLOWS = {

@@ -23,10 +23,10 @@ from documents.installing import install
 from documents.pages import PAGES, PROJECT, anchors, blocks, commands, links, pattern, prose, table, text_of
 from stromboli.api import KINDS
 from stromboli.console.main import run
-from stromboli.scheduling import configuration
-from stromboli.scheduling.arguments import Arguments
+from stromboli.scheduling.configuration import file as configuration
+from stromboli.scheduling.configuration.arguments import Arguments
+from stromboli.scheduling.explanation.reasons import Code
 from stromboli.scheduling.plugin import Action, Plugin
-from stromboli.scheduling.reasons import Code
 from stromboli.scheduling.registry import Registry
 
 CONFIGURATION = "docs/configuration.md"

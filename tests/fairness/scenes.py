@@ -20,17 +20,17 @@ from click.testing import CliRunner
 from stromboli.api import KINDS, Pod, decode, key
 from stromboli.cluster import Cluster
 from stromboli.console.main import cli
-from stromboli.scheduling.configuration import Configuration
+from stromboli.scheduling.configuration.file import Configuration
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Cycle, Evict
 from stromboli.scheduling.registry import Registry
-from stromboli.simulation.checking import check_scenario
-from stromboli.simulation.documents import Origin
 from stromboli.simulation.engine import Engine
-from stromboli.simulation.journal import Journal
-from stromboli.simulation.moments import moment
-from stromboli.simulation.scenario import Arrival, PatchOrder, Scenario
-from stromboli.simulation.timing import take_lifetime
+from stromboli.simulation.report.journal import Journal
+from stromboli.simulation.scenario.documents import Origin
+from stromboli.simulation.scenario.file import Arrival, PatchOrder, Scenario
+from stromboli.simulation.scenario.lifetimes import take_lifetime
+from stromboli.simulation.scenario.validation import check_scenario
+from stromboli.simulation.virtual_time import moment
 
 Document = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kube.client import Client, Refused, eventually
-from stromboli.kube.crds import definitions
+from stromboli.kube.crds.definitions import definitions
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

@@ -13,13 +13,13 @@ from kube.client import Client as Admin
 from kube.server import ApiServer
 from stromboli.api import Pod
 from stromboli.cluster.events import Applied, Deleted
-from stromboli.kube.client import Client
-from stromboli.kube.failures import Failure, is_already_there, is_conflict, is_gone, is_not_found
-from stromboli.kube.kubeconfig import from_kubeconfig
-from stromboli.kube.limits import Backoff
-from stromboli.kube.reflector import Reflector
-from stromboli.kube.resources import LEASES, LEGACY_BUDGETS, NAMESPACES, POD_DISRUPTION_BUDGETS, PODS
-from stromboli.kube.structs import Lease, LeaseSpec
+from stromboli.kube.client.auth.kubeconfig import from_kubeconfig
+from stromboli.kube.client.client import Client
+from stromboli.kube.client.errors import Failure, is_already_there, is_conflict, is_gone, is_not_found
+from stromboli.kube.client.kinds import Lease, LeaseSpec
+from stromboli.kube.client.rate_limit import Backoff
+from stromboli.kube.client.reflector import Reflector
+from stromboli.kube.client.resources import LEASES, LEGACY_BUDGETS, NAMESPACES, POD_DISRUPTION_BUDGETS, PODS
 
 
 def pod(name: str, **meta: Any) -> dict[str, Any]:

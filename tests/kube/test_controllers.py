@@ -16,13 +16,13 @@ from prometheus_client import CollectorRegistry
 from kube.client import Client, Refused, eventually
 from kube.defining import define
 from kube.server import ApiServer
-from stromboli.kube.client import Client as OurClient
-from stromboli.kube.controlling import ControllersProcess
-from stromboli.kube.kubeconfig import find_access
-from stromboli.kube.lag import LoopLag
-from stromboli.kube.leading import Alone
-from stromboli.kube.limits import TokenBucket
-from stromboli.kube.metrics import ControllerMetrics, ProcessMetrics
+from stromboli.kube.client.auth.kubeconfig import find_access
+from stromboli.kube.client.client import Client as OurClient
+from stromboli.kube.client.rate_limit import TokenBucket
+from stromboli.kube.controllers.process import ControllersProcess
+from stromboli.kube.runtime.leader_election import Alone
+from stromboli.kube.runtime.loop_lag import LoopLag
+from stromboli.kube.runtime.metrics import ControllerMetrics, ProcessMetrics
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 

@@ -18,7 +18,7 @@ from kube.defining import server_version
 from kube.permitting import ACCOUNTS, EVERYBODY, NAMESPACE, VERBS, permissions
 from kube.server import ApiServer
 from live.kustomizing import WAYS, render
-from stromboli.kube.crd_rules import ALL_RULES, CEL
+from stromboli.kube.crds.validation_rules import ALL_RULES, CEL
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

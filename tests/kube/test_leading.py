@@ -13,9 +13,9 @@ import pytest
 from kube.client import Client as Admin
 from kube.conftest import Kubectl
 from kube.server import ApiServer
-from stromboli.kube.client import Client
-from stromboli.kube.kubeconfig import from_kubeconfig
-from stromboli.kube.leading import Leadership
+from stromboli.kube.client.auth.kubeconfig import from_kubeconfig
+from stromboli.kube.client.client import Client
+from stromboli.kube.runtime.leader_election import Leadership
 
 PATIENCE = 60.0
 

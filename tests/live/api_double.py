@@ -24,8 +24,8 @@ from typing import Any
 from aiohttp import web
 
 from stromboli.api import merge_patch
-from stromboli.kube.access import Access
-from stromboli.kube.credentials import Credentials, Unchanging
+from stromboli.kube.client.auth.access import Access
+from stromboli.kube.client.auth.credentials import Credentials, Unchanging
 
 Document = dict[str, Any]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -14,8 +14,8 @@ from aiohttp import web
 
 from stromboli.api import merge_patch
 from stromboli.api.timestamps import format_timestamp
-from stromboli.kube.access import Access
-from stromboli.kube.credentials import Unchanging
+from stromboli.kube.client.auth.access import Access
+from stromboli.kube.client.auth.credentials import Unchanging
 
 Object = dict[str, Any]
 NODES = "/api/v1/nodes"

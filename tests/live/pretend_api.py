@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from stromboli.api import ApiObject, Pod, decode_json, merge_patch
-from stromboli.kube.failures import UNREACHABLE, Failure
-from stromboli.kube.resources import PODS, Resource, resource_of
-from stromboli.kube.wire import Envelope, ListMeta, Page
+from stromboli.kube.client.errors import UNREACHABLE, Failure
+from stromboli.kube.client.resources import PODS, Resource, resource_of
+from stromboli.kube.client.wire import Envelope, ListMeta, Page
 
 T = TypeVar("T")
 Document = dict[str, Any]

@@ -16,15 +16,16 @@ from building import START
 from live.pretend_api import PretendApi
 from stromboli.api import Node, Pod, PodGroup, Queue, Reservation
 from stromboli.cluster import Applied, Cluster, ClusterEvent
-from stromboli.kube import collecting, limits
-from stromboli.kube.carrying import Addressed
-from stromboli.kube.lag import LoopLag
-from stromboli.kube.leading import Alone
-from stromboli.kube.limits import TokenBucket
-from stromboli.kube.metrics import ProcessMetrics, SchedulerMetrics
-from stromboli.kube.recording import Subject
-from stromboli.kube.reloading import ConfigurationFile
-from stromboli.kube.scheduler import SchedulerProcess
+from stromboli.kube.client import rate_limit
+from stromboli.kube.client.rate_limit import TokenBucket
+from stromboli.kube.runtime import garbage_collection
+from stromboli.kube.runtime.config_reload import ConfigurationFile
+from stromboli.kube.runtime.event_recorder import Subject
+from stromboli.kube.runtime.leader_election import Alone
+from stromboli.kube.runtime.loop_lag import LoopLag
+from stromboli.kube.runtime.metrics import ProcessMetrics, SchedulerMetrics
+from stromboli.kube.scheduler.dispatcher import Addressed
+from stromboli.kube.scheduler.process import SchedulerProcess
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
 from stromboli.scheduling.registry import Registry
@@ -90,8 +91,8 @@ async def running(process: SchedulerProcess) -> AsyncIterator[asyncio.Event]:
     stop = asyncio.Event()
     task = asyncio.create_task(process.run(stop))
     # What is garbage in a test is not the scheduler's business; and who waits with some jitter does so alike each time.
-    tidy = mock.patch.multiple(collecting, sweep=lambda: None, set_apart=lambda: None)
-    alike = mock.patch.object(limits, "Random", partial(Random, 1))
+    tidy = mock.patch.multiple(garbage_collection, sweep=lambda: None, set_apart=lambda: None)
+    alike = mock.patch.object(rate_limit, "Random", partial(Random, 1))
     tidy.start()
     alike.start()
     try:

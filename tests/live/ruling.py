@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from stromboli.api import merge_patch
-from stromboli.kube.crd_rules import ALL_RULES, CEL
+from stromboli.kube.crds.validation_rules import ALL_RULES, CEL
 
 Document = dict[str, Any]
 

@@ -14,8 +14,8 @@ from documents.pages import table
 from live.hollow_server import hollow_server
 from stromboli.console.main import run
 from stromboli.errors import UserError
-from stromboli.kube.benchmark import Figures, Plan, benchmark
-from stromboli.kube.child import Child
+from stromboli.kube.bench.child_process import Child
+from stromboli.kube.bench.throughput import Figures, Plan, benchmark
 
 
 def test_too_many_pods_for_the_nodes_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

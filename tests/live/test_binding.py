@@ -21,9 +21,9 @@ from live.pretend_api import (
 )
 from stromboli.api import Pod, names
 from stromboli.cluster import BindFailed, EvictFailed, TaskKey
-from stromboli.kube.binding import Binding, BindOrder, EvictOrder, Order
-from stromboli.kube.failures import Failure
-from stromboli.kube.limits import TokenBucket
+from stromboli.kube.client.errors import Failure
+from stromboli.kube.client.rate_limit import TokenBucket
+from stromboli.kube.scheduler.binder import Binding, BindOrder, EvictOrder, Order
 
 
 class Fence:

@@ -11,13 +11,13 @@ import pytest
 from building import START, cluster, group, node, pod, queue
 from live.pretend_api import Fate, PretendApi, lost_after, lost_before, refused, until, with_pretended_time
 from stromboli.api import Condition, KObject, Pod, PodGroup, PodGroupCondition, Reservation, key
-from stromboli.api.reservations import waiting_reservation, waits_for
+from stromboli.api.waiting_reservations import waiting_reservation, waits_for
 from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted, JobKey, QueueName, Status, TaskKey
-from stromboli.kube.binding import BindOrder, EvictOrder, Order
-from stromboli.kube.carrying import Carrier, address
-from stromboli.kube.limits import TokenBucket
-from stromboli.kube.posting import Wish
-from stromboli.kube.resources import Resource
+from stromboli.kube.client.rate_limit import TokenBucket
+from stromboli.kube.client.resources import Resource
+from stromboli.kube.scheduler.binder import BindOrder, EvictOrder, Order
+from stromboli.kube.scheduler.dispatcher import Carrier, address
+from stromboli.kube.scheduler.status_writer import Wish
 from stromboli.scheduling.decisions import (
     Bind,
     Cycle,
@@ -30,7 +30,7 @@ from stromboli.scheduling.decisions import (
     Reserve,
     Unreserve,
 )
-from stromboli.scheduling.reasons import Code
+from stromboli.scheduling.explanation.reasons import Code
 
 
 class FakeBinding:

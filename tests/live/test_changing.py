@@ -28,13 +28,13 @@ from stromboli.api import (
 )
 from stromboli.cluster import Applied
 from stromboli.controllers import Belonging, Change, Create, Delete, Notify, Provide, Update
-from stromboli.controllers.owners import reference_to
-from stromboli.kube.cache import Cache
-from stromboli.kube.changing import Changer, Outcome
-from stromboli.kube.client import Client
-from stromboli.kube.leading import Alone
-from stromboli.kube.limits import TokenBucket
-from stromboli.kube.templates import LiveJob
+from stromboli.controllers.pod_owners import reference_to
+from stromboli.kube.client.client import Client
+from stromboli.kube.client.rate_limit import TokenBucket
+from stromboli.kube.controllers.cache import Cache
+from stromboli.kube.controllers.pod_templates import LiveJob
+from stromboli.kube.controllers.writer import Changer, Outcome
+from stromboli.kube.runtime.leader_election import Alone
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs"
 PODS = "/api/v1/namespaces/ns/pods"

@@ -12,13 +12,13 @@ from aiohttp import web
 
 from live.api_double import ApiDouble, always, pod, status
 from stromboli.api import Pod
-from stromboli.kube import client as client_module
-from stromboli.kube.access import Access
-from stromboli.kube.client import Client
-from stromboli.kube.credentials import Unchanging
-from stromboli.kube.failures import Failure, is_already_there, is_conflict, is_gone, is_not_found
-from stromboli.kube.resources import CONFIG_MAPS, LEASES, NODES, POD_GROUPS, PODS, QUEUES, resource_of
-from stromboli.kube.structs import Lease, LeaseSpec
+from stromboli.kube.client import client as client_module
+from stromboli.kube.client.auth.access import Access
+from stromboli.kube.client.auth.credentials import Unchanging
+from stromboli.kube.client.client import Client
+from stromboli.kube.client.errors import Failure, is_already_there, is_conflict, is_gone, is_not_found
+from stromboli.kube.client.kinds import Lease, LeaseSpec
+from stromboli.kube.client.resources import CONFIG_MAPS, LEASES, NODES, POD_GROUPS, PODS, QUEUES, resource_of
 
 Story = Callable[[ApiDouble, Client], Awaitable[None]]
 

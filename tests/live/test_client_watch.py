@@ -19,12 +19,12 @@ from aiohttp import web
 from kube.certificates import Authority
 from live.api_double import ApiDouble, Handler, event, pod, status, status_object
 from stromboli.api import Pod
-from stromboli.kube import client as client_module
-from stromboli.kube import transport as transport_module
-from stromboli.kube.client import Client, WatchEvent
-from stromboli.kube.failures import Failure, is_gone
-from stromboli.kube.resources import PODS
-from stromboli.kube.tls import Trust
+from stromboli.kube.client import client as client_module
+from stromboli.kube.client import transport as transport_module
+from stromboli.kube.client.auth.tls import Trust
+from stromboli.kube.client.client import Client, WatchEvent
+from stromboli.kube.client.errors import Failure, is_gone
+from stromboli.kube.client.resources import PODS
 
 
 def tell(story: Callable[[ApiDouble, Client], Awaitable[None]], **options: Any) -> ApiDouble:

@@ -10,12 +10,12 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from live.api_double import ApiDouble, always, status
-from stromboli.kube.client import Client
-from stromboli.kube.controlling import ControllersProcess
-from stromboli.kube.lag import LoopLag
-from stromboli.kube.leading import Alone
-from stromboli.kube.limits import TokenBucket
-from stromboli.kube.metrics import ControllerMetrics, ProcessMetrics
+from stromboli.kube.client.client import Client
+from stromboli.kube.client.rate_limit import TokenBucket
+from stromboli.kube.controllers.process import ControllersProcess
+from stromboli.kube.runtime.leader_election import Alone
+from stromboli.kube.runtime.loop_lag import LoopLag
+from stromboli.kube.runtime.metrics import ControllerMetrics, ProcessMetrics
 
 Document = dict[str, Any]
 

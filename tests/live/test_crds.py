@@ -13,7 +13,7 @@ import yaml
 from live.kustomizing import change
 from live.ruling import CASES, NAMES, Case
 from stromboli.api import ApiError, decode, merge_patch, validate_update
-from stromboli.kube.crds import OPEN, RULES_KEY, definitions, files
+from stromboli.kube.crds.definitions import OPEN, RULES_KEY, definitions, files
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TEMPLATES = ("Job", "Reservation")

@@ -16,13 +16,13 @@ from aiohttp import web
 from kube.certificates import Authority
 from live.api_double import ApiDouble, pod, status
 from stromboli.errors import UserError
-from stromboli.kube import exec_plugin as exec_module
-from stromboli.kube.client import Client
-from stromboli.kube.credentials import TOKEN_FILE_SECONDS, Credentials, TokenFile, Unchanging, bearer
-from stromboli.kube.exec_plugin import ExecConfig, ExecPlugin, ExecVariable
-from stromboli.kube.failures import Failure
-from stromboli.kube.resources import PODS
-from stromboli.kube.tls import Trust
+from stromboli.kube.client.auth import exec_plugin as exec_module
+from stromboli.kube.client.auth.credentials import TOKEN_FILE_SECONDS, Credentials, TokenFile, Unchanging, bearer
+from stromboli.kube.client.auth.exec_plugin import ExecConfig, ExecPlugin, ExecVariable
+from stromboli.kube.client.auth.tls import Trust
+from stromboli.kube.client.client import Client
+from stromboli.kube.client.errors import Failure
+from stromboli.kube.client.resources import PODS
 
 
 class Clock:

@@ -16,8 +16,9 @@ from documents.pages import table, text_of
 from live.kustomizing import DEPLOY, WAYS, Object, containers, documents, render
 from stromboli import __version__
 from stromboli.console.main import run
-from stromboli.kube import commands, running
-from stromboli.kube.running import Options
+from stromboli.kube import commands
+from stromboli.kube.runtime import process as running
+from stromboli.kube.runtime.process import Options
 from stromboli.scheduling.registry import Registry
 
 PROJECT = DEPLOY.parent
@@ -170,7 +171,7 @@ def test_the_monitor_finds_the_service_and_the_service_all_pods() -> None:
 
 
 def test_alerts_ask_for_metrics_that_exist() -> None:
-    known = set(re.findall(r'"((?:stromboli|volcano)_\w+)"', _source("kube/metrics.py")))
+    known = set(re.findall(r'"((?:stromboli|volcano)_\w+)"', _source("kube/runtime/metrics.py")))
     [alerts] = of_kind(render(WAYS["overlays/monitoring"]), "PrometheusRule")
     for rule in alerts["spec"]["groups"][0]["rules"]:
         asked = set(re.findall(r"\b(?:stromboli|volcano)_\w+", rule["expr"]))
@@ -213,7 +214,7 @@ def test_the_command_line_understands_what_containers_say(
 
 
 def test_probes_ask_what_is_answered(objects: list[Object]) -> None:
-    probes = _source("kube/probes.py")
+    probes = _source("kube/runtime/health.py")
     for container in containers(objects):
         asked = {container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")}
         assert asked == {"/healthz", "/readyz"}

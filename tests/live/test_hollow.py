@@ -14,11 +14,11 @@ from stromboli.api import Condition, Container, ObjectMeta, Pod, PodSpec, PodSta
 from stromboli.api.timestamps import format_timestamp
 from stromboli.console.main import run
 from stromboli.errors import UserError
-from stromboli.kube.access import Access
-from stromboli.kube.client import Client
-from stromboli.kube.hollow import HollowNodes
-from stromboli.kube.hollow_fleet import HOLLOW_LABEL, Fleet
-from stromboli.kube.hollow_life import Remove, Report, Wait, next_step
+from stromboli.kube.client.auth.access import Access
+from stromboli.kube.client.client import Client
+from stromboli.kube.hollow.kubelets import HollowNodes
+from stromboli.kube.hollow.nodes import HOLLOW_LABEL, Fleet
+from stromboli.kube.hollow.pod_lifecycle import Remove, Report, Wait, next_step
 
 NOW = 1_893_456_000.0  # 2030-01-01T00:00:00Z
 
@@ -325,7 +325,7 @@ def test_a_restart_goes_on_where_the_objects_are() -> None:
 
 
 def test_hearts_beat_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stromboli.kube.hollow_fleet._SHORTEST_ROUND", 0.05)
+    monkeypatch.setattr("stromboli.kube.hollow.nodes._SHORTEST_ROUND", 0.05)
 
     async def story() -> None:
         async with hollow_server() as (server, access), hollow_nodes(access):

@@ -22,10 +22,10 @@ from stromboli.api import (
     key,
     names,
 )
-from stromboli.api.metadata import ObjectMeta
-from stromboli.api.reservations import waiting_reservation
+from stromboli.api.kinds.metadata import ObjectMeta
+from stromboli.api.waiting_reservations import waiting_reservation
 from stromboli.cluster import Applied, BindFailed, Cluster, ClusterEvent, Deleted, EvictFailed, TaskKey
-from stromboli.kube.inbox import Inbox
+from stromboli.kube.scheduler.inbox import Inbox
 
 K = TypeVar("K", bound=KObject)
 

@@ -17,9 +17,9 @@ from aiohttp import web
 from kube.certificates import Authority, Identity
 from live.api_double import ApiDouble, always
 from stromboli.errors import UserError
-from stromboli.kube import kubeconfig as kubeconfig_module
-from stromboli.kube.client import Client
-from stromboli.kube.kubeconfig import Access, find_access, from_kubeconfig, in_cluster
+from stromboli.kube.client.auth import kubeconfig as kubeconfig_module
+from stromboli.kube.client.auth.kubeconfig import Access, find_access, from_kubeconfig, in_cluster
+from stromboli.kube.client.client import Client
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 
-from stromboli.kube.lag import LoopLag
+from stromboli.kube.runtime.loop_lag import LoopLag
 
 
 class Clock:

@@ -19,9 +19,9 @@ import pytest
 
 from stromboli.api import ObjectMeta
 from stromboli.errors import UserError
-from stromboli.kube.failures import Failure
-from stromboli.kube.leading import Alone, Leadership, steady
-from stromboli.kube.structs import Lease, LeaseSpec
+from stromboli.kube.client.errors import Failure
+from stromboli.kube.client.kinds import Lease, LeaseSpec
+from stromboli.kube.runtime.leader_election import Alone, Leadership, steady
 
 DURATION, RENEW_WITHIN, EVERY = 15.0, 10.0, 2.0
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stromboli.errors import UserError
-from stromboli.kube.logs import Log, set_up
+from stromboli.kube.runtime.logs import Log, set_up
 
 
 @pytest.fixture(autouse=True)

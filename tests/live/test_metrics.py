@@ -13,8 +13,8 @@ from documents.pages import PROJECT
 from stromboli.api import ObjectMeta, Queue, QueueStatus, Reservation, ReservationStatus
 from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.controllers import Create, Delete
-from stromboli.kube.lag import LoopLag
-from stromboli.kube.metrics import ControllerMetrics, ProcessMetrics, SchedulerMetrics
+from stromboli.kube.runtime.loop_lag import LoopLag
+from stromboli.kube.runtime.metrics import ControllerMetrics, ProcessMetrics, SchedulerMetrics
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle, Evict
 from stromboli.scheduling.registry import Registry

@@ -11,9 +11,9 @@ import pytest
 from building import group, pod
 from live.pretend_api import Fate, PretendApi, lost_before, refused, until, with_pretended_time
 from stromboli.api import KObject, Pod, PodGroup
-from stromboli.kube.limits import TokenBucket
-from stromboli.kube.posting import Posting, Wish
-from stromboli.kube.resources import POD_GROUPS, PODS, Resource
+from stromboli.kube.client.rate_limit import TokenBucket
+from stromboli.kube.client.resources import POD_GROUPS, PODS, Resource
+from stromboli.kube.scheduler.status_writer import Posting, Wish
 
 
 class Desk:

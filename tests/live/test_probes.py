@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from stromboli.errors import UserError
-from stromboli.kube.probes import Probes
+from stromboli.kube.runtime.health import Probes
 
 LOOPBACK = "127.0.0.1"
 

@@ -10,10 +10,10 @@ import pytest
 
 from live.pretend_api import Fate, PretendApi, refused, until, with_pretended_time
 from stromboli.api import KObject, Pod, Queue
-from stromboli.kube import recording
-from stromboli.kube.limits import TokenBucket
-from stromboli.kube.recording import Recorder, Subject
-from stromboli.kube.structs import Event
+from stromboli.kube.client.kinds import Event
+from stromboli.kube.client.rate_limit import TokenBucket
+from stromboli.kube.runtime import event_recorder
+from stromboli.kube.runtime.event_recorder import Recorder, Subject
 
 START = 1_893_456_000.0  # 2030-01-01T00:00:00Z
 
@@ -207,7 +207,7 @@ def test_the_name_of_an_event_is_valid_however_long_the_objects_is() -> None:
 
 
 def test_telling_never_waits_and_a_flood_costs_the_oldest_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "_MOST_WAITING", 100)
+    monkeypatch.setattr(event_recorder, "_MOST_WAITING", 100)
 
     async def story(api: PretendApi, press: Press) -> None:
         for number in range(250):
@@ -222,7 +222,7 @@ def test_telling_never_waits_and_a_flood_costs_the_oldest_lines(monkeypatch: pyt
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "_MOST_REMEMBERED", 10)
+    monkeypatch.setattr(event_recorder, "_MOST_REMEMBERED", 10)
 
     async def story(api: PretendApi, press: Press) -> None:
         for number in range(50):

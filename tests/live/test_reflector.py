@@ -15,11 +15,11 @@ from aiohttp import web
 from live.api_double import ApiDouble, Document, Handler, always, event, pod, status, status_object
 from stromboli.api import Pod, decode_json, key
 from stromboli.cluster.events import Applied, Deleted
-from stromboli.kube import reflector as reflector_module
-from stromboli.kube.client import Client
-from stromboli.kube.limits import Backoff
-from stromboli.kube.reflector import Reflector, is_newer
-from stromboli.kube.resources import PODS
+from stromboli.kube.client import reflector as reflector_module
+from stromboli.kube.client.client import Client
+from stromboli.kube.client.rate_limit import Backoff
+from stromboli.kube.client.reflector import Reflector, is_newer
+from stromboli.kube.client.resources import PODS
 
 
 class Receiver:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from stromboli.errors import UserError
-from stromboli.kube.reloading import ConfigurationFile
-from stromboli.scheduling.configuration import Configuration
+from stromboli.kube.runtime.config_reload import ConfigurationFile
+from stromboli.scheduling.configuration.file import Configuration
 from stromboli.scheduling.registry import Registry
 
 

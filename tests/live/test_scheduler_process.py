@@ -13,9 +13,9 @@ from building import group, node, pod, queue
 from live.pretend_api import Fate, PretendApi, lost_after, refused, until, with_pretended_time
 from live.processes import Lease, Process, assert_ledger_is_what_is_there, make, running
 from stromboli.api import Pod, PodGroup, Queue, Reservation, key, names
-from stromboli.api.reservations import waiting_reservation
+from stromboli.api.waiting_reservations import waiting_reservation
 from stromboli.cluster import Status, TaskKey
-from stromboli.kube.structs import Event
+from stromboli.kube.client.kinds import Event
 
 
 def gang_of_two(api: PretendApi, name: str = "g", *, cpu: float = 3) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from building import cluster, group, node, pod, pods, session
 from stromboli.cluster import Applied, Cluster, Deleted, Status, Task, TaskKey
-from stromboli.scheduling.arguments import Arguments
 from stromboli.scheduling.callbacks import Objection
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.decisions import Bind, Evict
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session

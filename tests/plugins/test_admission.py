@@ -7,11 +7,11 @@ import pytest
 from building import cluster, group, node, plugin, pod, pods, queue, session
 from stromboli.cluster import Applied, Cluster, Job, Vector
 from stromboli.scheduling.actions.enqueue import Enqueue
-from stromboli.scheduling.arguments import Arguments, ConfigurationError
 from stromboli.scheduling.callbacks import Refusal, Vote
+from stromboli.scheduling.configuration.arguments import Arguments, ConfigurationError
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.promises import Promises
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing.admission_promises import Promises
 
 
 def job(known: Cluster, name: str) -> Job:

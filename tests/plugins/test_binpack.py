@@ -7,7 +7,7 @@ import pytest
 from asking import scores, task_of
 from building import GPU, cluster, group, node, pod, session
 from stromboli.cluster import Cluster
-from stromboli.scheduling.arguments import Arguments, ConfigurationError
+from stromboli.scheduling.configuration.arguments import Arguments, ConfigurationError
 from stromboli.scheduling.plugins.binpack import Binpack
 
 FOO = "example.com/foo"

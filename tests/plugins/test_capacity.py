@@ -14,8 +14,8 @@ from building import GPU, cluster, group, node, pod, pods, priority_class, queue
 from oracles.stories import Story
 from stromboli.api import KObject
 from stromboli.cluster import Cluster
-from stromboli.scheduling.arguments import ConfigurationError
 from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.configuration.arguments import ConfigurationError
 from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.session import Session
 

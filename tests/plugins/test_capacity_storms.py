@@ -17,10 +17,10 @@ from building import cluster, group, node, pod, pods, priority_class, queue, ses
 from building import plugin as part
 from oracles.stories import Story
 from stromboli.api import KObject, Pod, PodGroup, Queue, key, names
+from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import amounts
-from stromboli.api.requests import pod_requests
 from stromboli.cluster import Cluster, Status
-from stromboli.scheduling.configuration import PluginOption
+from stromboli.scheduling.configuration.file import PluginOption
 
 INNER = ("x", "y")
 LEAVES = ("a", "b", "c", "d")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stromboli.scheduling.dividing import Claim, divide
+from stromboli.scheduling.sharing.division import Claim, divide
 
 
 def claim(weight: int, *, wants: int, least: int = 0, limit: int | None = None) -> Claim:

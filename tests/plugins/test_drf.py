@@ -6,7 +6,7 @@ import pytest
 
 from building import GPU, cluster, group, node, plugin, pod, pods, queue, quota, session
 from stromboli.cluster import Applied, Cluster, Deleted, Status, fits
-from stromboli.scheduling.arguments import ConfigurationError
+from stromboli.scheduling.configuration.arguments import ConfigurationError
 from stromboli.scheduling.session import Session
 
 DRF = [["drf"]]

@@ -19,7 +19,7 @@ from stromboli.api import (
     Toleration,
 )
 from stromboli.cluster import Cluster
-from stromboli.scheduling.arguments import Arguments, ConfigurationError
+from stromboli.scheduling.configuration.arguments import Arguments, ConfigurationError
 from stromboli.scheduling.plugins.nodeorder import Nodeorder
 from stromboli.scheduling.session import Session
 

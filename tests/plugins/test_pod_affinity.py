@@ -22,7 +22,7 @@ from stromboli.api import (
     WeightedPodAffinityTerm,
 )
 from stromboli.cluster import Cluster, Status, Task
-from stromboli.scheduling.arguments import Arguments
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugins.nodeorder import Nodeorder
 from stromboli.scheduling.plugins.predicates import Predicates
 from stromboli.scheduling.session import Session

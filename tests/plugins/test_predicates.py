@@ -22,7 +22,7 @@ from stromboli.api import (
 )
 from stromboli.api.selectors import matches_required_node
 from stromboli.cluster import Cluster
-from stromboli.scheduling.arguments import Arguments, ConfigurationError
+from stromboli.scheduling.configuration.arguments import Arguments, ConfigurationError
 from stromboli.scheduling.plugins.predicates import Predicates
 from stromboli.scheduling.session import Session
 

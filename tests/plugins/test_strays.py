@@ -6,7 +6,7 @@ from building import cluster, group, pod, queue
 from stromboli.api import Condition
 from stromboli.cluster import Cluster
 from stromboli.scheduling.decisions import PatchGroup, PatchPod
-from stromboli.scheduling.straying import strays
+from stromboli.scheduling.explanation.orphans import strays
 
 NOW = 1_893_456_000.0
 

@@ -12,7 +12,7 @@ from asking import open_nodes, refusals, scores, task_of, texts
 from building import cluster, group, node, pod, session
 from stromboli.api import LabelSelector, Pod, Taint, Toleration, TopologySpreadConstraint
 from stromboli.cluster import Cluster, Status
-from stromboli.scheduling.arguments import Arguments
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugins.nodeorder import Nodeorder
 from stromboli.scheduling.plugins.predicates import Predicates
 from stromboli.scheduling.session import Session

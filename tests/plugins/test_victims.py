@@ -7,8 +7,8 @@ import pytest
 from building import budget, cluster, established, group, node, plugin, pod, pods, priority_class, session
 from stromboli.api import LabelSelector, LabelSelectorRequirement
 from stromboli.cluster import Applied, Cluster, Status, Task
-from stromboli.scheduling.arguments import Arguments
 from stromboli.scheduling.callbacks import Verdict
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from building import established, group, node, pod, queue
 from properties.worlds import NAMESPACES, QUEUES, World, cases, scheduler
 from stromboli.api import KObject, Node, PodGroup, Queue, names
+from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import amounts
-from stromboli.api.requests import pod_requests
 from stromboli.cluster import Job, Status, Task
 
 AT_WORK = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)

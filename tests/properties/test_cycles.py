@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from properties.worlds import World, cases, contests, known, scheduler
 from stromboli.api import KObject, Node, Pod, PodGroup, key, names
+from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import amounts
-from stromboli.api.requests import pod_requests
 from stromboli.cluster import Status, Task
-from stromboli.scheduling.arguments import Arguments
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Decision, Evict
 from stromboli.scheduling.plugins.gang import Gang

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stromboli.scheduling import kernels, kernels_numpy
+from stromboli.scheduling.placement import kernels, kernels_numpy
 
 WIDTH = 5
 GI = 1 << 30

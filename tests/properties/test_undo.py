@@ -17,7 +17,7 @@ from properties.worlds import cases, known
 from stromboli.api import KObject
 from stromboli.cluster import Cluster, Holding, Status, Task
 from stromboli.cluster.ledger import COLUMNS
-from stromboli.scheduling.arguments import Arguments
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Kind, Statement

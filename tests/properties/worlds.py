@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from building import GPU, START, established, group, node, pod, priority_class, queue, quota
 from stromboli.api import Condition, KObject, Node, Pod, PodGroup, Queue, Taint, Toleration, key
+from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import amounts, format_amount
-from stromboli.api.requests import pod_requests
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted
 from stromboli.scheduling.cycle import Scheduler

@@ -9,12 +9,12 @@ from typing import Any
 
 from stromboli.cluster import Cluster, Status, TaskKey, fits
 from stromboli.scheduling.decisions import Bind, Cycle, Decision, Evict, Explanation
-from stromboli.simulation.checking import check_scenario
 from stromboli.simulation.engine import Deciding, Engine
-from stromboli.simulation.journal import Journal
-from stromboli.simulation.moments import from_clock, moment, seconds
-from stromboli.simulation.report import build_report, encode_report
-from stromboli.simulation.scenario import Scenario, read_scenario
+from stromboli.simulation.report.document import build_report, encode_report
+from stromboli.simulation.report.journal import Journal
+from stromboli.simulation.scenario.file import Scenario, read_scenario
+from stromboli.simulation.scenario.validation import check_scenario
+from stromboli.simulation.virtual_time import from_clock, moment, seconds
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 

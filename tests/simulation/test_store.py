@@ -10,8 +10,8 @@ from stromboli.api import Node, ObjectMeta, OwnerReference, Pod, ReplicaSet, key
 from stromboli.cluster import Applied, ClusterEvent, Deleted
 from stromboli.controllers import Change, Create, Objects, Update
 from stromboli.simulation.engine import Unsettled
-from stromboli.simulation.moments import START, moment
 from stromboli.simulation.store import Conflict, Store
+from stromboli.simulation.virtual_time import START, moment
 
 
 def pod(name: str, *owners: OwnerReference) -> Pod:

@@ -26,15 +26,15 @@ from starvation.scenes import (
     scene,
 )
 from starvation.stories import EVERYWHERE, THRESHOLD
-from stromboli.scheduling.configuration import Configuration
+from stromboli.scheduling.configuration.file import Configuration
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
-from stromboli.simulation.checking import check_scenario
 from stromboli.simulation.engine import Engine
-from stromboli.simulation.journal import Journal
-from stromboli.simulation.moments import moment
-from stromboli.simulation.report import build_report, encode_report
-from stromboli.simulation.scenario import read_scenario
+from stromboli.simulation.report.document import build_report, encode_report
+from stromboli.simulation.report.journal import Journal
+from stromboli.simulation.scenario.file import read_scenario
+from stromboli.simulation.scenario.validation import check_scenario
+from stromboli.simulation.virtual_time import moment
 
 N1 = node("n1", 3, labels={"zone": "a"})
 OLD = pod("old", 2, on="n1", run=30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from building import cluster, established, group, node, pod, queue
 from stromboli.api import Pod, PodGroup
-from stromboli.api.reservations import waiting_reservation, waits_for
+from stromboli.api.waiting_reservations import waiting_reservation, waits_for
 from stromboli.cluster import Applied, BindFailed, Deleted, Status, TaskKey
 
 

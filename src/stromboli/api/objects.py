@@ -7,7 +7,7 @@ reservations).
 
 from __future__ import annotations
 
-from stromboli.api.batch import (
+from stromboli.api.kinds.batch import (
     Command,
     DependsOn,
     Guarantee,
@@ -41,7 +41,7 @@ from stromboli.api.batch import (
     TaskSpec,
     TaskState,
 )
-from stromboli.api.core import (
+from stromboli.api.kinds.core import (
     ContainerImage,
     Namespace,
     NamespaceStatus,
@@ -60,7 +60,7 @@ from stromboli.api.core import (
     ResourceQuotaStatus,
     Taint,
 )
-from stromboli.api.metadata import (
+from stromboli.api.kinds.metadata import (
     ApiObject,
     ApiStruct,
     Condition,
@@ -71,7 +71,7 @@ from stromboli.api.metadata import (
     OwnerReference,
     ResourceList,
 )
-from stromboli.api.pods import (
+from stromboli.api.kinds.pods import (
     Affinity,
     Container,
     ContainerPort,

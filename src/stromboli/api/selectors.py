@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from stromboli.api.core import Node, Taint
-from stromboli.api.metadata import LabelSelector, LabelSelectorRequirement
-from stromboli.api.pods import (
+from stromboli.api.kinds.core import Node, Taint
+from stromboli.api.kinds.metadata import LabelSelector, LabelSelectorRequirement
+from stromboli.api.kinds.pods import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,

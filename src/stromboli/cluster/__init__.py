@@ -3,22 +3,9 @@
 from .cluster import Cluster
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
 from .ledger import Holding, Ledger, NodeTable
-from .model import (
-    OCCUPYING,
-    WAITING,
-    Job,
-    JobKey,
-    NamespaceInfo,
-    Node,
-    Queue,
-    QueueName,
-    Shape,
-    Status,
-    Task,
-    TaskKey,
-)
+from .model import OCCUPYING, WAITING, Job, JobKey, NamespaceInfo, Node, Queue, QueueName, Shape, Status, Task, TaskKey
 from .resources import CPU, MEMORY, PODS, UNLIMITED, Matrix, ResourceAxis, Vector, fits
-from .snapshots import Snapshot
+from .snapshot import Snapshot
 
 __all__ = [
     "CPU",

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stromboli.api import (
-    Job as JobObject,
-)
+from stromboli.api import Job as JobObject
 from stromboli.api import (
     KObject,
     Namespace,
@@ -28,23 +26,19 @@ from stromboli.api import (
     key,
     names,
 )
-from stromboli.api import (
-    Node as NodeObject,
-)
-from stromboli.api import (
-    Queue as QueueObject,
-)
-from stromboli.api.groups import is_generated
+from stromboli.api import Node as NodeObject
+from stromboli.api import Queue as QueueObject
+from stromboli.api.generated_groups import is_generated
 from stromboli.api.quantity import amounts
-from stromboli.api.reservations import node_set_aside, waits_for
+from stromboli.api.waiting_reservations import node_set_aside, waits_for
 
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
 from .ledger import Ledger
 from .model import Job, JobKey, NamespaceInfo, Node, Queue, QueueName, Status, Task, TaskKey
-from .reading import created, group_of, index_of, is_backfill, namespace_weight, role_of, status_of, task_priority
+from .object_facts import created, group_of, index_of, is_backfill, namespace_weight, role_of, status_of, task_priority
 from .resources import PODS, UNLIMITED, ResourceAxis, Vector
 from .shapes import ShapeBook
-from .snapshots import Snapshot
+from .snapshot import Snapshot
 
 _ALIVE = frozenset({Status.BOUND, Status.RUNNING, Status.UNKNOWN})
 

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from stromboli.api import Pod
-from stromboli.api.requests import pod_requests
+from stromboli.api.pod_requests import pod_requests
 
 from .model import Shape
 from .resources import PODS, ResourceAxis

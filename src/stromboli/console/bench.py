@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stromboli.console.bench_cluster import cluster
 from stromboli.errors import UserError
+
+from .bench_cluster import cluster
 
 if TYPE_CHECKING:
     from stromboli.cluster import Cluster
@@ -159,7 +160,7 @@ class _Case:
         }
 
     def _cluster(self) -> Cluster:
-        from stromboli.api import (
+        from stromboli.api import (  # fmt: skip
             Container,
             Node,
             NodeStatus,
@@ -172,7 +173,7 @@ class _Case:
             QueueSpec,
             ResourceRequirements,
             names,
-        )  # fmt: skip
+        )
         from stromboli.cluster import Applied, Cluster
 
         cluster = Cluster()

@@ -15,7 +15,7 @@ import click
 from stromboli.errors import UserError
 
 if TYPE_CHECKING:
-    from stromboli.kube.benchmark import Figures, Plan
+    from stromboli.kube.bench.throughput import Figures, Plan
 
 
 @click.command(
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 def cluster(
     kubeconfig: Path | None, context: str | None, nodes: int, pods: int, gang_size: int, existing_pods: int, output: str
 ) -> None:
-    from stromboli.kube.benchmark import Plan
-    from stromboli.kube.benchmark_stage import PODS_PER_NODE
-    from stromboli.kube.logs import set_up
+    from stromboli.kube.bench.throughput import Plan
+    from stromboli.kube.bench.workload import PODS_PER_NODE
+    from stromboli.kube.runtime.logs import set_up
 
     room = nodes * PODS_PER_NODE
     if pods + gang_size + existing_pods > room:
@@ -66,8 +66,8 @@ def cluster(
 
 
 def _measured(plan: Plan) -> Figures:
-    from stromboli.kube.benchmark import benchmark
-    from stromboli.kube.failures import Failure
+    from stromboli.kube.bench.throughput import benchmark
+    from stromboli.kube.client.errors import Failure
 
     async def measure() -> Figures:
         task = asyncio.current_task()

@@ -39,7 +39,7 @@ _COMMANDS: Final = {
         "Run a scenario through the scheduler in virtual time.",
     ),
     "hollow-nodes": _Command(
-        "stromboli.kube.hollow_command:hollow_nodes",
+        "stromboli.kube.hollow.command:hollow_nodes",
         "Register nodes that only pretend to run their pods.",
     ),
     "scheduler": _Command(

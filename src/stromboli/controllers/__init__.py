@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stromboli.api import Job, Pod, names
-from stromboli.api.groups import is_generated
+from stromboli.api.generated_groups import is_generated
+from stromboli.controllers.job.controller import JobController
 
 from . import budget, podgroup, queue
 from .changes import Belonging, Change, Create, Delete, Notify, Objects, Provide, Update
-from .job import JobController
-from .owners import PodIndex
-from .refusing import Refusals
+from .pod_owners import PodIndex
+from .refusals import Refusals
 from .replicaset import ReplicaSetController
 
 

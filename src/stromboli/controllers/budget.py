@@ -22,7 +22,7 @@ from stromboli.api import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus, R
 from stromboli.api.selectors import matches_labels
 
 from .changes import Change, Objects, Update
-from .owners import PodIndex, controlling_reference, is_finished, is_leaving
+from .pod_owners import PodIndex, controlling_reference, is_finished, is_leaving
 
 
 def reconcile(objects: Objects, pods: PodIndex) -> list[Change]:

@@ -20,22 +20,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stromboli.api import (
-    ObjectMeta,
-    OwnerReference,
-    Pod,
-    PodGroup,
-    PodGroupSpec,
-    ReplicaSet,
-    ResourceList,
-    names,
-)
-from stromboli.api.groups import generated_name, is_generated
+from stromboli.api import ObjectMeta, OwnerReference, Pod, PodGroup, PodGroupSpec, ReplicaSet, ResourceList, names
+from stromboli.api.generated_groups import generated_name, is_generated
+from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import QuantityError, amounts, format_amount
-from stromboli.api.requests import pod_requests
 
 from .changes import Change, Create, Delete, Objects, Update
-from .owners import (
+from .pod_owners import (
     Owner,
     PodIndex,
     controlling_reference,
@@ -45,7 +36,7 @@ from .owners import (
     is_visible_kind,
     reference_to,
 )
-from .refusing import Refusals
+from .refusals import Refusals
 
 
 def reconcile(

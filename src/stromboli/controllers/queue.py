@@ -32,7 +32,7 @@ from stromboli.api import Command, Condition, ObjectMeta, PodGroup, Queue, Queue
 
 from .changes import Change, Create, Delete, Notify, Objects, Update
 from .commands import commands_for
-from .refusing import Refusals, refusal_of_queue, with_verdict
+from .refusals import Refusals, refusal_of_queue, with_verdict
 
 OPEN, CLOSING, CLOSED, UNKNOWN = "Open", "Closing", "Closed", "Unknown"
 

@@ -27,8 +27,8 @@ from msgspec.structs import replace
 from stromboli.api import ObjectMeta, Pod, ReplicaSet, ReplicaSetStatus, key
 
 from .changes import Change, Create, Delete, Objects, Update
-from .departures import Departures
-from .owners import PodIndex, controlling_reference, is_finished, is_leaving, reference_to, was_evicted
+from .deletion_tracker import Departures
+from .pod_owners import PodIndex, controlling_reference, is_finished, is_leaving, reference_to, was_evicted
 
 REPLACEMENT_DELAY = 1.0
 LAST_REPLICA = "scheduling.stromboli.io/last-replica"

@@ -12,7 +12,7 @@ from stromboli.api import names
 from stromboli.api.quantity import QuantityError, parse_duration
 
 if TYPE_CHECKING:
-    from .running import Options, Part, Surroundings
+    from stromboli.kube.runtime.process import Options, Part, Surroundings
 
 
 class _Seconds(click.ParamType[float]):
@@ -130,7 +130,7 @@ def scheduler(config: Path | None, period: float, **common: Any) -> None:
     Runs until SIGTERM or SIGINT, and then finishes the binds that are under way. Needs the resource definitions of
     deploy/crds, and `stromboli controllers` beside it for Jobs, queue states and pods without a group.
     """
-    from .running import run_process
+    from stromboli.kube.runtime.process import run_process
 
     def parts(around: Surroundings) -> list[Part]:
         return [_scheduler_part(around, config, period)]
@@ -151,7 +151,7 @@ def controllers(**common: Any) -> None:
 
     Runs until SIGTERM or SIGINT. Needs the resource definitions of deploy/crds.
     """
-    from .running import run_process
+    from stromboli.kube.runtime.process import run_process
 
     run_process("stromboli-controllers", _options(common), lambda around: [_controllers_part(around)])
 
@@ -172,7 +172,7 @@ def run(config: Path | None, period: float, **common: Any) -> None:
     Runs until SIGTERM or SIGINT. Needs the resource definitions: kubectl apply -k deploy/crds. For a cluster to try it
     on, without machines, start `stromboli hollow-nodes` beside it.
     """
-    from .running import run_process
+    from stromboli.kube.runtime.process import run_process
 
     def parts(around: Surroundings) -> list[Part]:
         return [_controllers_part(around), _scheduler_part(around, config, period)]
@@ -181,19 +181,18 @@ def run(config: Path | None, period: float, **common: Any) -> None:
 
 
 def _options(common: dict[str, Any]) -> Options:
-    from .running import Options
+    from stromboli.kube.runtime.process import Options
 
     return Options(**common)
 
 
 def _scheduler_part(around: Surroundings, config: Path | None, period: float) -> Part:
+    from stromboli.kube.runtime.config_reload import ConfigurationFile
+    from stromboli.kube.runtime.metrics import SchedulerMetrics
+    from stromboli.kube.scheduler.process import SchedulerProcess
     from stromboli.scheduling.cycle import Scheduler
     from stromboli.scheduling.registry import Registry
-    from stromboli.scheduling.warming import warm_up
-
-    from .metrics import SchedulerMetrics
-    from .reloading import ConfigurationFile
-    from .scheduler import SchedulerProcess
+    from stromboli.scheduling.warm_up import warm_up
 
     registry = Registry()
     configuration = ConfigurationFile(
@@ -217,8 +216,8 @@ def _scheduler_part(around: Surroundings, config: Path | None, period: float) ->
 
 
 def _controllers_part(around: Surroundings) -> Part:
-    from .controlling import ControllersProcess
-    from .metrics import ControllerMetrics
+    from stromboli.kube.controllers.process import ControllersProcess
+    from stromboli.kube.runtime.metrics import ControllerMetrics
 
     return ControllersProcess(
         around.client,

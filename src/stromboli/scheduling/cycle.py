@@ -7,8 +7,8 @@ look between them.
 from __future__ import annotations
 
 from stromboli.cluster import Cluster, Snapshot
+from stromboli.scheduling.configuration.file import Configuration
 
-from .configuration import Configuration
 from .decisions import Cycle
 from .plugin import Plugin
 from .registry import Registry

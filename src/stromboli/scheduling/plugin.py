@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from stromboli.scheduling.arguments import Arguments
-    from stromboli.scheduling.session import Session
+    from stromboli.scheduling.configuration.arguments import Arguments
+
+    from .session import Session
 
 
 class Plugin:

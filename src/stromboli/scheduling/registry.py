@@ -17,9 +17,10 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Generic, TypeVar
 
-from stromboli.scheduling.arguments import ConfigurationError, quoted
-from stromboli.scheduling.configuration import Configuration, default_configuration, load_configuration
-from stromboli.scheduling.plugin import Action, Plugin
+from stromboli.scheduling.configuration.arguments import ConfigurationError, quoted
+from stromboli.scheduling.configuration.file import Configuration, default_configuration, load_configuration
+
+from .plugin import Action, Plugin
 
 _ACTIONS: Final[Mapping[str, str]] = {
     "allocate": "stromboli.scheduling.actions.allocate:Allocate",

@@ -17,21 +17,21 @@ from typing import Any
 import numpy as np
 
 from stromboli.cluster import Job, JobKey, Queue, QueueName, Snapshot, Status, Task, Vector
+from stromboli.scheduling.backfill.lending import BackfillRules
+from stromboli.scheduling.configuration.file import Configuration, PluginOption
+from stromboli.scheduling.eviction.nominations import honour_nominations
+from stromboli.scheduling.eviction.victims import Memory, evictable_by_row
+from stromboli.scheduling.explanation.conclusion import conclude
+from stromboli.scheduling.explanation.notes import Notes
+from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.placement.fitting import Placement
+from stromboli.scheduling.sharing.admission_promises import Promises
+from stromboli.scheduling.starvation.reserving import ReserveRules, closing_filter, give_up_reservations
 
 from . import callbacks as cb
 from .callbacks import Hook, NodeReason, Refusal, Scope, Verdict, Vote
-from .closing import conclude
-from .configuration import Configuration, PluginOption
 from .decisions import Cycle
-from .evicting import Memory, evictable_by_row
-from .explaining import Notes
-from .lending import BackfillRules
-from .nominating import honour_nominations
-from .placement import Placement
 from .plugin import Plugin
-from .promises import Promises
-from .reasons import Code
-from .reserving import ReserveRules, closing_filter, give_up_reservations
 from .statement import Statement
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from stromboli.api.reservations import waiting_name, waiting_reservation
+from stromboli.api.waiting_reservations import waiting_name, waiting_reservation
 from stromboli.cluster import Node, Status, Task, Vector
 
 from .callbacks import Objection

@@ -14,14 +14,14 @@ import click
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
 
-from .moments import Moment, moment
+from .virtual_time import Moment, moment
 
 if TYPE_CHECKING:
-    from stromboli.scheduling.configuration import Configuration
+    from stromboli.scheduling.configuration.file import Configuration
     from stromboli.scheduling.registry import Registry
+    from stromboli.simulation.scenario.file import Scenario
 
     from .engine import Engine
-    from .scenario import Scenario
 
 _EXAMPLES = """\b
 Examples:
@@ -100,12 +100,12 @@ def simulate(
     engine = _engine(scenario, registry, configuration, until, period, streamed=output == "events")
     engine.run()
     if output == "json":
-        from .report import build_report, encode_report
+        from stromboli.simulation.report.document import build_report, encode_report
 
         _write(encode_report(build_report(engine)))
     elif output == "table":
-        from .report import build_report
-        from .table import print_table
+        from stromboli.simulation.report.document import build_report
+        from stromboli.simulation.report.table import print_table
 
         print_table(build_report(engine), engine.journal.jobs)
 
@@ -121,8 +121,8 @@ def _configured(registry: Registry, path: str | None) -> Configuration:
 
 
 def _checked(files: tuple[str, ...]) -> Scenario:
-    from .checking import check_scenario
-    from .scenario import read_scenario
+    from stromboli.simulation.scenario.file import read_scenario
+    from stromboli.simulation.scenario.validation import check_scenario
 
     scenario = read_scenario(files)
     check_scenario(scenario)
@@ -139,10 +139,10 @@ def _engine(
     streamed: bool,
 ) -> Engine:
     from stromboli.scheduling.cycle import Scheduler
+    from stromboli.simulation.report.document import encode_event
+    from stromboli.simulation.report.journal import Event, Journal
 
     from .engine import Engine
-    from .journal import Event, Journal
-    from .report import encode_event
 
     def stream(event: Event) -> None:
         _write(encode_event(event))

@@ -37,14 +37,14 @@ from stromboli.scheduling.decisions import (
     Reserve,
     Unreserve,
 )
+from stromboli.simulation.report.journal import EVENT_TYPES, Journal
+from stromboli.simulation.scenario.built_in_objects import givens
+from stromboli.simulation.scenario.file import Arrival, RestartOrder, Scenario
+from stromboli.simulation.scenario.patches import patch_order
 
-from .agenda import Rank
-from .amending import patch_order
-from .givens import givens
-from .journal import EVENT_TYPES, Journal
-from .moments import START, Moment, clock, first_tick, from_clock, later, seconds, stamp
-from .scenario import Arrival, RestartOrder, Scenario
+from .event_queue import Rank
 from .store import Conflict
+from .virtual_time import START, Moment, clock, first_tick, from_clock, later, seconds, stamp
 from .world import World
 
 MOST_PASSES: Final = 1000

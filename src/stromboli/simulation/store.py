@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from stromboli.api import CLUSTER_SCOPED, KINDS, KObject, OwnerReference, is_namespaced, key
 from stromboli.cluster import Applied, ClusterEvent, Deleted
 
-from .moments import Moment, stamp
+from .virtual_time import Moment, stamp
 
 T = TypeVar("T", bound=KObject)
 

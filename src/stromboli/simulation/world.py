@@ -37,15 +37,15 @@ from stromboli.api import (
     key,
     names,
 )
-from stromboli.api.timing import PodTiming, pod_timing
+from stromboli.api.pod_timing import PodTiming, pod_timing
+from stromboli.simulation.report.journal import Journal
+from stromboli.simulation.scenario.file import Arrival, PatchOrder, called
+from stromboli.simulation.scenario.patches import patched
 
 from .admission import admitted, check_deletion
-from .agenda import Agenda, Rank
-from .amending import patched
-from .journal import Journal
-from .moments import Moment, clock, later, moment, seconds, stamp
-from .scenario import Arrival, PatchOrder, called
+from .event_queue import Agenda, Rank
 from .store import Conflict, Store
+from .virtual_time import Moment, clock, later, moment, seconds, stamp
 
 T = TypeVar("T", bound=KObject)
 

@@ -15,18 +15,18 @@ from enum import Enum
 from typing import ClassVar
 
 from stromboli.cluster import Job, JobKey, Status, Task
-from stromboli.scheduling.arguments import Arguments
+from stromboli.scheduling.backfill.lending import conditionally_ready, note_conditional, take_back
 from stromboli.scheduling.callbacks import Refusal
-from stromboli.scheduling.completing import complete_with_best_effort
-from stromboli.scheduling.filling import fill
-from stromboli.scheduling.lending import conditionally_ready, note_conditional, take_back
-from stromboli.scheduling.nominating import hold
+from stromboli.scheduling.configuration.arguments import Arguments
+from stromboli.scheduling.eviction.nominations import hold
+from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.placement.best_effort import complete_with_best_effort
+from stromboli.scheduling.placement.gang import fill
 from stromboli.scheduling.plugin import Action
-from stromboli.scheduling.reasons import Code
-from stromboli.scheduling.reserving import holders, rank, reserved_tasks
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.starvation.reserving import holders, rank, reserved_tasks
 from stromboli.scheduling.statement import Statement
-from stromboli.scheduling.walking import Walk
+from stromboli.scheduling.walk import Walk
 
 
 class Outcome(Enum):

@@ -14,16 +14,17 @@ from collections import deque
 from typing import ClassVar
 
 from stromboli.cluster import Job, Status
-from stromboli.scheduling.actions.allocate import considered
-from stromboli.scheduling.arguments import Arguments
-from stromboli.scheduling.completing import complete, complete_with_best_effort
-from stromboli.scheduling.estimating import Estimates
-from stromboli.scheduling.filling import fill
-from stromboli.scheduling.lending import BackfillRules, conditionally_ready, may_borrow
+from stromboli.scheduling.backfill.estimates import Estimates
+from stromboli.scheduling.backfill.lending import BackfillRules, conditionally_ready, may_borrow
+from stromboli.scheduling.configuration.arguments import Arguments
+from stromboli.scheduling.placement.best_effort import complete, complete_with_best_effort
+from stromboli.scheduling.placement.gang import fill
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Kind
-from stromboli.scheduling.walking import Walk
+from stromboli.scheduling.walk import Walk
+
+from .allocate import considered
 
 
 class Backfill(Action):

@@ -15,11 +15,11 @@ from typing import ClassVar
 
 from stromboli.cluster import Job
 from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.explanation.reasons import Code
 from stromboli.scheduling.plugin import Action
-from stromboli.scheduling.reasons import Code
-from stromboli.scheduling.reserving import has_starved
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.walking import Walk
+from stromboli.scheduling.starvation.reserving import has_starved
+from stromboli.scheduling.walk import Walk
 
 
 class Enqueue(Action):

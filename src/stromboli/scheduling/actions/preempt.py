@@ -12,13 +12,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from stromboli.cluster import Job, Status, Task
-from stromboli.scheduling import reasons
-from stromboli.scheduling.actions.allocate import considered
-from stromboli.scheduling.evicting import Hunt
-from stromboli.scheduling.gathering import node_without_evictions, place_with_evictions, starving_jobs
+from stromboli.scheduling.eviction.gangs import node_without_evictions, place_with_evictions, starving_jobs
+from stromboli.scheduling.eviction.victims import Hunt
+from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.walking import Walk
+from stromboli.scheduling.walk import Walk
+
+from .allocate import considered
 
 
 class Preempt(Action):

@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from stromboli.cluster import Job, Task
-from stromboli.scheduling import reasons
-from stromboli.scheduling.actions.allocate import considered
-from stromboli.scheduling.evicting import Hunt
-from stromboli.scheduling.gathering import place_with_evictions, starving_jobs
+from stromboli.scheduling.eviction.gangs import place_with_evictions, starving_jobs
+from stromboli.scheduling.eviction.victims import Hunt
+from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.walking import Walk
+from stromboli.scheduling.walk import Walk
+
+from .allocate import considered
 
 
 class Reclaim(Action):

@@ -22,13 +22,13 @@ from typing import ClassVar
 import numpy as np
 
 from stromboli.cluster import Job, JobKey, Status, Task
-from stromboli.scheduling.actions.allocate import considered
-from stromboli.scheduling.arguments import Arguments
 from stromboli.scheduling.callbacks import Rows
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.decisions import Bind, Notice
+from stromboli.scheduling.explanation.reasons import Code, limit_exceeded
 from stromboli.scheduling.plugin import Action
-from stromboli.scheduling.reasons import Code, limit_exceeded
-from stromboli.scheduling.reserving import (
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.starvation.reserving import (
     STARVING,
     ReserveRules,
     above_deserved,
@@ -40,8 +40,9 @@ from stromboli.scheduling.reserving import (
     reserved_rows,
     reserved_tasks,
 )
-from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
+
+from .allocate import considered
 
 
 class Reserve(Action):

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stromboli.scheduling.arguments import Arguments
 from stromboli.scheduling.callbacks import ResourceScore
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Plugin
 
 if TYPE_CHECKING:

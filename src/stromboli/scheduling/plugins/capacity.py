@@ -42,14 +42,14 @@ import numpy as np
 
 from stromboli.cluster import Job, Queue, Status, Task, Vector
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
+from stromboli.scheduling.eviction.leaving_gangs import tentatively_gone
+from stromboli.scheduling.explanation.reasons import Code
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.plugins.going import tentatively_gone
-from stromboli.scheduling.plugins.queue_tree import Place, QueueTree, common
-from stromboli.scheduling.ratios import RatioKey, ratio_key
-from stromboli.scheduling.reasons import Code
+from stromboli.scheduling.plugins.queue_trees.queue_tree import Place, QueueTree, common
+from stromboli.scheduling.sharing.ratio import RatioKey, ratio_key
 
 if TYPE_CHECKING:
-    from stromboli.scheduling.arguments import Arguments
+    from stromboli.scheduling.configuration.arguments import Arguments
     from stromboli.scheduling.session import Session
 
 

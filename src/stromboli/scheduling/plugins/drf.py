@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Final
 from stromboli.cluster import PODS, Job, Queue, Task, Vector
 from stromboli.scheduling.callbacks import Verdict
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.plugins.hierarchy import Hierarchy
-from stromboli.scheduling.ratios import RatioKey, ratio_key
+from stromboli.scheduling.plugins.queue_trees.hierarchy import Hierarchy
+from stromboli.scheduling.sharing.ratio import RatioKey, ratio_key
 
 if TYPE_CHECKING:
-    from stromboli.scheduling.arguments import Arguments
+    from stromboli.scheduling.configuration.arguments import Arguments
     from stromboli.scheduling.session import Session
 
 _EVEN: Final = 1_000_000

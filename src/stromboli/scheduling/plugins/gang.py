@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from stromboli.cluster import Job, Task
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
+from stromboli.scheduling.explanation.reasons import Code
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.reasons import Code
 
 if TYPE_CHECKING:
     from stromboli.scheduling.session import Session

@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stromboli.cluster import CPU, MEMORY, PODS, Task
-from stromboli.scheduling.arguments import Arguments
 from stromboli.scheduling.callbacks import NodeScore, ResourceScore, Scope, Scores
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Plugin
-
-from .image_locality import ImageLocality
-from .node_facts import NodeFacts
-from .pod_affinity import PodAffinityScore
-from .population import Population
-from .topology_spread import SpreadScore
+from stromboli.scheduling.plugins.node_filters.image_locality import ImageLocality
+from stromboli.scheduling.plugins.node_filters.node_facts import NodeFacts
+from stromboli.scheduling.plugins.node_filters.pod_affinity import PodAffinityScore
+from stromboli.scheduling.plugins.node_filters.population import Population
+from stromboli.scheduling.plugins.node_filters.topology_spread import SpreadScore
 
 if TYPE_CHECKING:
     from stromboli.scheduling.session import Session

@@ -20,11 +20,11 @@ import numpy as np
 
 from stromboli.cluster import PODS, Job, Vector
 from stromboli.scheduling.callbacks import Refusal, Vote
+from stromboli.scheduling.explanation.reasons import Code
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.reasons import Code
 
 if TYPE_CHECKING:
-    from stromboli.scheduling.arguments import Arguments
+    from stromboli.scheduling.configuration.arguments import Arguments
     from stromboli.scheduling.session import Session
 
 _DEFAULT_FACTOR: Final = 1.2

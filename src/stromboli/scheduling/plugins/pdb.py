@@ -22,7 +22,7 @@ from stromboli.scheduling.callbacks import Verdict
 from stromboli.scheduling.plugin import Plugin
 
 if TYPE_CHECKING:
-    from stromboli.scheduling.arguments import Arguments
+    from stromboli.scheduling.configuration.arguments import Arguments
     from stromboli.scheduling.session import Session
 
 

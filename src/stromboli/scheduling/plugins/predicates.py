@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stromboli.cluster import Task
-from stromboli.scheduling.arguments import Arguments
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Scope
+from stromboli.scheduling.configuration.arguments import Arguments
+from stromboli.scheduling.explanation.reasons import Code
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.reasons import Code
-
-from .host_ports import HostPortsFilter
-from .node_facts import KEEPS_AWAY, NodeFacts
-from .pod_affinity import PodAffinityFilter
-from .population import Population
-from .topology_spread import SpreadFilter
+from stromboli.scheduling.plugins.node_filters.host_ports import HostPortsFilter
+from stromboli.scheduling.plugins.node_filters.node_facts import KEEPS_AWAY, NodeFacts
+from stromboli.scheduling.plugins.node_filters.pod_affinity import PodAffinityFilter
+from stromboli.scheduling.plugins.node_filters.population import Population
+from stromboli.scheduling.plugins.node_filters.topology_spread import SpreadFilter
 
 if TYPE_CHECKING:
     from stromboli.scheduling.session import Session

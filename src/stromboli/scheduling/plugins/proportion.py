@@ -34,12 +34,11 @@ import numpy as np
 
 from stromboli.cluster import PODS, Job, Queue, QueueName, Status, Task, Vector
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
-from stromboli.scheduling.dividing import Claim, divide
+from stromboli.scheduling.eviction.leaving_gangs import tentatively_gone
+from stromboli.scheduling.explanation.reasons import Code
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.ratios import RatioKey, ratio_key
-from stromboli.scheduling.reasons import Code
-
-from .going import tentatively_gone
+from stromboli.scheduling.sharing.division import Claim, divide
+from stromboli.scheduling.sharing.ratio import RatioKey, ratio_key
 
 if TYPE_CHECKING:
     from stromboli.scheduling.session import Session

@@ -1,0 +1,198 @@
+"""From a parsed document to a typed object, or to a sentence about what is wrong with it.
+
+The way of a good document is short: one conversion by msgspec, defaults, rules. Everything slow or wordy
+is kept for a document that does not convert. Then it is first read the way an API server would have read
+it: null means "not given", YAML's dates are text, and a bare number or true in an annotation is its text
+(an annotation can hold nothing else, and `sim.stromboli.io/at: 5` is what everybody writes). Only what is
+wrong after that is reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from stromboli.api.kinds.metadata import ApiObject
+from stromboli.api.validation.objects import validate
+
+from .defaults import default
+from .errors import ApiError, member, shown
+from .names import DEFAULT_NAMESPACE
+from .objects import CLUSTER_SCOPED, KINDS, KObject
+
+T = TypeVar("T")
+
+_PLACE = re.compile(r"(?P<problem>.*?)(?: - at (?:`(?P<key>key)` in )?`\$(?P<path>.*)`)?", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(?P<field>[^`]+)`")
+_EXPECTED = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
+_STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
+_TYPE_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+}
+
+
+def decode(document: object, *, where: str = "") -> KObject:
+    """The typed object of one parsed YAML or JSON document: filled in, and checked."""
+    if not isinstance(document, Mapping):
+        raise ApiError("", f"must be an object with apiVersion and kind, not {shown(document)}", where=where)
+    try:
+        kind = _kind_of(document)
+        obj = _convert(document, kind)
+        default(obj)
+        validate(obj)
+    except ApiError as error:
+        raise error.about(_called(document), where) from None
+    return obj
+
+
+def decode_json(data: bytes | str, type: type[T]) -> T:
+    """What an API server sent, as a struct. It has checked the object already, so no rule is asked again."""
+    try:
+        obj = msgspec.json.decode(data, type=type)
+    except msgspec.ValidationError:
+        document = msgspec.json.decode(data)
+        try:
+            obj = _convert(document, type)
+        except ApiError as error:
+            raise error.about(_called(document), "") from None
+    except msgspec.DecodeError as error:
+        raise ApiError("", f"must be JSON: {error}") from None
+    if isinstance(obj, ApiObject) and obj.__class__ not in CLUSTER_SCOPED and not obj.metadata.namespace:
+        obj.metadata.namespace = DEFAULT_NAMESPACE
+    return obj
+
+
+def _kind_of(document: Mapping[str, Any]) -> type[KObject]:
+    api_version, kind = document.get("apiVersion"), document.get("kind")
+    for field, value in (("apiVersion", api_version), ("kind", kind)):
+        if value is None or value == "":
+            raise ApiError(field, "is required")
+        if not isinstance(value, str):
+            raise ApiError(field, f"must be text, not {shown(value)}")
+    found = KINDS.get((str(api_version), str(kind)))
+    if found is not None:
+        return found
+    versions = [version for version, known in KINDS if known == kind]
+    if versions:
+        raise ApiError(
+            "apiVersion", f"must be {' or '.join(versions)} for a {kind}, not {shown(api_version)}"
+        )
+    known_kinds = ", ".join(sorted({known for _, known in KINDS}))
+    raise ApiError("kind", f"must be one of {known_kinds}, not {shown(kind)}")
+
+
+def _called(document: object) -> str:
+    """What to call an object that could not be read: kind, namespace and name as far as they make sense."""
+    if not isinstance(document, Mapping):
+        return ""
+    kind, meta = document.get("kind"), document.get("metadata")
+    known = [found for (_, name), found in KINDS.items() if name == kind]
+    name = meta.get("name") if isinstance(meta, Mapping) else None
+    namespace = meta.get("namespace") if isinstance(meta, Mapping) else None
+    words = [kind] if isinstance(kind, str) and kind else []
+    if isinstance(name, str) and name:
+        cluster_scoped = bool(known) and known[0] in CLUSTER_SCOPED
+        words.append(name if cluster_scoped else f"{namespace or DEFAULT_NAMESPACE}/{name}")
+    return " ".join(" ".join(words).split())
+
+
+def _convert(document: object, type: type[T]) -> T:
+    try:
+        return msgspec.convert(document, type)
+    except msgspec.ValidationError:
+        mended = _as_a_server_reads(document)
+    try:
+        return msgspec.convert(mended, type)
+    except msgspec.ValidationError as error:
+        raise _in_our_words(str(error), mended) from None
+
+
+def _as_a_server_reads(value: Any, *, inside: str = "") -> Any:
+    if isinstance(value, Mapping):
+        return {
+            name: _as_a_server_reads(part, inside=name if isinstance(name, str) else "")
+            if inside != "annotations"
+            else _annotation(part)
+            for name, part in value.items()
+            if part is not None
+        }
+    if isinstance(value, list):
+        return [_as_a_server_reads(part) for part in value]
+    return _date_text(value) if isinstance(value, date) else value
+
+
+def _annotation(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    return _date_text(value) if isinstance(value, date) else value
+
+
+def _date_text(value: date) -> str:
+    """The text the user wrote. YAML takes a time without a zone for UTC, and so does Kubernetes' `Z`."""
+    if not isinstance(value, datetime):
+        return value.isoformat()
+    return value.isoformat().removesuffix("+00:00") + ("" if value.utcoffset() else "Z")
+
+
+def _in_our_words(problem: str, document: object) -> ApiError:
+    """msgspec says `Expected `int`, got `str` - at `$.spec.weight``; people want `spec.weight: must be …`."""
+    place = _PLACE.fullmatch(problem)
+    text = place["problem"] if place else problem
+    steps = [match[0] for match in _STEP.finditer((place["path"] or "") if place else "")]
+    missing, expected = _MISSING.fullmatch(text), _EXPECTED.fullmatch(text)
+    got = expected["got"] if expected else ""
+    in_key = bool(place and place["key"])
+    path, value = next(_candidates(document, steps, "" if in_key else got), ("".join(steps), None))
+    path = path.removeprefix(".")
+    if missing:
+        return ApiError(f"{path}.{missing['field']}".removeprefix("."), "is required")
+    if expected:
+        words = [word for word in expected["expected"].split(" | ") if word != "null"]
+        if "float" in words and "int" in words:
+            words.remove("int")
+        wanted = " or ".join(_TYPE_WORDS.get(word, word) for word in words)
+        if in_key:
+            return ApiError(path, f"must have keys that are {wanted}; write them in quotes")
+        return ApiError(path, f"must be {wanted}, not {shown(value)}")
+    return ApiError(path, f"cannot be read: {text[:1].lower()}{text[1:]}")
+
+
+def _candidates(value: Any, steps: list[str], got: str, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Places that fit msgspec's path. It does not tell which key of a mapping it means, so all are tried."""
+    if not steps:
+        if not got or _type_name(value) == got:
+            yield path, value
+        return
+    step, rest = steps[0], steps[1:]
+    if step == "[...]":
+        if isinstance(value, Mapping):
+            for name, part in value.items():
+                yield from _candidates(part, rest, got, member(path, name))
+        elif isinstance(value, list):
+            for index, part in enumerate(value):
+                yield from _candidates(part, rest, got, f"{path}[{index}]")
+    elif step.startswith("["):
+        index = int(step[1:-1])
+        if isinstance(value, list) and index < len(value):
+            yield from _candidates(value[index], rest, got, path + step)
+    elif isinstance(value, Mapping) and step[1:] in value:
+        yield from _candidates(value[step[1:]], rest, got, path + step)
+
+
+def _type_name(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, Mapping):
+        return "object"
+    return "array" if isinstance(value, list) else type(value).__name__

@@ -1,0 +1,84 @@
+"""What an object means where its user said nothing.
+
+An API server with Volcano's webhooks fills these in before anybody sees the object. A simulation has
+neither, and the rest of the program must not care which world it is in, so the same is done here, once, at
+the border. Filling in twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from stromboli.api.kinds.batch import Job, PodGroup, Queue, Reservation
+from stromboli.api.kinds.core import Node, ReplicaSet
+from stromboli.api.kinds.pods import Pod, PodSpec
+
+from .names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, DEFAULT_SCHEDULER
+from .objects import CLUSTER_SCOPED, KObject
+
+MAX_RETRY = 3
+RESERVATION_TTL = "24h"
+
+
+def default(obj: KObject) -> None:
+    """Fill in, in place, what was left unsaid."""
+    if type(obj) in CLUSTER_SCOPED:
+        obj.metadata.namespace = ""
+    elif not obj.metadata.namespace:
+        obj.metadata.namespace = DEFAULT_NAMESPACE
+    match obj:
+        case Pod():
+            _pod_spec(obj.spec)
+        case Node():
+            _node(obj)
+        case ReplicaSet():
+            _pod_spec(obj.spec.template.spec)
+        case Queue():
+            _queue(obj)
+        case PodGroup():
+            obj.spec.queue = obj.spec.queue or DEFAULT_QUEUE
+        case Job():
+            _job(obj)
+        case Reservation():
+            _reservation(obj)
+
+
+def _pod_spec(spec: PodSpec) -> None:
+    if spec.host_network:
+        for container in spec.containers:
+            for port in container.ports:
+                # In the node's own network a container cannot listen without taking the node's port.
+                port.host_port = port.host_port or port.container_port
+
+
+def _node(node: Node) -> None:
+    if not node.status.allocatable:
+        node.status.allocatable = dict(node.status.capacity)
+
+
+def _queue(queue: Queue) -> None:
+    spec = queue.spec
+    spec.weight = spec.weight or 1
+    spec.reclaimable = True if spec.reclaimable is None else spec.reclaimable
+    spec.dequeue_strategy = spec.dequeue_strategy or "traverse"
+
+
+def _job(job: Job) -> None:
+    spec = job.spec
+    spec.queue = spec.queue or DEFAULT_QUEUE
+    spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
+    spec.max_retry = MAX_RETRY if spec.max_retry is None else spec.max_retry
+    least = 0
+    for index, task in enumerate(spec.tasks):
+        task.name = task.name or f"default{index}"
+        task.max_retry = MAX_RETRY if task.max_retry is None else task.max_retry
+        task.min_available = task.replicas if task.min_available is None else task.min_available
+        least += task.min_available
+        _pod_spec(task.template.spec)
+    spec.min_available = least if spec.min_available is None else spec.min_available
+
+
+def _reservation(reservation: Reservation) -> None:
+    spec = reservation.spec
+    spec.ttl = RESERVATION_TTL if spec.ttl is None else spec.ttl
+    spec.allocate_once = False if spec.allocate_once is None else spec.allocate_once
+    if spec.template is not None:
+        _pod_spec(spec.template.spec)

@@ -1,0 +1,140 @@
+"""Whether an object can be used: the first thing wrong with it, or nothing.
+
+`validate` looks at an object by itself, after `default` has filled it in. `validate_update` looks at a
+change: some fields have been acted upon and can no longer move.
+"""
+
+from __future__ import annotations
+
+from stromboli.api.errors import ApiError, member, shown
+from stromboli.api.kinds.batch import Command, Job, PodGroup, Queue, Reservation
+from stromboli.api.kinds.core import Namespace, Node, PodDisruptionBudget, PriorityClass, ReplicaSet, ResourceQuota
+from stromboli.api.kinds.metadata import ResourceList
+from stromboli.api.kinds.pods import Pod
+from stromboli.api.names import NAMESPACE_WEIGHT
+from stromboli.api.objects import KObject
+from stromboli.api.selectors import matches_labels
+
+from . import rules
+from .batch import check_command, check_job, check_pod_group, check_queue, check_reservation
+from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints, check_template
+
+HIGHEST_USER_PRIORITY = 1_000_000_000
+SYSTEM_PREFIX = "system-"
+POD_PHASES = ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")
+
+
+def validate(obj: KObject) -> None:
+    """Raise an `ApiError` for the first field that breaks a rule."""
+    rules.metadata(obj.metadata, name_is_label=isinstance(obj, Namespace))
+    match obj:
+        case Pod():
+            check_pod_spec(obj.spec, "spec")
+            rules.one_of(obj.status.phase, POD_PHASES, "status.phase")
+        case Node():
+            _offer(obj.status.allocatable, "status.allocatable")
+            _offer(obj.status.capacity, "status.capacity")
+            check_taints(obj.spec.taints, "spec.taints")
+        case PriorityClass():
+            _priority_class(obj)
+        case ResourceQuota():
+            # A weight that makes no sense counts as 1, so it must be able to get that far.
+            rules.quantities(obj.spec.hard, "spec.hard", besides=(NAMESPACE_WEIGHT,))
+        case PodDisruptionBudget():
+            _budget(obj)
+        case ReplicaSet():
+            _replica_set(obj)
+        case Queue():
+            check_queue(obj)
+        case PodGroup():
+            check_pod_group(obj)
+        case Job():
+            check_job(obj)
+        case Command():
+            check_command(obj)
+        case Reservation():
+            check_reservation(obj)
+
+
+def validate_update(old: KObject, new: KObject) -> None:
+    """Raise an `ApiError` when a valid object changes what can no longer change."""
+    match old, new:
+        case Job(), Job():
+            _job_update(old, new)
+        case Reservation(), Reservation():
+            for field in ("template", "owners", "allocate_once", "queue", "node_name"):
+                if getattr(old.spec, field) != getattr(new.spec, field):
+                    raise ApiError(
+                        f"spec.{_camel(field)}", "must not change: only the ttl of a reservation can"
+                    )
+
+
+def _offer(offered: ResourceList, at: str) -> None:
+    """What a node has. Pods and devices are counted: there is no half of one to give away."""
+    rules.quantities(offered, at)
+    for resource, quantity in offered.items():
+        if resource == "pods" or "/" in resource:
+            rules.whole(quantity, member(at, resource))
+
+
+def _priority_class(priority: PriorityClass) -> None:
+    if not -(2**31) <= priority.value < 2**31:
+        raise ApiError("value", f"must fit 32 bits, not {priority.value}")
+    if priority.value > HIGHEST_USER_PRIORITY and not priority.metadata.name.startswith(SYSTEM_PREFIX):
+        raise ApiError("value", f"must be at most {HIGHEST_USER_PRIORITY}, not {priority.value}")
+    rules.one_of(priority.preemption_policy, PREEMPTION_POLICIES, "preemptionPolicy")
+
+
+def _budget(budget: PodDisruptionBudget) -> None:
+    spec = budget.spec
+    if (spec.min_available is None) == (spec.max_unavailable is None):
+        raise ApiError("spec", "must have either minAvailable or maxUnavailable")
+    _count_or_percentage(spec.min_available, "spec.minAvailable")
+    _count_or_percentage(spec.max_unavailable, "spec.maxUnavailable")
+    rules.label_selector(spec.selector, "spec.selector")
+
+
+def _count_or_percentage(value: int | str | None, at: str) -> None:
+    if isinstance(value, int):
+        rules.at_least(value, 0, at)
+    elif value is not None:
+        digits = value.removesuffix("%")
+        if not value.endswith("%") or not (digits.isascii() and digits.isdigit()) or int(digits) > 100:
+            raise ApiError(at, f'must be a number of pods or a percentage such as "50%", not {shown(value)}')
+
+
+def _replica_set(replicas: ReplicaSet) -> None:
+    spec = replicas.spec
+    rules.at_least(spec.replicas, 0, "spec.replicas")
+    if spec.selector is None:
+        raise ApiError("spec.selector", "is required")
+    rules.label_selector(spec.selector, "spec.selector")
+    check_template(spec.template, "spec.template")
+    if not matches_labels(spec.selector, spec.template.metadata.labels):
+        raise ApiError(
+            "spec.template.metadata.labels", "must match spec.selector, or the pods would be strangers"
+        )
+
+
+def _job_update(old: Job, new: Job) -> None:
+    if len(old.spec.tasks) != len(new.spec.tasks):
+        raise ApiError(
+            "spec.tasks", "must not gain or lose tasks: only their replicas and minAvailable can change"
+        )
+    for index, (before, after) in enumerate(zip(old.spec.tasks, new.spec.tasks, strict=True)):
+        for field in before.__struct_fields__:
+            if field not in ("replicas", "min_available") and getattr(before, field) != getattr(after, field):
+                raise ApiError(
+                    f"spec.tasks[{index}].{_camel(field)}",
+                    "must not change: only replicas and minAvailable of a task can",
+                )
+    for field in old.spec.__struct_fields__:
+        if field in ("tasks", "min_available", "priority_class_name"):
+            continue
+        if getattr(old.spec, field) != getattr(new.spec, field):
+            raise ApiError(f"spec.{_camel(field)}", "must not change once the job exists")
+
+
+def _camel(field: str) -> str:
+    first, *rest = field.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,43 @@
+"""What a session sees of the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stromboli.api import PodDisruptionBudget, Reservation
+from stromboli.api.waiting_reservations import waits_for
+
+from .ledger import Ledger, NodeTable
+from .model import Job, NamespaceInfo, Queue, QueueName, TaskKey
+from .resources import Vector
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What a session sees. Jobs are those with a PodGroup in a queue that exists, in the order of their keys."""
+
+    ledger: Ledger
+    jobs: list[Job]
+    queues: dict[QueueName, Queue]  # in the order of names
+    namespaces: dict[str, NamespaceInfo]
+    budgets: dict[str, PodDisruptionBudget]
+    reservations: dict[str, Reservation]
+    total: Vector  # allocatable of all ready nodes; "pods" left out, it is no currency
+
+    @property
+    def nodes(self) -> NodeTable:
+        return self.ledger.table
+
+    def waiting_reservations(self) -> list[tuple[str, TaskKey]]:
+        """Reservations that wait, and the task each is for."""
+        return [
+            (name, TaskKey(task))
+            for name, reservation in self.reservations.items()
+            if (task := waits_for(reservation)) is not None
+        ]
+
+    def reservation_of(self, task: TaskKey) -> Reservation | None:
+        for name, waiting in self.waiting_reservations():
+            if waiting == task:
+                return self.reservations[name]
+        return None

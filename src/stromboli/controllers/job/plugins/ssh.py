@@ -1,0 +1,101 @@
+"""`ssh`: the pods of a job log in to each other without a password.
+
+All of them share one key pair, which is made once for the job and kept in the Secret `<job>-ssh`. It is mounted at
+/root/.ssh, readable for its owner alone; at another path (`--ssh-key-file-path`), or with `--no-root`, for everybody,
+because the files belong to root and another user could not read them otherwise. The files have the names that users
+of Volcano expect; the key itself is Ed25519, which takes no time to make.
+
+The client's configuration turns a pod's name into its address. It says so for whole tasks at once (`<job>-<task>-*`),
+so that it holds when the job is scaled.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stromboli.api import Job, Pod
+from stromboli.controllers.changes import Belonging
+
+from .arguments import Flags
+from .containers import with_volume
+from .host_names import subdomain
+
+HOME = "/root/.ssh"
+PRIVATE, PUBLIC, AUTHORISED, CONFIGURATION = "id_rsa", "id_rsa.pub", "authorized_keys", "config"
+_FOLDER = ".ssh"
+
+
+class Ssh:
+    def __init__(self, arguments: Sequence[str]) -> None:
+        flags = Flags(
+            arguments,
+            {
+                "ssh-key-file-path": HOME,
+                "no-root": False,
+                "ssh-private-key": "",
+                "ssh-public-key": "",
+                "ssh-port": 22,
+            },
+        )
+        self._path = flags.text("ssh-key-file-path")
+        self._private = flags.text("ssh-private-key")
+        self._public = flags.text("ssh-public-key")
+        self._port = flags.number("ssh-port")
+        self._for_root = self._path == HOME and not flags.switch("no-root")
+        if not self._path.startswith("/"):
+            raise ValueError(f"the argument --ssh-key-file-path must be an absolute path, not {self._path}")
+        if bool(self._private) != bool(self._public):
+            raise ValueError("the arguments --ssh-private-key and --ssh-public-key need each other")
+        if not 0 < self._port < 65536:
+            raise ValueError(f"the argument --ssh-port must be between 1 and 65535, not {self._port}")
+
+    def check(self, job: Job) -> None:
+        pass
+
+    def belongings(self, job: Job) -> Sequence[Belonging]:
+        return (Belonging("v1", "Secret", _secret_name(job), lambda: self._secret(job), once=True),)
+
+    def dress(self, pod: Pod, job: Job) -> Pod:
+        secret = {
+            "secretName": _secret_name(job),
+            "items": [
+                {"key": name, "path": f"{_FOLDER}/{name}"} for name in (PRIVATE, PUBLIC, AUTHORISED, CONFIGURATION)
+            ],
+            "defaultMode": 0o600 if self._for_root else 0o644,
+        }
+        return with_volume(pod, {"name": _secret_name(job), "secret": secret}, self._path, sub_path=_FOLDER)
+
+    def _secret(self, job: Job) -> Mapping[str, Any]:
+        private, public = (self._private, self._public) if self._private else _new_pair()
+        files = {PRIVATE: private, PUBLIC: public, AUTHORISED: public, CONFIGURATION: self._configuration(job)}
+        return {
+            "type": "Opaque",
+            "data": {name: b64encode(text.encode()).decode() for name, text in files.items()},
+        }
+
+    def _configuration(self, job: Job) -> str:
+        # Every pod has its own host key, made when its server starts: there is nothing to compare it with.
+        lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
+        for task in job.spec.tasks:
+            name = task.template.spec.hostname or f"{job.metadata.name}-{task.name}-*"
+            lines += [f"Host {name} {name}.*", f"  Port {self._port}"]
+            # A name that already has a dot is an address, and must not get the subdomain twice.
+            lines += [f"Host {name} !*.*", f"  HostName %h.{subdomain(job, task)}"]
+        return "\n".join([*lines, ""])
+
+
+def _secret_name(job: Job) -> str:
+    return f"{job.metadata.name}-ssh"
+
+
+def _new_pair() -> tuple[str, str]:
+    # Imported only where a key is made: the library is large, and a simulation never needs it.
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    return private.decode(), public.decode() + "\n"

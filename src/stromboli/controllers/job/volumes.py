@@ -1,0 +1,63 @@
+"""`spec.volumes` of a Job: claims that all its containers mount.
+
+    volumes:
+    - {mountPath: /data, volumeClaimName: corpus}                     a claim that is there already
+    - {mountPath: /scratch, volumeClaim: {accessModes: […], …}}       a claim made for the job, as <job>-volume-<n>
+
+A claim that was made for a job belongs to it and goes with it. Its name follows from the job's, so that nothing has
+to be written back into what the user said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from stromboli.api import ApiError, Job, Pod
+from stromboli.controllers.changes import Belonging
+from stromboli.controllers.job.plugins.containers import with_volume
+
+
+class _Volume(msgspec.Struct, rename="camel"):
+    mount_path: str = ""
+    volume_claim_name: str = ""
+    volume_claim: dict[str, Any] | None = None
+
+
+def check_volumes(job: Job) -> None:
+    for index, volume in enumerate(_volumes(job)):
+        if not volume.mount_path.startswith("/"):
+            raise ApiError(f"spec.volumes[{index}].mountPath", "must be an absolute path")
+        if bool(volume.volume_claim_name) == (volume.volume_claim is not None):
+            raise ApiError(f"spec.volumes[{index}]", "must have either a volumeClaimName or a volumeClaim")
+
+
+def claims(job: Job) -> Iterator[Belonging]:
+    for index, volume in enumerate(_volumes(job)):
+        claim = volume.volume_claim
+        if claim is not None:
+            yield _claim(_claim_name(job, index, volume), claim)
+
+
+def with_volumes(pod: Pod, job: Job) -> Pod:
+    for index, volume in enumerate(_volumes(job)):
+        source = {"claimName": _claim_name(job, index, volume)}
+        pod = with_volume(pod, {"name": f"volume-{index}", "persistentVolumeClaim": source}, volume.mount_path)
+    return pod
+
+
+def _claim(name: str, claim: dict[str, Any]) -> Belonging:
+    return Belonging("v1", "PersistentVolumeClaim", name, lambda: {"spec": claim}, once=True)
+
+
+def _claim_name(job: Job, index: int, volume: _Volume) -> str:
+    return volume.volume_claim_name or f"{job.metadata.name}-volume-{index}"
+
+
+def _volumes(job: Job) -> list[_Volume]:
+    try:
+        return msgspec.convert(job.spec.volumes, list[_Volume])
+    except msgspec.ValidationError as error:
+        raise ApiError("spec.volumes", str(error)) from None

@@ -1,0 +1,183 @@
+"""Credentials from a program: `exec` in a kubeconfig (client.authentication.k8s.io, v1 and v1beta1).
+
+Clouds log in this way. The program prints an ExecCredential with a token or a client certificate, and until when it
+is good; we keep that and run the program again when the time has come, or when the server refuses what it gave us.
+A daemon has nobody to ask, so programs that insist on a terminal are refused, and the others are told that there is
+none. The program's stderr is ours: what it has to say is for the user, not for us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stromboli.api.timestamps import parse_timestamp
+from stromboli.errors import UserError
+from stromboli.kube.client.errors import NO_CREDENTIALS, NOT_REACHED, Failure
+
+from .credentials import Identity, bearer, is_token
+from .tls import ClientCertificate, Trust
+
+GROUP = "client.authentication.k8s.io"
+VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
+PLUGIN_SECONDS = 60.0
+# Renewed this long before its end, so that nothing expires on its way.
+EARLY_SECONDS = 10.0
+
+
+class ExecVariable(msgspec.Struct):
+    name: str
+    value: str = ""
+
+
+class ExecConfig(msgspec.Struct, rename="camel"):
+    """The `exec` section of a user."""
+
+    api_version: str = ""
+    command: str = ""
+    args: list[str] | None = None
+    env: list[ExecVariable] | None = None
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+    expiration_timestamp: str | None = None
+
+
+class _ExecCredential(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    status: _Status | None = None
+
+
+class ExecPlugin:
+    def __init__(
+        self,
+        config: ExecConfig,
+        folder: Path,
+        trust: Trust,
+        cluster: Mapping[str, Any],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._config = config
+        self._trust = trust
+        self._cluster = dict(cluster)
+        self._clock = clock
+        self._identity: Identity | None = None
+        self._expires: float | None = None
+        self._running = asyncio.Lock()
+        self._command = _program(config, folder)
+
+    async def identify(self) -> Identity:
+        async with self._running:
+            if self._identity is None or (self._expires is not None and self._clock() >= self._expires - EARLY_SECONDS):
+                self._identity = None
+                self._identity, self._expires = self._read(await self._run())
+            return self._identity
+
+    def refused(self, identity: Identity) -> bool:
+        if identity is self._identity:
+            self._identity = None
+        return True
+
+    async def _run(self) -> bytes:
+        environment = dict(os.environ)
+        environment.update((variable.name, variable.value) for variable in self._config.env or ())
+        environment["KUBERNETES_EXEC_INFO"] = self._info()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._command,
+                *(self._config.args or ()),
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+            )
+        except (OSError, ValueError):
+            raise self._failure("cannot be started") from None
+        try:
+            async with asyncio.timeout(PLUGIN_SECONDS):
+                output, _ = await process.communicate()
+        except TimeoutError:
+            raise self._failure(f"did not finish within {PLUGIN_SECONDS:.0f} seconds") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            raise self._failure(f"ended with status {process.returncode}; run it by hand to see why")
+        return output
+
+    def _info(self) -> str:
+        spec: dict[str, Any] = {"interactive": False}
+        if self._config.provide_cluster_info:
+            spec["cluster"] = self._cluster
+        info = {"apiVersion": self._config.api_version, "kind": "ExecCredential", "spec": spec}
+        return msgspec.json.encode(info).decode()
+
+    def _read(self, output: bytes) -> tuple[Identity, float | None]:
+        """What the program printed. None of it may appear in a message."""
+        try:
+            credential = msgspec.json.decode(output, type=_ExecCredential)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise self._failure("printed no ExecCredential") from None
+        if credential.kind != "ExecCredential" or credential.api_version != self._config.api_version:
+            raise self._failure(f"printed no ExecCredential of {self._config.api_version}")
+        status = credential.status or _Status()
+        certificate = bool(status.client_certificate_data)
+        if certificate != bool(status.client_key_data) or not (certificate or status.token):
+            raise self._failure("gave neither a token nor a client certificate with its key")
+        if status.token and not is_token(status.token):
+            raise self._failure("gave a token that cannot stand in a header")
+        try:
+            expires = parse_timestamp(status.expiration_timestamp) if status.expiration_timestamp else None
+        except ValueError:
+            raise self._failure("gave an expirationTimestamp that is no time") from None
+        tls = self._context(status) if certificate else None
+        return Identity(bearer(status.token) if status.token else {}, tls), expires
+
+    def _context(self, status: _Status) -> ssl.SSLContext:
+        # A context of its own: a connection that was opened with the old certificate is then never used again.
+        context = self._trust.context()
+        shown = ClientCertificate(status.client_certificate_data.encode(), status.client_key_data.encode())
+        try:
+            shown.load_into(context)
+        except ssl.SSLError:
+            raise self._failure("gave a client certificate that is no PEM or does not fit its key") from None
+        return context
+
+    def _failure(self, problem: str) -> Failure:
+        return Failure(NOT_REACHED, f"the credential plugin {self._command} {problem}", reason=NO_CREDENTIALS)
+
+
+def _program(config: ExecConfig, folder: Path) -> str:
+    """The program to run; a UserError for what can be told to be wrong without running it."""
+    if config.api_version not in VERSIONS:
+        raise UserError(
+            f"the exec plugin {config.command} speaks {config.api_version or 'no version'};"
+            f" upgrade it to {VERSIONS[0]} and write that into the kubeconfig"
+        )
+    if config.interactive_mode == "Always":
+        raise UserError(
+            f"the exec plugin {config.command} insists on a terminal (interactiveMode: Always); use a token instead"
+        )
+    # Like a shell: a bare name is looked for in PATH, anything else is a path, here from the kubeconfig.
+    name = config.command if os.sep not in config.command else str(folder / config.command)
+    found = shutil.which(name)
+    if found is None:
+        hint = " ".join(config.install_hint.split())
+        raise UserError(f"the exec plugin {config.command} is not installed{f': {hint}' if hint else ''}")
+    return found

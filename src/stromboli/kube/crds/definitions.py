@@ -1,0 +1,321 @@
+"""The CustomResourceDefinitions, made from the types that we read the objects with.
+
+Kept by hand, schema and types would drift apart, and then either the server drops a field that we read, or it lets
+something pass that we cannot decode. So the schemas are generated, `python -m stromboli.kube.crds deploy` writes them
+down, and a test compares.
+
+A server drops what a schema does not name. For our own kinds that is right: it is how a misspelt field is noticed. In
+pod templates it would be a disaster, because our types hold only what scheduling reads; so everything below a template
+is left open, and yet has the types of what we do read.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec.inspect as types
+import yaml
+from msgspec import Struct
+
+from stromboli.api import ApiObject, Command, Job, PodGroup, PodTemplateSpec, Queue, Reservation
+from stromboli.kube.client.resources import Resource, resource_of
+
+from .validation_rules import (
+    ALL_RULES,
+    CEL,
+    DURATION,
+    FACETS,
+    LIST_RULES,
+    MOST_RESOURCES,
+    QUANTITY,
+    RULES,
+    Rule,
+    Schema,
+)
+
+RULES_KEY: Final = "x-kubernetes-validations"
+OPEN: Final = "x-kubernetes-preserve-unknown-fields"
+NEWEST: Final = (1, 99)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How people meet a kind: what it is, what it may be called for short, what `kubectl get` shows of it."""
+
+    type: type[ApiObject]
+    description: str
+    short_names: tuple[str, ...]
+    columns: tuple[tuple[str, str, str], ...]
+
+
+_AGE = ("AGE", "date", ".metadata.creationTimestamp")
+
+_KINDS: Final = (
+    _Kind(
+        Queue,
+        "A share of the cluster that jobs are put into.",
+        ("q", "queue-v1beta1"),
+        (
+            ("STATE", "string", ".status.state"),
+            ("WEIGHT", "integer", ".spec.weight"),
+            ("PARENT", "string", ".spec.parent"),
+            ("CPU", "string", ".status.allocated.cpu"),
+            ("MEMORY", "string", ".status.allocated.memory"),
+            ("RUNNING", "integer", ".status.running"),
+            ("PENDING", "integer", ".status.pending"),
+            _AGE,
+        ),
+    ),
+    _Kind(
+        PodGroup,
+        "Pods that are scheduled together: at least minMember of them, or none.",
+        ("pg", "podgroup-v1beta1"),
+        (
+            ("STATUS", "string", ".status.phase"),
+            ("minMember", "integer", ".spec.minMember"),
+            ("RUNNINGS", "integer", ".status.running"),
+            ("QUEUE", "string", ".spec.queue"),
+            _AGE,
+        ),
+    ),
+    _Kind(
+        Job,
+        "A batch job: tasks with their pods, and what to do when one of them fails.",
+        ("vcjob", "vj"),
+        (
+            ("STATUS", "string", ".status.state.phase"),
+            ("minAvailable", "integer", ".spec.minAvailable"),
+            ("RUNNINGS", "integer", ".status.running"),
+            ("QUEUE", "string", ".spec.queue"),
+            _AGE,
+        ),
+    ),
+    _Kind(
+        Command,
+        "A request to act once on a Job or a Queue.",
+        (),
+        (
+            ("ACTION", "string", ".action"),
+            ("KIND", "string", ".target.kind"),
+            ("TARGET", "string", ".target.name"),
+            _AGE,
+        ),
+    ),
+    _Kind(
+        Reservation,
+        "Room on a node, set aside for pods that are still to come.",
+        ("resv",),
+        (
+            ("PHASE", "string", ".status.phase"),
+            ("NODE", "string", ".status.nodeName"),
+            ("QUEUE", "string", ".spec.queue"),
+            ("TTL", "string", ".spec.ttl"),
+            _AGE,
+        ),
+    ),
+)
+
+
+def definitions(server: tuple[int, int] = NEWEST) -> dict[str, Schema]:
+    """Every definition by its name, such as `queues.scheduling.volcano.sh`, with what that Kubernetes knows."""
+    made = (_definition(kind, resource_of(kind.type), server) for kind in _KINDS)
+    return {definition["metadata"]["name"]: definition for definition in made}
+
+
+BEFORE_RULES: Final = f"before-1.{CEL[1]}"
+WITH_ALL_RULES: Final = f"since-1.{ALL_RULES[1]}"
+
+
+def files() -> dict[str, str]:
+    """What `deploy/` has to hold, by the path in there.
+
+    The definitions have the rules that every server can reckon that knows rules at all. Besides there are lists of what
+    has to be taken out for servers that know none, because `kubectl apply` refuses a field that the server does not
+    know; and of what can be put in for servers that reckon well enough.
+    """
+    usual = definitions((1, ALL_RULES[1] - 1))
+    written = {f"{_folder(definition)}/{name}.yaml": _text(definition) for name, definition in usual.items()}
+    for overlay, others in ((BEFORE_RULES, definitions((1, CEL[1] - 1))), (WITH_ALL_RULES, definitions())):
+        for name, other in others.items():
+            steps = list(_steps(usual[name], other))
+            if steps:
+                written[f"overlays/{overlay}/{name}.yaml"] = _text(steps)
+    return written
+
+
+def _folder(definition: Schema) -> str:
+    # Reservations are not Volcano's: who has Volcano's definitions needs ours of this kind alone.
+    return "crds/reservations" if definition["spec"]["names"]["kind"] == Reservation.__name__ else "crds"
+
+
+def _definition(kind: _Kind, resource: Resource[Any], server: tuple[int, int]) -> Schema:
+    group, _, version = resource.group_version.partition("/")
+    name = kind.type.__name__
+    schema = _Schemas(server).struct(types.type_info(kind.type), is_open=False)
+    schema["description"] = kind.description
+    # The server's own: it knows better than we what is in there.
+    schema["properties"] |= {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"type": "object"},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{group}"},
+        "spec": {
+            "group": group,
+            "names": {
+                "kind": name,
+                "listKind": f"{name}List",
+                "plural": resource.plural,
+                "singular": name.lower(),
+                **({"shortNames": list(kind.short_names)} if kind.short_names else {}),
+            },
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "additionalPrinterColumns": [
+                        {"name": title, "type": shown_as, "jsonPath": path} for title, shown_as, path in kind.columns
+                    ],
+                    **({"subresources": {"status": {}}} if resource.has_status else {}),
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
+
+
+@dataclass(frozen=True)
+class _Schemas:
+    """Makes schemas for one version of Kubernetes."""
+
+    server: tuple[int, int]
+
+    def struct(self, info: types.Type, *, is_open: bool) -> Schema:
+        assert isinstance(info, types.StructType)
+        kind: type[Struct] = info.cls
+        # What stands in a template is checked when the pod is made, by those who know all of it.
+        is_ours = not is_open
+        is_open = is_open or kind is PodTemplateSpec
+        schema: Schema = {"type": "object"}
+        required = [field.encode_name for field in info.fields if field.required]
+        if required:
+            schema["required"] = required
+        if is_open:
+            schema[OPEN] = True
+        schema["properties"] = {field.encode_name: self._field(kind, field, is_open=is_open) for field in info.fields}
+        if is_ours:
+            _merge(schema, FACETS.get(kind, {}))
+            self._add(schema, RULES.get(kind, ()))
+        return schema
+
+    def _field(self, kind: type[Struct], field: types.Field, *, is_open: bool) -> Schema:
+        schema = self._schema(field.type, is_open=is_open)
+        if field.encode_name.endswith(("Time", "Timestamp")):
+            # Go's clients write a moment that was never set as null.
+            schema |= {"format": "date-time", "nullable": True}
+        if not is_open:
+            self._add(schema, LIST_RULES.get((kind, field.encode_name), ()))
+        return schema
+
+    def _schema(self, info: types.Type, *, is_open: bool) -> Schema:
+        match info:
+            case types.StrType():
+                return {"type": "string"}
+            case types.IntType():
+                return {"type": "integer", "format": "int64" if is_open else "int32"}
+            case types.BoolType():
+                return {"type": "boolean"}
+            case types.StructType():
+                return self.struct(info, is_open=is_open)
+            case types.ListType(item_type=item):
+                return {"type": "array", "items": self._schema(item, is_open=is_open)}
+            case types.DictType(value_type=types.AnyType()):
+                return {"type": "object", OPEN: True}
+            case types.DictType(value_type=types.UnionType()):
+                return {
+                    "type": "object",
+                    "maxProperties": MOST_RESOURCES,
+                    "additionalProperties": copy.deepcopy(QUANTITY),
+                }
+            case types.DictType(value_type=value):
+                return {"type": "object", "additionalProperties": self._schema(value, is_open=is_open)}
+            case types.UnionType():
+                parts = [part for part in info.types if not isinstance(part, types.NoneType)]
+                return self._schema(parts[0], is_open=is_open) if len(parts) == 1 else copy.deepcopy(DURATION)
+        raise TypeError(f"there is no schema for {info}")
+
+    def _add(self, schema: Schema, rules: tuple[Rule, ...]) -> None:
+        known = [rule for rule in rules if rule.since <= self.server]
+        if known:
+            schema[RULES_KEY] = [{"rule": rule.must, "message": rule.message} for rule in known]
+
+
+def _merge(schema: Schema, facets: Schema) -> None:
+    for name, facet in facets.items():
+        if isinstance(facet, dict) and isinstance(schema.get(name), dict):
+            _merge(schema[name], facet)
+        elif name == "type":
+            # The facet knows better: what the type allows does not fit beside it.
+            schema.clear()
+            schema[name] = facet
+        else:
+            schema[name] = copy.deepcopy(facet)
+
+
+def _steps(before: Schema, after: Schema) -> Iterator[Schema]:
+    """What makes one definition of the other, as the operations of a JSON patch."""
+    had, has = dict(_rules(before)), dict(_rules(after))
+    for path in had:
+        if path not in has:
+            yield {"op": "remove", "path": path}
+    for path, rules in has.items():
+        if path not in had:
+            yield {"op": "add", "path": path, "value": rules}
+        elif rules != had[path]:
+            yield {"op": "replace", "path": path, "value": rules}
+
+
+def _rules(node: Any, path: str = "") -> Iterator[tuple[str, list[Schema]]]:
+    """Every list of rules in a definition, with its place as a JSON pointer."""
+    parts = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for name, part in parts:
+        if name == RULES_KEY:
+            yield f"{path}/{name}", part
+        else:
+            yield from _rules(part, f"{path}/{name}")
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def text(self, text: str) -> yaml.ScalarNode:
+        """Rules are long and full of quotes: on several lines, and without quotes around them, they can be read."""
+        return self.represent_scalar(
+            "tag:yaml.org,2002:str", text, style=">" if len(text) > 80 and " " in text else None
+        )
+
+
+_Dumper.add_representer(str, _Dumper.text)
+
+
+def _text(value: object) -> str:
+    header = "# Made from the types of stromboli.api by `python -m stromboli.kube.crds deploy`. Not to be edited.\n"
+    return header + yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+
+
+def main(folder: Path) -> None:
+    for path, text in files().items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+

@@ -1,0 +1,197 @@
+"""Room lent to small jobs while a gang waits, and taken back when the gang can start.
+
+A gang that finds places for some of its tasks only cannot start, and what it found would lie idle. With
+`backfillNonBestEffort` the allocate action keeps such places until the backfill action; there they are lent to jobs
+that fit and can start whole. The pods are marked as backfill, and from then on their room counts twice: it is in use,
+and a waiting gang may count on getting it back (`accessible`).
+
+A gang all of whose tasks have a place if lent room is counted is *conditionally ready*. Then no more is lent on what it
+holds, and either the pods in its way are evicted (`mode: preemption`) or it waits for them to end (`mode: wait`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stromboli.api import names
+from stromboli.cluster import OCCUPYING, Job, Matrix, Node, Status, Task, Vector
+from stromboli.scheduling.configuration.arguments import Arguments
+from stromboli.scheduling.decisions import Notice
+from stromboli.scheduling.explanation.reasons import Code, given_back
+from stromboli.scheduling.explanation.reasons import conditionally_ready as conditionally_ready_sentence
+from stromboli.scheduling.statement import Statement
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillRules:
+    """The arguments of the backfill action."""
+
+    lends: bool = False
+    evicts: bool = True
+    uses_estimates: bool = False
+
+    @classmethod
+    def read(cls, arguments: Arguments) -> BackfillRules:
+        return cls(
+            lends=arguments.boolean("backfillNonBestEffort", False),
+            evicts=arguments.text("mode", "preemption", choices=("preemption", "wait")) == "preemption",
+            uses_estimates=arguments.boolean("useEstimates", False),
+        )
+
+
+# -- counting on lent room ------------------------------------------------------------------------------------------
+
+
+def accessible(session: Session, job: Job) -> Matrix:
+    """What a job could have if all lent room were given back, less what others already count on."""
+    nodes = session.nodes
+    return np.asarray(session.placement.idle_room(job) + nodes.backfilled - nodes.conditional)
+
+
+def place_conditionally(session: Session, statement: Statement, task: Task) -> bool:
+    """Let a task count on lent room. Its queue is asked as if the pods in its way were gone already."""
+    job = task.job
+    if job is None or not session.backfill_rules.lends or not session.nodes.backfilled.any():
+        return False
+    fitting = session.placement.fitting(task, ahead=True)
+    rows = fitting.choose(task, 1, accessible(session, job))
+    if not rows:
+        return False
+    node = session.nodes.nodes[rows[0]]
+    conditional = [t for t in job.tasks.values() if t.status is Status.CONDITIONAL and t.node is not None]
+    counted_on = {t.node.name: t.node for t in conditional if t.node is not None} | {node.name: node}
+    credit = sum((_lent_to_queue(where, job) for where in counted_on.values()), start=session.axis.zeros())
+    asked = sum((t.request for t in conditional), start=task.request)
+    if session.allocatable(job.queue, asked, credit=np.minimum(credit, job.queue.allocated)) is not None:
+        return False
+    statement.condition(task, node)
+    return True
+
+
+def _lent_to_queue(node: Node, job: Job) -> Vector:
+    lent = [t.request for t in lent_tasks(node) if t.job is not None and t.job.queue is job.queue]
+    return sum(lent, start=np.zeros_like(job.allocated))
+
+
+def lent_tasks(node: Node) -> list[Task]:
+    """Backfill tasks on a node that are not leaving yet."""
+    return [task for task in node.tasks.values() if task.backfill and task.status in OCCUPYING]
+
+
+def conditionally_ready(job: Job) -> bool:
+    if not job.counts[Status.CONDITIONAL] or not job.is_conditionally_ready:
+        return False
+    return not job.roles_matter or all(
+        job.role_occupied(role, with_pipelined=True) + job.role_counts.get(role, _NOTHING)[Status.CONDITIONAL] >= least
+        for role, least in job.role_minimums.items()
+    )
+
+
+_NOTHING = [0] * len(Status)
+
+
+# -- taking it back -------------------------------------------------------------------------------------------------
+
+
+def take_back(session: Session, statement: Statement, job: Job) -> bool:
+    """Evict the backfill pods in the way of a conditionally ready job and promise it all its places. The statement is
+    committed then; False, and unchanged, if somebody in the way is protected."""
+    places = [(t, t.node) for t in job.tasks.values() if t.status in _TENTATIVE and t.node is not None]
+    places.sort(key=lambda place: place[0].key)
+    evictor = places[0][0]
+    before = list(statement.operations)
+    victims: list[Task] = []
+    nodes = sorted({node.name: node for _, node in places}.values(), key=lambda node: node.name)
+    for node in nodes:
+        if not _choose(session, job, evictor, lent_tasks(node), victims, partial(_fits, session, job, node)):
+            return False
+    own = [t for node in nodes for t in lent_tasks(node) if t.job is not None and t.job.queue is job.queue]
+    if not _choose(session, job, evictor, own, victims, partial(_within_limits, session, job)):
+        return False
+    assert statement.operations == before
+    statement.discard()
+    for victim in victims:
+        statement.evict(victim, reason="GivenBack", message=given_back(job.key))
+    for task, node in places:
+        if not statement.pipeline(task, node):
+            statement.discard()
+            return False
+    statement.commit()
+    return True
+
+
+_TENTATIVE = frozenset({Status.ALLOCATED, Status.PIPELINED, Status.CONDITIONAL})
+
+
+def _choose(
+    session: Session, job: Job, evictor: Task, lent: list[Task], victims: list[Task],
+    enough: Callable[[list[Task]], bool],
+) -> bool:  # fmt: skip
+    """Add to the victims until it is enough, those who come last first; False if that cannot be."""
+    last_first = sorted(lent, key=lambda t: (session.job_key(t.job), t.key) if t.job else (), reverse=True)
+    for task in last_first:
+        if enough(victims):
+            break
+        if task in victims or task.job is None or task.job is job:
+            continue
+        unit = [task]
+        if session.protected("preemptable", evictor, task):
+            unit = [t for t in task.job.tasks.values() if t.status in OCCUPYING]
+            if any(session.protected("preemptable", evictor, t, whole=True) for t in unit):
+                continue
+        victims += sorted((t for t in unit if t not in victims), key=lambda t: t.key)
+    return enough(victims)
+
+
+def _fits(session: Session, job: Job, node: Node, victims: list[Task]) -> bool:
+    """Whether the job's conditional tasks on a node fit there without the victims."""
+    short = sum(_wanted(job, node), start=-session.placement.room_now_on(node.row))
+    return bool((sum((-t.request for t in victims if t.node is node), start=short) <= 0).all())
+
+
+def _within_limits(session: Session, job: Job, victims: list[Task]) -> bool:
+    """Whether the queue may have the job's conditional tasks, without the victims."""
+    gone = [t.request for t in victims if t.job is not None and t.job.queue is job.queue]
+    asked = sum(_wanted(job), start=session.axis.zeros())
+    return session.allocatable(job.queue, asked, credit=sum(gone, start=session.axis.zeros())) is None
+
+
+def _wanted(job: Job, node: Node | None = None) -> list[Vector]:
+    conditional = [t for t in job.tasks.values() if t.status is Status.CONDITIONAL]
+    return [t.request for t in conditional if node is None or t.node is node]
+
+
+def note_conditional(session: Session, job: Job) -> None:
+    """Say whom a conditionally ready job waits for; and, where it is news, that it is so."""
+    tasks = sorted((t for t in job.tasks.values() if t.status is Status.CONDITIONAL), key=lambda task: task.key)
+    nodes = {task.node.name: task.node for task in tasks if task.node is not None}
+    note = session.notes.of(job)
+    note.waits_for_lent = sorted(lent.key for node in nodes.values() for lent in lent_tasks(node))
+    for task in tasks:
+        said = {c.reason for c in task.pod.status.conditions if c.type == "PodScheduled"}
+        if Code.CONDITIONALLY_READY not in said:
+            sentence = conditionally_ready_sentence(note.waits_for_lent)
+            session.cycle.decisions.append(Notice("Pod", task.key, "Conditional", sentence))
+
+
+# -- who may be lent to ---------------------------------------------------------------------------------------------
+
+
+def may_borrow(session: Session, job: Job) -> bool:
+    """Whether a job may run on lent room: it must be possible to take the room back."""
+    if job.object is None or job.object.metadata.annotations.get(names.BACKFILL, "").lower() == "false":
+        return False
+    waiting = session.pending_tasks(job)
+    if any(task.pod.metadata.annotations.get(names.BACKFILL, "").lower() == "false" for task in waiting):
+        return False
+    if session.backfill_rules.evicts and not all(task.preemptable for task in waiting):
+        return False
+    return all(hook.call(job) for hook in session.hooks("backfillEligible"))

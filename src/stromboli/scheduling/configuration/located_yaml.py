@@ -1,0 +1,156 @@
+"""YAML whose every value knows the line it stands on.
+
+"Line 7: must be true or false" saves an operator a search; "invalid configuration" costs them one. A parser
+that gives plain dicts has forgotten the lines by the time anything can be checked, so this one keeps the
+parser's own marks: text in, a tree of `Located` values out. The asking methods (`mapping`, `sequence`,
+`text`, `flag`) give what the caller expects or raise the error with its place, so that callers hold no type
+checks of their own.
+
+Mapping keys are the text as written. YAML would read the key `on` as a truth value, which helps nobody here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+import yaml
+
+from .arguments import ConfigurationError, quoted
+
+try:
+    from yaml import CSafeLoader as Loader
+except ImportError:  # PyYAML built without libyaml: the same results, slower.
+    from yaml import SafeLoader as Loader  # type: ignore[assignment]
+
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+@dataclass(frozen=True)
+class Located:
+    """A value and where it stands; `value` is a scalar, a tuple of Located, or a dict from str to Located."""
+
+    value: object
+    line: int
+    where: str
+
+    def error(self, problem: str) -> ConfigurationError:
+        return ConfigurationError(problem, where=self.where, line=self.line)
+
+    def mapping(self, what: str) -> Mapping[str, Located]:
+        if self.value is None:
+            return {}
+        if not isinstance(self.value, dict):
+            raise self.error(f"{what} must be a mapping, not {self._kind()}")
+        return self.value
+
+    def sequence(self, what: str) -> tuple[Located, ...]:
+        if self.value is None:
+            return ()
+        if not isinstance(self.value, tuple):
+            raise self.error(f"{what} must be a list, not {self._kind()}")
+        return self.value
+
+    def text(self, what: str) -> str:
+        if not isinstance(self.value, str):
+            raise self.error(f"{what} must be a text, not {self._kind()}")
+        return self.value
+
+    def flag(self, what: str) -> bool:
+        if not isinstance(self.value, bool):
+            raise self.error(f"{what} must be true or false, not {self._kind()}")
+        return self.value
+
+    def plain(self) -> object:
+        """The value without its lines, as YAML alone would give it."""
+        if isinstance(self.value, dict):
+            return {key: child.plain() for key, child in self.value.items()}
+        if isinstance(self.value, tuple):
+            return [child.plain() for child in self.value]
+        return self.value
+
+    def _kind(self) -> str:
+        if isinstance(self.value, dict):
+            return "a mapping"
+        if isinstance(self.value, tuple):
+            return "a list"
+        return "nothing" if self.value is None else quoted(self.value)
+
+
+def read_located(text: str, *, where: str) -> Located:
+    """The one document in `text`. An empty text is a value of None on line 1."""
+    loader = None
+    try:
+        loader = Loader(text)
+        root = loader.get_single_node()
+        if root is None:
+            return Located(None, 1, where)
+        return _Reader(loader, where).read(root)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = " ".join((error.problem or error.context or "cannot be read").split())
+        raise ConfigurationError(
+            f"not valid YAML: {problem}", where=where, line=mark.line + 1 if mark else 0
+        ) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        problem = str(getattr(error, "reason", None) or error).splitlines()[0]
+        raise ConfigurationError(f"not valid YAML: {problem}", where=where) from error
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+class _Reader:
+    """Turns the parser's nodes into Located values, each node once, however many aliases name it."""
+
+    def __init__(self, loader: Loader, where: str) -> None:
+        self._loader = loader
+        self._where = where
+        self._done: dict[int, Located] = {}
+
+    def read(self, root: yaml.Node) -> Located:
+        self._check(root, within=set(), seen=set())
+        return self._read(root)
+
+    def _read(self, node: yaml.Node) -> Located:
+        if id(node) not in self._done:
+            self._done[id(node)] = Located(self._value(node), node.start_mark.line + 1, self._where)
+        return self._done[id(node)]
+
+    def _value(self, node: yaml.Node) -> object:
+        if isinstance(node, yaml.MappingNode):
+            self._loader.flatten_mapping(node)
+            return {key.value: self._read(value) for key, value in node.value}
+        if isinstance(node, yaml.SequenceNode):
+            return tuple(self._read(item) for item in node.value)
+        try:
+            return self._loader.construct_object(node)
+        except (ValueError, OverflowError):  # "!!int ten", or a date such as 2024-02-31.
+            self._fail(node, f"{quoted(node.value)} is not a value YAML can read")
+
+    def _check(self, node: yaml.Node, *, within: set[int], seen: set[int]) -> None:
+        # Before any merge key is resolved: what `<<` brings in may be overridden, what is written may not be
+        # written twice, and a value that contains itself could never be read to its end.
+        if id(node) in within:
+            self._fail(node, "a value must not contain itself")
+        if id(node) in seen:
+            return
+        seen.add(id(node))
+        within.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            keys: set[str] = set()
+            for key, value in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    self._fail(key, "a key must be a text")
+                if key.value in keys and key.tag != _MERGE:
+                    self._fail(key, f"{quoted(key.value)} is given twice; keep one of them")
+                keys.add(key.value)
+                self._check(value, within=within, seen=seen)
+        elif isinstance(node, yaml.SequenceNode):
+            for item in node.value:
+                self._check(item, within=within, seen=seen)
+        within.remove(id(node))
+
+    def _fail(self, node: yaml.Node, problem: str) -> NoReturn:
+        raise ConfigurationError(problem, where=self._where, line=node.start_mark.line + 1)

@@ -1,0 +1,109 @@
+"""Placing a whole gang where some of its tasks need evictions.
+
+Shared by preempt and reclaim. Tasks that fit without evicting anybody are promised their room first; the rest hunt.
+Nothing is evicted unless then the whole gang has a place, and if no eviction was needed the job is left to allocate.
+Whoever turns out not to be needed for the gang as a whole is spared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from stromboli.cluster import Job, Node, Status, Task
+from stromboli.scheduling.backfill.lending import conditionally_ready
+from stromboli.scheduling.statement import Statement
+
+from .reprieve import spare_needless
+from .victims import Hunt
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+
+def starving_jobs(session: Session, considered: Callable[[Job], bool]) -> list[Job]:
+    return [
+        job
+        for job in session.jobs
+        if job.pending_count
+        and session.job_starving(job)
+        and not conditionally_ready(job)  # it will have its places without anybody being evicted by these rules
+        and considered(job)
+    ]
+
+
+def place_with_evictions(
+    session: Session,
+    job: Job,
+    *,
+    hunt: Callable[[], Hunt],
+    may_evict: Callable[[Task], bool],
+    only_while_starving: bool,
+) -> bool:
+    """Promise places to the job's pending tasks and commit if evictions made the gang whole; else change nothing.
+    False if the gang has no place, with or without evictions.
+
+    `hunt`: made only when somebody has to go.
+    `may_evict`: whether others may be evicted for this task at all.
+    `only_while_starving`: stop as soon as the job has what it needs to start.
+    """
+    session.let_go(job)
+    tasks = session.pending_tasks(job)
+    if _all_fit(session, job, tasks):
+        return True
+    statement = session.statement()
+    hunter: Hunt | None = None
+    for number, task in enumerate(tasks):
+        if only_while_starving and not session.job_starving(job):
+            break
+        if job.ready_count + job.waiting_count + len(tasks) - number < job.min_available:
+            break  # too many were left without a place
+        if not _fits_without(session, statement, task) and may_evict(task):
+            hunter = hunter or hunt()
+            hunter.make_room(statement, task)
+    # A gang counts on its pods without requests. Those that are still waiting now were tried and have no place.
+    counts_in_vain = bool(job.pending_best_effort) and job.is_starving
+    has_place = session.job_pipelined(job) and not counts_in_vain
+    if statement.has_evictions and has_place:
+        assert hunter is not None
+        spare_needless(session, statement, job, hunter.gone)
+        statement.commit()
+        note = session.notes.attempt(job)
+        note.released_on = sorted(
+            t.node.name for t in job.tasks.values() if t.status is Status.PIPELINED and t.node is not None
+        )
+    else:
+        statement.discard()
+    return has_place
+
+
+def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
+    """A quick look for the common case: a job of equal tasks for which there is room without any eviction."""
+    first = tasks[0]
+    kind = session.placement.key(first)
+    if any(session.placement.key(task) != kind for task in tasks):
+        return False
+    if session.allocatable(job.queue, first.request * len(tasks)) is not None:
+        return False
+    fitting = session.placement.fitting(first)
+    return not fitting.alone and len(fitting.choose(first, len(tasks), session.placement.room_now(job))) == len(tasks)
+
+
+def _fits_without(session: Session, statement: Statement, task: Task) -> bool:
+    """Promise the task what is idle, or is being released anyway; False if there is no such room."""
+    node = node_without_evictions(session, task)
+    return node is not None and statement.pipeline(task, node)
+
+
+def node_without_evictions(session: Session, task: Task) -> Node | None:
+    """Where a task may go once those who are leaving anyway have left."""
+    assert task.job is not None
+    fitting = session.placement.fitting(task, ahead=True)
+    if fitting.known_to_fail or session.allocatable(task.job.queue, task.request) is not None:
+        return None
+    room = session.placement.room_later(task.job)
+    rows = fitting.choose(task, 1, session.placement.room_now(task.job) if room is None else room)
+    if not rows:
+        fitting.mark_failed()
+        return None
+    return session.nodes.nodes[rows[0]]

@@ -1,0 +1,93 @@
+"""Sparing those who turned out not to be needed.
+
+Room for a gang is made task by task, each time with as few evictions as that task needs. Together they may be too many.
+A whole gang that goes for the second task also frees the node where somebody was evicted for the first; or what one
+large pod leaves would have been enough for two small tasks. So when every task has its place, each eviction is
+questioned once more, last first: without it, would all of them still have their places?
+
+Mostly the answer is plain arithmetic. What is left on a node when all promises are kept is less than the evicted pods
+took there, and nothing has to be tried. Otherwise the statement is taken back and made again without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stromboli.cluster import Job, Node, Task, Vector
+from stromboli.scheduling.statement import Kind, Operation, Statement
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+    from .victims import Unit
+
+
+def spare_needless(session: Session, statement: Statement, claimant: Job, gone: Sequence[Unit]) -> None:
+    """`gone`: all that was evicted in the statement, for tasks of `claimant`. Some of it stays evicted in any case: a
+    job that needs no evictions is none of ours."""
+    evicted = list(gone)
+    for unit in reversed(gone):
+        if len(evicted) > 1 and _is_covered(session, unit) and _without(session, statement, claimant, unit):
+            evicted.remove(unit)
+
+
+def is_torn(session: Session, unit: Unit) -> bool:
+    """Whether those who are spared would be the rest of a gang that is gone."""
+    job = unit.tasks[0].job
+    assert job is not None
+    return unit.was_ready and not session.job_ready(job)
+
+
+def fits_within(session: Session, task: Task, node: Node, had: Vector) -> bool:
+    """Whether a task fits on a node once those who are leaving have left. `had`: what its queue had before anybody was
+    evicted. Only what it would have beyond that is a matter of its limits: a queue that has borrowed more than it
+    deserves may still put one pod in the place of another, and need not first give back all it borrowed."""
+    assert task.job is not None
+    queue = task.job.queue
+    if not session.placement.fitting(task, ahead=True).takes(node.row, session.nodes.future_idle_of(node.row)):
+        return False
+    freed = had - queue.allocated
+    return session.allocatable(queue, np.maximum(task.request - freed, 0), credit=-freed) is None
+
+
+def _is_covered(session: Session, unit: Unit) -> bool:
+    """Whether what stays free, with all promises kept, is as much as these tasks took."""
+    took: dict[int, Vector] = {}
+    for task in unit.tasks:
+        assert task.node is not None
+        row = task.node.row
+        took[row] = took[row] + task.request if row in took else task.request
+    return all(bool((session.nodes.future_idle_of(row) >= amount).all()) for row, amount in took.items())
+
+
+def _without(session: Session, statement: Statement, claimant: Job, unit: Unit) -> bool:
+    """Make the statement again without these evictions; as it was, and False, if it does not work."""
+    script = [(operation, operation.task.node) for operation in statement.operations]
+    statement.discard()
+    had = claimant.queue.allocated.copy()
+    kept = [step for step in script if step[0].task not in unit.tasks]
+    if _again(session, statement, kept, had) and not is_torn(session, unit):
+        return True
+    statement.discard()
+    _again(session, statement, script, None)
+    return False
+
+
+def _again(
+    session: Session, statement: Statement, script: Sequence[tuple[Operation, Node | None]], had: Vector | None
+) -> bool:
+    """All evictions, then all promises; False at the first that cannot be kept. Without `had` they were kept before."""
+    for operation, _ in script:
+        if operation.kind is Kind.EVICT:
+            statement.evict(operation.task, reason=operation.reason, message=operation.message)
+    for operation, node in script:
+        if operation.kind is Kind.PIPELINE:
+            assert node is not None
+            if had is not None and not fits_within(session, operation.task, node, had):
+                return False
+            if not statement.pipeline(operation.task, node):
+                return False
+    return True

@@ -1,0 +1,180 @@
+"""The end of a cycle: what became of each job is written down.
+
+PodGroups get their phase, counts and conditions, waiting pods their reason, queues what they have allocated. Only what
+changed becomes a decision, so a quiet cluster writes nothing.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from stromboli.api import PodGroupCondition
+from stromboli.api.quantity import amounts, format_amount
+from stromboli.api.timestamps import format_timestamp
+from stromboli.cluster import OCCUPYING, PODS, Job, Status, Task, Vector
+from stromboli.scheduling.decisions import Explanation, PatchGroup, PatchPod, PatchQueue
+from stromboli.scheduling.starvation.reserving import STARVING, WAITING, reserved_tasks, waiting_since
+
+from . import reasons
+from .namespace_standings import Standings
+from .reasons import Code
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULED = "Scheduled"
+
+_WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status.RESERVED, Status.ALLOCATED})
+"""Statuses at the end of a cycle in which a task has not been given a node for good."""
+
+
+def conclude(session: Session) -> None:
+    changed = session.ledger.changed_jobs
+    standings = Standings(session)
+    for job in session.jobs:
+        waits = job.pending_count or job.waiting_count or job.counts[Status.ALLOCATED]
+        assert job.object is not None
+        if waits or job.key in changed or job.phase != job.object.status.phase or session.notes.refused(job):
+            _conclude_job(session, job, standings, waits=bool(waits))
+    changed.clear()
+    for queue in session.queues.values():
+        has = session.axis.amounts(_without_pods(queue.allocated))
+        assert queue.object is not None
+        if has != {name: n for name, n in amounts(queue.object.status.allocated).items() if n}:
+            session.cycle.decisions.append(PatchQueue(queue.name, has))
+    for name, deserved in session.deserved.items():
+        session.cycle.deserved[name] = session.axis.amounts(_without_pods(deserved))
+
+
+def _without_pods(vector: Vector) -> Vector:
+    rest = vector.copy()
+    rest[PODS] = 0
+    return rest
+
+
+def _conclude_job(session: Session, job: Job, standings: Standings, *, waits: bool) -> None:
+    explanation: Explanation | None = None
+    kept_out = job.phase == "Pending" and session.notes.refused(job)
+    if waits or kept_out:
+        explanation = session.notes.explain(job, standings.ahead_of(job), _set_aside(session, job))
+        # By name: tasks are known in the order of their news, which another scheduler may have heard otherwise.
+        for task_key in sorted(key for key, task in job.tasks.items() if task.status in _WAITS):
+            _explain_task(session, job.tasks[task_key], explanation)
+    group = job.object
+    assert group is not None
+    unschedulable = kept_out or (waits and job.ready_count - job.counts[Status.ALLOCATED] < job.min_available)
+    phase = _phase(job, unschedulable)
+    if not waits and _is_torn(job) and (refusal := session.job_valid(job)) is not None:
+        # Nothing is left to place, so nobody has said it yet. The phase stays what the counts say: a controller may be
+        # about to make the missing pod.
+        unschedulable, explanation = True, Explanation(refusal.code, reasons.refused(refusal))
+    job.phase = phase
+    conditions: tuple[PodGroupCondition, ...] = tuple(group.status.conditions)
+    if unschedulable and explanation is not None:
+        conditions = _conditions_of_waiting(session, job, explanation)
+    elif job.tasks and job.ready_count >= max(1, job.min_available):
+        message = "All pods that must start together have a node."
+        conditions = (_condition(session, job, SCHEDULED, "TasksReady", message),)
+    counts = job.counts
+    running, succeeded, failed = counts[Status.RUNNING], counts[Status.SUCCEEDED], counts[Status.FAILED]
+    status = group.status
+    if (phase, running, succeeded, failed) != (
+        status.phase, status.running, status.succeeded, status.failed,
+    ) or conditions != tuple(status.conditions):  # fmt: skip
+        session.cycle.decisions.append(PatchGroup(job.key, phase, conditions, running, succeeded, failed))
+
+
+@lru_cache(maxsize=1)
+def _stamp(now: float) -> str:
+    return format_timestamp(now)
+
+
+def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation) -> tuple[PodGroupCondition, ...]:
+    """Why it waits; since when; and, once it has starved, what is done about it."""
+    message = explanation.message
+    if job.tasks:
+        missing = max(0, job.min_available - job.ready_count)
+        wanted = max(len(job.tasks), job.min_available)  # some of them may not be there yet
+        message = f"{missing}/{wanted} tasks in gang unschedulable: {message}"
+    conditions = [_condition(session, job, UNSCHEDULABLE, "NotEnoughResources", message)]
+    if job.is_pipelined and job.waiting_count:
+        conditions.append(_condition(session, job, WAITING, "Promised", "", status="False"))
+    else:
+        since = format_timestamp(waiting_since(session, job))
+        conditions.append(_condition(session, job, WAITING, "NotReady", "", since=since))
+    limit = session.notes.of(job).limit_exceeded
+    if limit:
+        conditions.append(_condition(session, job, STARVING, Code.RESERVATION_LIMIT_EXCEEDED, limit))
+    elif job.counts[Status.RESERVED]:
+        nodes = sorted({t.node.name for t in reserved_tasks(job) if t.node is not None})
+        conditions.append(_condition(session, job, STARVING, "Reserved", f"Set aside: {', '.join(nodes)}."))
+    return tuple(conditions)
+
+
+def _set_aside(session: Session, job: Job) -> str:
+    """What is missing on the nodes set aside for a job, and who is in the way; "" if there are none."""
+    by_node: dict[str, list[Task]] = {}
+    for task in reserved_tasks(job):
+        if task.node is not None:
+            by_node.setdefault(task.node.name, []).append(task)
+    parts = []
+    for name, tasks in sorted(by_node.items()):
+        node = session.nodes.by_name[name]
+        short = sum((task.request for task in tasks), start=-session.nodes.idle[node.row]).clip(min=0)
+        missing = session.axis.amounts(_without_pods(short))
+        told = " and ".join(f"{format_amount(resource, amount)} {resource}" for resource, amount in missing.items())
+        parts.append((name, told, [t.key for t in node.tasks.values() if t.status in OCCUPYING and t.job is not job]))
+    return reasons.starving_reserved(parts) if parts else ""
+
+
+def _condition(
+    session: Session, job: Job, kind: str, reason: str, message: str, *, status: str = "True", since: str = ""
+) -> PodGroupCondition:
+    """The old one if it says the same: a new time alone is no news."""
+    assert job.object is not None
+    for known in job.object.status.conditions:
+        if known.type == kind and (known.status, known.reason, known.message) == (status, reason, message):
+            return known
+    stamp = _stamp(session.now)
+    return PodGroupCondition(
+        type=kind, status=status, reason=reason, message=message,
+        last_transition_time=since or stamp, transition_id=stamp,
+    )  # fmt: skip
+
+
+def _phase(job: Job, unschedulable: bool) -> str:
+    counts = job.counts
+    if unschedulable and counts[Status.RUNNING] and job.ready_count < job.min_available:
+        return "Unknown"
+    finished = counts[Status.SUCCEEDED] + counts[Status.FAILED]
+    scheduled = _scheduled(job)
+    if scheduled >= max(1, job.min_available):
+        return "Completed" if scheduled == finished else "Running"
+    return "Inqueue" if job.phase == "Inqueue" else "Pending"
+
+
+def _scheduled(job: Job) -> int:
+    """How many of a job's tasks have, or had, a node; leaving ones count until they are gone."""
+    counts = job.counts
+    finished = counts[Status.SUCCEEDED] + counts[Status.FAILED]
+    scheduled = counts[Status.RUNNING] + counts[Status.BOUND] + counts[Status.BINDING] + finished
+    if counts[Status.RELEASING]:
+        scheduled += sum(t.status is Status.RELEASING and t.node is not None for t in job.tasks.values())
+    return scheduled
+
+
+def _is_torn(job: Job) -> bool:
+    """Some of a gang run and the others are not there: they were deleted, perhaps before they ever had a node."""
+    return job.counts[Status.RUNNING] > 0 and _scheduled(job) < job.min_available
+
+
+def _explain_task(session: Session, task: Task, explanation: Explanation) -> None:
+    if task.gated:
+        explanation = Explanation(Code.SCHEDULING_GATED, reasons.gated())
+    session.cycle.waiting[task.key] = explanation
+    said = next((c for c in task.pod.status.conditions if c.type == "PodScheduled"), None)
+    if said is None or said.message != explanation.message or task.pod.status.nominated_node_name != task.nominated:
+        decision = PatchPod(task.key, explanation.code, explanation.message, task.nominated)
+        session.cycle.decisions.append(decision)

@@ -1,0 +1,50 @@
+"""Who is ahead of whom inside a queue.
+
+When jobs of several namespaces of one queue wait for room on nodes, the next room goes to the namespace with the
+smallest weighted share. For the others that is worth knowing: it says more about when their turn comes than the nodes
+do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stromboli.cluster import Job, Queue
+from stromboli.scheduling.callbacks import Refusal
+
+from .reasons import Code, share_ahead
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+
+class Standings:
+    """The waiting namespaces of each queue, the one that goes first in front. Made at the end of a cycle."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._waiting: dict[str, dict[str, Any]] = {}  # by queue, then namespace: its key
+        if not session.hooks("namespaceOrder"):
+            return
+        for job in session.jobs:
+            if job.pending_count and session.notes.found_no_node(job):
+                queue = self._waiting.setdefault(job.queue.name, {})
+                if job.namespace not in queue:
+                    queue[job.namespace] = session.namespace_share_key(job.queue, job.namespace)
+
+    def ahead_of(self, job: Job) -> Refusal | None:
+        """The namespace that goes before this job's, if any that waits does by its share."""
+        waiting = self._waiting.get(job.queue.name, {})
+        mine = waiting.get(job.namespace)
+        if mine is None or len(waiting) < 2:
+            return None
+        first = min(waiting, key=lambda namespace: (waiting[namespace], namespace))
+        if waiting[first] >= mine:
+            return None
+        return Refusal(Code.NAMESPACE_SHARE_AHEAD, subject=self._sentence(job.queue, first, job.namespace))
+
+    def _sentence(self, queue: Queue, first: str, behind: str) -> str:
+        tell = self._session.namespace_share
+        if tell is None:
+            return f"Namespace {first} of the queue is served before {behind}."
+        return share_ahead(first, *tell(queue, first), behind, *tell(queue, behind))

@@ -1,0 +1,60 @@
+"""Pods and groups that no session sees, because a name leads nowhere: what should be read on them all the same.
+
+A session looks at groups whose queue exists and at pods whose group does. Whoever wrote a queue's name wrong would
+otherwise wait for ever and read nothing. That is found by looking at everything, so a world asks now and then, not in
+every cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stromboli.api import PodGroupCondition
+from stromboli.api.timestamps import format_timestamp
+from stromboli.cluster import Cluster, Job, Status, Task
+from stromboli.scheduling.decisions import Decision, Explanation, PatchGroup, PatchPod
+
+from . import reasons
+from .conclusion import UNSCHEDULABLE
+from .reasons import Code
+
+
+def strays(cluster: Cluster, now: float) -> Iterator[Decision]:
+    """What to write on them, as far as it does not stand there yet; in the order of their names."""
+    for job_key in sorted(key for key, job in cluster.jobs.items() if job.object and job.queue.object is None):
+        yield from _group(cluster.jobs[job_key], now)
+    for task_key in sorted(key for key, task in cluster.tasks.items() if task.true_status is Status.PENDING):
+        task = cluster.tasks[task_key]
+        why = _why_unseen(task)
+        if why is not None and not _says(task, why.message):
+            yield PatchPod(task.key, why.code, why.message, task.nominated)
+
+
+def _why_unseen(task: Task) -> Explanation | None:
+    job = task.job
+    if job is None:
+        return Explanation(Code.NO_POD_GROUP, reasons.no_group(""))
+    if job.object is None:
+        return Explanation(Code.NO_POD_GROUP, reasons.no_group(job.key))
+    if job.queue.object is None:
+        return Explanation(Code.NO_QUEUE, reasons.no_queue(job.queue.name))
+    return None
+
+
+def _says(task: Task, message: str) -> bool:
+    return any(c.type == "PodScheduled" and c.message == message for c in task.pod.status.conditions)
+
+
+def _group(job: Job, now: float) -> Iterator[Decision]:
+    assert job.object is not None
+    status = job.object.status
+    message = reasons.no_queue(job.queue.name)
+    if any(c.type == UNSCHEDULABLE and c.message == message for c in status.conditions):
+        return
+    stamp = format_timestamp(now)
+    said = PodGroupCondition(
+        type=UNSCHEDULABLE, status="True", reason=Code.NO_QUEUE, message=message,
+        last_transition_time=stamp, transition_id=stamp,
+    )  # fmt: skip
+    others = [condition for condition in status.conditions if condition.type != UNSCHEDULABLE]
+    yield PatchGroup(job.key, status.phase, (said, *others), status.running, status.succeeded, status.failed)

@@ -1,0 +1,334 @@
+"""Where a task fits, and which place is best.
+
+A `Fitting` is all that is known about one kind of task on all nodes: which filters reject which node, and how each
+node scores. It is built once per kind and session. The ledger keeps a log of rows that changed, and a fitting
+remembers how far it has read it, so bringing it up to date costs what changed since it was last asked.
+
+"Kind of task" is the shape, plus whatever else a filter or score says its answer depends on (`key` at
+registration): the namespace and labels where inter-pod terms matter, the queue where nodes are locked, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stromboli.api.quantity import format_amount
+from stromboli.cluster import PODS, Job, Matrix, Task, TaskKey, Vector
+from stromboli.scheduling.callbacks import FilterHook, NodeFilter, NodeScore, ReasonIds, Rows, Scope, Scores
+from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.starvation.reserving import room_for_others
+
+from .kernel_choice import BIG_CLUSTER, choose_kernels
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+GPU = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many nodes turned a task away, and why: {(code, text): nodes}."""
+
+    nodes: int
+    counts: dict[tuple[str, str], int]
+
+
+class Placement:
+    """The fittings of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.kernels: Any = choose_kernels(len(session.nodes))
+        self.all_rows: Rows = np.arange(len(session.nodes), dtype=np.int64)
+        self._fittings: dict[Hashable, Fitting] = {}
+        self._keys: list[Any] | None = None
+        self._live_keys: list[Any] = []
+        self._known_keys: dict[TaskKey, tuple[Hashable, ...]] = {}
+        self._future: Matrix | None = None
+        self._future_at = -1
+
+    def key(self, task: Task) -> Hashable:
+        """Tasks with equal keys are judged alike by every filter and score."""
+        known = self._lasting_key(task)
+        return (known, *[of(task) for of in self._live_keys]) if self._live_keys else known
+
+    def _lasting_key(self, task: Task) -> tuple[Hashable, ...]:
+        """The part of the key that stays the same all session long."""
+        if self._keys is None:
+            lasting = [hook.key for hook in self.session.filters if not hook.live]
+            lasting += [hook.key for hook in self.session.scores]
+            self._keys = [key for key in lasting if key is not None]
+            self._live_keys = [hook.key for hook in self.session.filters if hook.live and hook.key is not None]
+        known = self._known_keys.get(task.key)
+        if known is None:
+            known = self._known_keys[task.key] = (task.shape.id, *[of(task) for of in self._keys])
+        return known
+
+    def fitting(self, task: Task, *, ahead: bool = False, nothing_reserved: bool = False) -> Fitting:
+        """Up to date with the ledger as it stands; `ahead`: as if leaving pods were gone already; `nothing_reserved`:
+        as if nothing were set aside for anybody, for those who look at that themselves."""
+        key = (self._lasting_key(task) if nothing_reserved else self.key(task), ahead, nothing_reserved)
+        fitting = self._fittings.get(key)
+        if fitting is None:
+            filters = [hook for hook in self.session.filters if not (hook.live and nothing_reserved)]
+            fitting = self._fittings[key] = Fitting(self.session, self, task, filters, ahead=ahead)
+        fitting.refresh()
+        return fitting
+
+    def room_now(self, job: Job | None = None) -> Matrix:
+        """What is idle and promised to nobody (else than this job). A promise may count on idle room and on leaving
+        pods together: then the idle part is spoken for as well."""
+        return self._not_counted_on(self.idle_room(job))
+
+    def idle_room(self, job: Job | None = None) -> Matrix:
+        """The same, and also what a gang counts on that waits for lent room."""
+        future = self.future_room()
+        room = self.session.nodes.idle if future is None else np.minimum(self.session.nodes.idle, future)
+        return self._unreserved(room, job)
+
+    def room_now_on(self, row: int) -> Vector:
+        nodes = self.session.nodes
+        return np.asarray(np.minimum(nodes.idle[row], nodes.future_idle_of(row)))
+
+    def room_later(self, job: Job | None = None) -> Matrix | None:
+        """What this job may count on once leaving pods are gone; None if nobody is leaving."""
+        future = self.future_room()
+        return None if future is None else self._not_counted_on(self._unreserved(future, job))
+
+    def _not_counted_on(self, room: Matrix) -> Matrix:
+        """A conditional place may be on idle and on lent room together: then the idle part is spoken for."""
+        nodes = self.session.nodes
+        if not self.session.backfill_rules.lends or not nodes.conditional.any():
+            return room
+        return np.asarray(np.minimum(room, room + nodes.backfilled - nodes.conditional))
+
+    def _unreserved(self, room: Matrix, job: Job | None) -> Matrix:
+        rules = self.session.reserve_rules
+        if rules is None or rules.scope == "node" or not self.session.ledger.reserved_tasks:
+            return room  # nodes with reserved room are closed as a whole, by a filter
+        return room_for_others(self.session, room, job)
+
+    def future_room(self) -> Matrix | None:
+        """What will be free once everything on its way out is gone and all promises are kept; None if nothing is
+        on its way out and nothing is promised: then it is what is idle."""
+        log = len(self.session.ledger.log)
+        if self._future_at != log:
+            self._future_at = log
+            nodes = self.session.nodes
+            self._future = nodes.future_idle if self.session.ledger.in_transit else None
+        return self._future
+
+
+class Fitting:
+    """One kind of task on all nodes. `reasons` and `score` are by row."""
+
+    def __init__(
+        self, session: Session, placement: Placement, task: Task, filters: Sequence[FilterHook], *, ahead: bool
+    ) -> None:
+        self.session = session
+        self.placement = placement
+        self.ahead = ahead
+        session.ahead = ahead
+        self.request: Vector = task.request
+        self.columns = np.flatnonzero(self.request)
+        size = len(session.nodes)
+        self._score: Scores = np.zeros(size, dtype=np.float64)
+        self._base: Scores = np.zeros(size, dtype=np.float64)
+        self._no_times = np.zeros(size, dtype=np.int64)
+        self._terms = self._score_terms()
+        self._filters: list[tuple[NodeFilter, Scope]] = []
+        self._scores: list[tuple[NodeScore, Scope]] = []
+        self._static: ReasonIds = np.zeros(size, dtype=np.int32)
+        self._static[~session.nodes.ready] = session.node_reason(
+            Code.PREDICATE_NODE_READY, "are not ready", resolvable=False
+        )
+        for hook in filters:
+            judge = hook.prepare(task)
+            if judge is None:
+                continue
+            if hook.scope is Scope.STATIC:
+                _fill(self._static, placement.all_rows, judge)
+            else:
+                self._filters.append((judge, hook.scope))
+        self._static_score: Scores = np.zeros(size, dtype=np.float64)
+        for score_hook in session.scores:
+            rate = score_hook.prepare(task)
+            if rate is None:
+                continue
+            if score_hook.scope is Scope.STATIC:
+                self._static_score += rate(placement.all_rows)
+            else:
+                self._scores.append((rate, score_hook.scope))
+        self.reasons: ReasonIds = self._static.copy()
+        self.mask = self.reasons == 0
+        self._filters_everywhere = any(scope is Scope.CLUSTER for _, scope in self._filters)
+        self._scores_everywhere = any(scope is Scope.CLUSTER for _, scope in self._scores)
+        # How far the ledger's log was read: for what the filters say, and for the scores, which fewer ask for.
+        self._filtered_to = self._scored_to = -1
+        self.refresh()
+        self._failed_at = -1  # ledger.freed when no room was found last
+        self._histogram: Histogram | None = None
+        self._histogram_at = -1
+
+    @property
+    def alone(self) -> bool:
+        """Whether tasks must be placed one by one, because each placement may change what a filter or score
+        says elsewhere, or on the same node in a way the kernels do not know."""
+        return bool(self._filters or self._scores or self.session.hooks("bestNode"))
+
+    def _score_terms(self) -> tuple[Any, ...]:
+        session = self.session
+        wish = session.resource_score
+        axis = session.axis
+        balanced = [axis.index["cpu"], axis.index["memory"]]
+        gpu = axis.index.get(GPU)
+        if gpu is not None and self.request[gpu] > 0:
+            balanced.append(gpu)
+        weights: dict[int, float] = {}
+        for name, weight in sorted(wish.pack_weights):
+            column = axis.index.get(name)
+            if column is not None and self.request[column] > 0:
+                weights[column] = weight
+        return (
+            float(wish.least), float(wish.most), float(wish.balanced), float(wish.pack),
+            np.array(balanced, dtype=np.int64),
+            np.array(list(weights), dtype=np.int64),
+            np.array(list(weights.values()), dtype=np.float64),
+        )  # fmt: skip
+
+    # -- keeping up ---------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Bring what the filters say up to date."""
+        end = len(self.session.ledger.log)
+        if self._filters and self._filtered_to != end:
+            self.session.ahead = self.ahead
+            rows = self._changed_since(self._filtered_to, everywhere=self._filters_everywhere)
+            reasons = self._static[rows]
+            for judge, _ in self._filters:
+                open_ = np.flatnonzero(reasons == 0)
+                if len(open_):
+                    reasons[open_] = judge(rows[open_])
+            self.reasons[rows] = reasons
+            self.mask[rows] = reasons == 0
+        self._filtered_to = end
+
+    @property
+    def score(self) -> Scores:
+        """By row, up to date."""
+        end = len(self.session.ledger.log)
+        if self._scored_to != end:
+            self.session.ahead = self.ahead
+            rows = self._changed_since(self._scored_to, everywhere=self._scores_everywhere)
+            self._scored_to = end
+            base = self._static_score[rows]
+            for rate, _ in self._scores:
+                base = base + rate(rows)
+            self._base[rows] = base
+            nodes = self.session.nodes
+            self.placement.kernels.score_rows(
+                rows, self._no_times, self.request, nodes.used, nodes.allocatable, self._base, self._score,
+                *self._terms,
+            )  # fmt: skip
+        return self._score
+
+    def _changed_since(self, position: int, *, everywhere: bool) -> Rows:
+        log = self.session.ledger.log
+        behind = len(log) - position
+        if everywhere or position < 0 or behind >= len(self.mask):
+            return self.placement.all_rows
+        if behind == 1:
+            return np.array(log[position:], dtype=np.int64)
+        return np.unique(np.array(log[position:], dtype=np.int64))
+
+    # -- choosing -----------------------------------------------------------------------------------------------
+
+    def choose(self, task: Task, count: int, room: Matrix) -> list[int]:
+        """Rows for up to `count` tasks like this one, one after the other, in `room`; fewer if there is not enough.
+        With `alone`, ask for one at a time."""
+        if self.session.hooks("bestNode"):
+            return self._ask_best_node(task, room)
+        if len(self.mask) < BIG_CLUSTER and not (self.mask & self.has_room(room)).any():
+            return []  # on few nodes this look is cheaper than scores that nobody asks for
+        out = np.empty(count, dtype=np.int64)
+        nodes = self.session.nodes
+        placed = self.placement.kernels.place(
+            count, self.mask.copy(), room, self.request, self.columns, self.score.copy(),
+            nodes.used, nodes.allocatable, self._base, *self._terms, out,
+        )  # fmt: skip
+        rows: list[int] = out[:placed].tolist()
+        return rows
+
+    def _ask_best_node(self, task: Task, room: Matrix) -> list[int]:
+        rows = np.flatnonzero(self.mask & self.has_room(room))
+        if len(rows) == 0:
+            return []
+        scores = self.score[rows]
+        for hook in self.session.hooks("bestNode"):
+            row = hook.call(task, rows, scores)
+            if row is not None:
+                return [int(row)]
+        return [int(rows[np.argmax(scores)])]
+
+    def takes(self, row: int, room: Vector) -> bool:
+        """Whether this one node would take the task in this much room."""
+        columns = self.columns
+        return bool(self.mask[row]) and bool((room[columns] >= self.request[columns]).all())
+
+    def has_room(self, room: Matrix) -> Any:
+        """Per row: does `room` cover the request?"""
+        return (room[:, self.columns] >= self.request[self.columns][None, :]).all(axis=1)
+
+    def mark_failed(self) -> None:
+        self._failed_at = self.session.ledger.freed
+
+    @property
+    def known_to_fail(self) -> bool:
+        """No room was found before, and nothing was freed since. (Where a placement elsewhere may open a node, as
+        with inter-pod affinity, nothing can be known.)"""
+        return self._failed_at == self.session.ledger.freed and not self._filters_everywhere
+
+    # -- explaining ---------------------------------------------------------------------------------------------
+
+    def histogram(self) -> Histogram:
+        """Why no node takes a task of this kind, counted."""
+        if self._histogram is not None and self._histogram_at == self.session.ledger.freed:
+            return self._histogram
+        session = self.session
+        counts: dict[tuple[str, str], int] = {}
+        ids, numbers = np.unique(self.reasons[self.reasons > 0], return_counts=True)
+        for reason_id, number in zip(ids.tolist(), numbers.tolist(), strict=True):
+            reason = session.node_reasons[reason_id - 1]
+            pair = (reason.code, reason.text)
+            counts[pair] = counts.get(pair, 0) + number
+        room = session.nodes.future_idle
+        left = self.mask.copy()
+        for name, column in session.axis.by_name():
+            if self.request[column] == 0:
+                continue
+            short = left & (room[:, column] < self.request[column])
+            number = int(short.sum())
+            if number:
+                if column == PODS:
+                    counts[(Code.PREDICATE_POD_COUNT, "have no place for another pod")] = number
+                else:
+                    need = format_amount(name, int(self.request[column]))
+                    most = format_amount(name, max(0, int(room[short, column].max())))
+                    text = f"have not enough {name} ({need} asked for, {most} free at most)"
+                    counts[(Code.INSUFFICIENT_NODE, text)] = number
+                left &= ~short
+        self._histogram = Histogram(len(self.mask), counts)
+        self._histogram_at = session.ledger.freed
+        return self._histogram
+
+
+def _fill(reasons: ReasonIds, rows: Rows, judge: NodeFilter) -> None:
+    """Ask a filter about the rows nobody rejected yet."""
+    open_ = rows[reasons == 0]
+    if len(open_):
+        reasons[open_] = judge(open_)

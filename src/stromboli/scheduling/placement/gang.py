@@ -1,0 +1,190 @@
+"""Placing the tasks of one job, up to the point where the job can start.
+
+A job that is not ready gets tasks until it is; one that is ready gets one more, so that jobs share what is left turn
+by turn. Tasks that are alike are placed by one kernel call. What does not fit into idle room may be promised room
+that is being released.
+
+Nothing is decided here: the caller looks at the job afterwards, and commits, keeps or discards the statement.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from stromboli.cluster import Job, Status, Task
+from stromboli.scheduling.backfill.lending import place_conditionally
+from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.starvation.reserving import reserved_tasks
+from stromboli.scheduling.statement import Statement
+
+from .fitting import Fitting
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+
+def fill(
+    session: Session,
+    statement: Statement,
+    job: Job,
+    tasks: deque[Task],
+    *,
+    lending: bool = False,
+    conditionally: bool = True,
+) -> None:
+    """Place tasks from the front of `tasks` until the job becomes ready, or, if it is, one task.
+
+    Tasks taken off the deque were placed or failed; neither is tried again in this action. With `lending`, queues
+    may go beyond what they deserve; `conditionally`, tasks may count on room that is lent to others.
+    """
+    note = session.notes.attempt(job)
+    failed: set[tuple[str, object]] = set()
+    failed_roles: set[str] = set()
+    before = len(statement)
+    while tasks:
+        ready = session.job_ready(job)
+        if ready and len(statement) > before:
+            break
+        first = tasks[0]
+        kind = (first.role, session.placement.key(first))
+        if kind in failed:
+            tasks.popleft()
+            continue
+        refusal = session.pre_filter(first)
+        if refusal is not None:
+            session.notes.refuse(job, refusal)
+        fitting = session.placement.fitting(first)
+        counted = job.ready_count + job.pending_best_effort + job.waiting_count + job.counts[Status.CONDITIONAL]
+        missing = 1 if ready else max(1, job.min_available - counted)
+        if not ready and job.counts[Status.CONDITIONAL] and counted >= job.min_available and not job.roles_matter:
+            break  # it fits if lent room is given back; more of it would not help anybody
+        group = _alike(session, tasks, kind, 1 if fitting.alone or _has_its_place(first) else missing)
+        # The queue was asked about a nominated task when others were evicted for it. It counts as the queue's since.
+        allowed = 1 if refusal is None and first.nominated else 0
+        if refusal is None and not first.nominated:
+            allowed, refusal = _allowed(session, job, first, len(group), lending)
+            if refusal is not None:
+                session.notes.refuse(job, refusal)
+        placed = _place(session, statement, fitting, group[:allowed]) if allowed else 0
+        while conditionally and placed < len(group) and place_conditionally(session, statement, group[placed]):
+            placed += 1
+        note.found += placed
+        for _ in range(placed):
+            tasks.popleft()
+        if placed < len(group):
+            tasks.popleft()
+            failed.add(kind)
+            failed_roles.add(first.role)
+            if placed < allowed and note.histogram is None:
+                note.histogram = fitting.histogram()
+            if not _worth_going_on(job, tasks, failed, failed_roles, session):
+                break
+    note.released_on = sorted(
+        operation.task.node.name
+        for operation in statement.operations
+        if operation.task.status is Status.PIPELINED and operation.task.node is not None
+    )
+
+
+def _alike(session: Session, tasks: deque[Task], kind: tuple[str, object], most: int) -> list[Task]:
+    """Tasks at the front that are of the same kind, `most` at most."""
+    group: list[Task] = []
+    for task in tasks:
+        if len(group) == most:
+            break
+        if group and (_has_its_place(task) or (task.role, session.placement.key(task)) != kind):
+            break
+        group.append(task)
+    return group
+
+
+def _has_its_place(task: Task) -> bool:
+    """A node was made free, or is being kept free, for this one task."""
+    return bool(task.nominated) or task.status is Status.RESERVED
+
+
+def _allowed(session: Session, job: Job, task: Task, count: int, lending: bool) -> tuple[int, Refusal | None]:
+    """How many of `count` equal tasks the queue may take, and what it says to the next one."""
+    request = task.request
+    if count > 1 and session.allocatable(job.queue, request * count, lending=lending) is None:
+        return count, None
+    for number in range(1, count + 1):
+        refusal = session.allocatable(job.queue, request * number, lending=lending)
+        if refusal is not None:
+            return number - 1, refusal
+    return count, None
+
+
+def _place(session: Session, statement: Statement, fitting: Fitting, group: list[Task]) -> int:
+    """Idle room first, then room that is being released; the number of tasks that found a place."""
+    first = group[0]
+    if first.nominated and _place_on_nominated(session, statement, fitting, first):
+        return 1
+    if first.status is Status.RESERVED and _place_on_reserved(session, statement, fitting, first):
+        return 1
+    if fitting.known_to_fail:
+        return 0
+    nodes = session.nodes
+    rows = fitting.choose(first, len(group), session.placement.room_now(first.job))
+    placed = statement.allocate_many(group[: len(rows)], [nodes.nodes[row] for row in rows]) if rows else 0
+    _use_up(statement, first.job, rows[:placed])
+    if placed < len(rows) or placed == len(group):
+        return placed
+    future = session.placement.room_later(first.job)
+    if future is not None:
+        later = session.placement.fitting(first, ahead=True)
+        for task, row in zip(group[placed:], later.choose(first, len(group) - placed, future), strict=False):
+            if not statement.pipeline(task, nodes.nodes[row]):
+                return placed
+            placed += 1
+    if placed < len(group):
+        fitting.mark_failed()
+    return placed
+
+
+def _place_on_nominated(session: Session, statement: Statement, fitting: Fitting, task: Task) -> bool:
+    """A node was made free for this task: it goes there if it still can."""
+    node = session.nodes.by_name.get(task.nominated)
+    if node is None:
+        return False
+    if fitting.takes(node.row, session.placement.room_now_on(node.row)):
+        return statement.allocate(task, node)
+    later = session.placement.fitting(task, ahead=True)
+    if later.takes(node.row, session.nodes.future_idle_of(node.row)):
+        return statement.pipeline(task, node)
+    return False
+
+
+def _place_on_reserved(session: Session, statement: Statement, fitting: Fitting, task: Task) -> bool:
+    """Room was set aside for this task: it goes there as soon as it can."""
+    node = task.node
+    return node is not None and fitting.takes(node.row, session.placement.room_now_on(node.row)) and (
+        statement.allocate(task, node)
+    )
+
+
+def _use_up(statement: Statement, job: Job | None, rows: list[int]) -> None:
+    """A task that took the place set aside for a sibling has used up the sibling's reservation."""
+    if job is not None and job.counts[Status.RESERVED]:
+        for row in rows:
+            for sibling in reserved_tasks(job):
+                if sibling.node is not None and sibling.node.row == row:
+                    statement.release(sibling, "a pod of the same job takes the place")
+                    break
+
+
+def _worth_going_on(
+    job: Job, tasks: deque[Task], failed: set[tuple[str, object]], failed_roles: set[str], session: Session
+) -> bool:
+    """After a task found no place: can the job still get something useful?"""
+    if job.min_available == len(job.tasks):
+        return False  # every single task is needed
+    others = [task for task in tasks if (task.role, session.placement.key(task)) not in failed]
+    if job.role_minimums and not job.roles_matter:
+        return job.ready_count + len(others) >= job.min_available
+    return all(
+        job.role_occupied(role, with_pipelined=True) + sum(task.role == role for task in others)
+        >= job.role_minimums.get(role, 0)
+        for role in failed_roles
+    )

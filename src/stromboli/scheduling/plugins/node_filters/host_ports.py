@@ -1,0 +1,85 @@
+"""Ports of the node itself: two pods on one node cannot listen on the same one.
+
+A port is taken for a protocol and an address. The address 0.0.0.0, or none, means all of them, so it collides with
+every other. With `hostNetwork` the pod has no network of its own, and each port it names is one of the node's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stromboli.api import Pod
+from stromboli.cluster import Task
+from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Rows
+from stromboli.scheduling.explanation.reasons import Code
+
+from .population import is_there
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+EVERY_ADDRESS = "0.0.0.0"
+
+Port = tuple[int, str, str]
+"""Number, protocol, address."""
+
+
+def host_ports(pod: Pod) -> frozenset[Port]:
+    spec = pod.spec
+    # An init container is done before the others begin, unless it is a sidecar.
+    lasting = [c for c in spec.init_containers if c.restart_policy == "Always"]
+    return frozenset(
+        (number, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
+        for container in (*spec.containers, *lasting)
+        for port in container.ports
+        if (number := port.host_port or (port.container_port if spec.host_network else 0))
+    )
+
+
+def collide(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
+    taken = list(taken)
+    return any(
+        number == other and protocol == other_protocol
+        and (address == other_address or EVERY_ADDRESS in (address, other_address))
+        for number, protocol, address in wanted
+        for other, other_protocol, other_address in taken
+    )  # fmt: skip
+
+
+class HostPortsFilter:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._nodes = session.nodes.nodes
+        self._ports: dict[int, frozenset[Port]] = {}  # by shape
+        self._taken = session.node_reason(
+            Code.PREDICATE_NODE_PORTS, "have no free port of those the pod asks for", resolvable=True
+        )
+
+    def prepare(self, task: Task) -> NodeFilter | None:
+        wanted = self._of(task)
+        if not wanted:
+            return None
+
+        def judge(rows: Rows) -> ReasonIds:
+            answers = np.zeros(len(rows), dtype=np.int32)
+            ahead = self._session.ahead
+            for position, row in enumerate(rows.tolist()):
+                for other in self._nodes[row].tasks.values():
+                    if other.shape.has_ports and is_there(other, ahead=ahead) and collide(wanted, self._of(other)):
+                        answers[position] = self._taken
+                        break
+            return answers
+
+        return judge
+
+    def _of(self, task: Task) -> frozenset[Port]:
+        shape = task.shape
+        if not shape.has_ports:
+            return frozenset()
+        ports = self._ports.get(shape.id)
+        if ports is None:
+            ports = self._ports[shape.id] = host_ports(shape.pod)
+        return ports

@@ -1,0 +1,122 @@
+"""Pods that want each other near, or far.
+
+The rule, for a node and a pod to be placed there:
+
+- every required affinity term of the pod needs a pod it means in the node's domain. The first pod of its kind would
+  wait for ever, so a term that means nobody in the cluster, but would mean another pod like this one, lets it in;
+- no required anti-affinity term of the pod may mean a pod in the node's domain;
+- no pod in the node's domain may have a required anti-affinity term that means this pod.
+
+A domain is all nodes with the same value of the term's topology key; a node without that label is in none, so affinity
+fails there and anti-affinity holds. Terms are judged each on its own: two affinity terms may be met by two pods.
+
+Preferences work the same way, in both directions: each pod a term means adds the term's weight to its domain
+(anti-affinity takes it off), and so does each pod in the domain with a term that means this pod.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stromboli.cluster import Task
+from stromboli.scheduling.callbacks import NodeFilter, NodeScore, ReasonIds, Scores
+from stromboli.scheduling.explanation.reasons import Code
+
+from .node_facts import LabelColumn, NodeFacts
+from .pod_terms import PodTerms
+from .population import Population, Tally
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+
+class PodAffinityFilter:
+    """Required terms, both ways."""
+
+    def __init__(self, session: Session, facts: NodeFacts, population: Population) -> None:
+        self._facts = facts
+        self._terms = PodTerms(
+            session,
+            population,
+            own=lambda says: says.required,
+            of_others=lambda says: says.required and says.weight < 0,
+        )
+        self.key = self._terms.key
+        code = Code.PREDICATE_INTER_POD_AFFINITY
+        self._lonely = session.node_reason(
+            code, "are not near the pods that the pod's affinity asks for", resolvable=False
+        )
+        self._disliked = session.node_reason(
+            code, "are near pods that the pod's anti-affinity keeps away from", resolvable=True
+        )
+        self._unwelcome = session.node_reason(
+            code, "are near pods whose anti-affinity keeps this pod away", resolvable=True
+        )
+
+    def prepare(self, task: Task) -> NodeFilter | None:
+        terms = self._terms
+        bearing = terms.bearing(task)
+        if bearing.key is None:
+            return None
+        wanted: list[tuple[Tally, LabelColumn, bool]] = []
+        unwanted: list[tuple[Tally, LabelColumn, int]] = []
+        for bound, itself in zip(bearing.own, bearing.selects_itself, strict=True):
+            column = self._facts.column(bound.topology)
+            if bound.says.weight > 0:
+                wanted.append((terms.meant(bound), column, itself))
+            else:
+                unwanted.append((terms.meant(bound), column, self._disliked))
+        for bound in bearing.about:
+            column = self._facts.column(bound.topology)
+            unwanted.append((terms.carrying(bound), column, self._unwelcome))
+        tallies = [tally for tally, _, _ in (*wanted, *unwanted)]
+
+        def everywhere() -> ReasonIds:
+            answers = np.zeros(len(self._facts), dtype=np.int32)
+            for tally, column, reason in reversed(unwanted):
+                answers[(tally.by_domain(column) > 0)[column.codes]] = reason
+            for tally, column, itself in wanted:
+                met = tally.by_domain(column) > 0
+                if itself and not met.any():
+                    met[1:] = True
+                answers[~met[column.codes]] = self._lonely
+            return answers
+
+        return terms.population.following(tallies, everywhere)
+
+
+class PodAffinityScore:
+    """Preferred terms, both ways, from 0 for the worst node to 100 for the best."""
+
+    def __init__(self, session: Session, facts: NodeFacts, population: Population, *, weight: float) -> None:
+        self._facts = facts
+        self._weight = weight
+        self._terms = PodTerms(
+            session,
+            population,
+            own=lambda says: not says.required,
+            of_others=lambda says: not says.required or says.weight > 0,
+        )
+        self.key = self._terms.key
+
+    def prepare(self, task: Task) -> NodeScore | None:
+        terms = self._terms
+        bearing = terms.bearing(task)
+        if bearing.key is None:
+            return None
+        pulls = [(terms.meant(b), self._facts.column(b.topology), b.says.weight) for b in bearing.own]
+        pulls += [(terms.carrying(b), self._facts.column(b.topology), b.says.weight) for b in bearing.about]
+
+        def everywhere() -> Scores:
+            raw = np.zeros(len(self._facts), dtype=np.float64)
+            for tally, column, weight in pulls:
+                raw += weight * tally.by_domain(column)[column.codes]
+            low, high = (raw.min(), raw.max()) if len(raw) else (0.0, 0.0)
+            if low == high:
+                return np.zeros_like(raw)
+            scores: Scores = (raw - low) * (100.0 * self._weight / (high - low))
+            return scores
+
+        return terms.population.following([tally for tally, _, _ in pulls], everywhere)

@@ -1,0 +1,175 @@
+"""What was promised to jobs that were let in, and is not occupied yet.
+
+A job with `minResources` is let in (phase Inqueue) while there is room for that much; its pods may be created only
+afterwards. Until they occupy what the job was let in for, the difference has to be kept free in the books, or the
+same room would be promised twice. Both tests of the enqueue action, of the cluster as a whole and of one queue, are
+made against these books.
+
+    promised = minResources - what the job occupies, never below nothing
+               for jobs let in, and for running jobs that have their gang and lost some pods since;
+               pods held back by scheduling gates are not waited for
+    elastic  = what the job occupies - minResources, never below nothing: more than it was let in for,
+               and so no reason to keep another job out
+
+Three mistakes are easy to make here. A pod that is being bound counts in what its job occupies, so it must not count
+as promised any more. A job that one plugin would let in and another one would not is not let in: only `admit`
+counts. And a job that states no minimum was promised nothing.
+
+The books are made up when somebody first asks, and again only if pods were moved since. The column "pods" means nothing
+in them: the number of pods is a limit of nodes and is promised to nobody.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, Queue, Status, Vector
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
+
+
+class Promises:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._row = {name: row for row, name in enumerate(session.queues)}
+        self._counted: set[JobKey] = set()  # whose promise is in the books
+        self._read_to = -1  # length of the ledger's log when the books were made up
+        self._promised: Matrix = np.zeros((len(self._row), session.axis.width), dtype=np.int64)
+        self._elastic = self._promised.copy()
+        self._everywhere = session.axis.zeros()  # the sum of what is promised
+        self._in_namespace: dict[tuple[str, str], Vector] | None = None  # by queue and namespace
+        self._below: dict[str, list[tuple[int, Vector]]] = {}  # by queue: (priority, what jobs up to it hold)
+
+    def promised(self, queue: Queue) -> Vector:
+        self._make_up()
+        row: Vector = self._promised[self._row[queue.name]]
+        return row
+
+    def elastic(self, queue: Queue) -> Vector:
+        self._make_up()
+        row: Vector = self._elastic[self._row[queue.name]]
+        return row
+
+    def promised_everywhere(self) -> Vector:
+        self._make_up()
+        return self._everywhere
+
+    def promised_in(self, queue: Queue, namespace: str) -> Vector:
+        """The part of a queue's promises that is a namespace's."""
+        self._make_up()
+        if self._in_namespace is None:
+            self._in_namespace = {}
+            for name in self._row:
+                for job in self._session.queues[name].jobs.values():
+                    if job.key in self._counted:
+                        self._add_to_namespace(job, _missing(job))
+        known = self._in_namespace.get((queue.name, namespace))
+        return self._session.axis.zeros() if known is None else known
+
+    def held_below(self, queue: Queue, priority: int) -> Vector:
+        """What jobs of lower priority have in the queue and were promised, as far as it counts against others: a
+        more important job can have it, by preemption."""
+        self._make_up()
+        known = self._below.get(queue.name)
+        if known is None:
+            by_priority: dict[int, Vector] = {}
+            for job in queue.jobs.values():
+                held = by_priority.setdefault(job.priority, self._session.axis.zeros())
+                held += job.allocated
+                if job.min_resources is not None and job.phase != "Pending":
+                    held -= np.maximum(job.allocated - job.min_resources, 0)
+                if job.key in self._counted:
+                    held += _missing(job)
+            known = self._below[queue.name] = sorted(by_priority.items(), key=lambda item: item[0])
+        return sum((held for below, held in known if below < priority), start=self._session.axis.zeros())
+
+    def admit(self, job: Job) -> None:
+        """A job was let in; its phase says so from now on."""
+        if job.min_resources is None or job.key in self._counted:
+            return
+        self._counted.add(job.key)
+        missing = _missing(job)
+        self._promised[self._row[job.queue.name]] += missing
+        self._everywhere += missing
+        if self._in_namespace is not None:
+            self._add_to_namespace(job, missing)
+
+    def _add_to_namespace(self, job: Job, missing: Vector) -> None:
+        assert self._in_namespace is not None
+        key = (job.queue.name, job.namespace)
+        if key in self._in_namespace:
+            self._in_namespace[key] += missing
+        else:
+            self._in_namespace[key] = missing.copy()
+
+    def _make_up(self) -> None:
+        position = len(self._session.ledger.log)
+        if position == self._read_to:
+            return
+        self._read_to = position
+        self._counted.clear()
+        self._in_namespace = None
+        self._below.clear()
+        self._everywhere[:] = 0
+        for queue, row in zip(self._session.queues.values(), self._row.values(), strict=True):
+            promised, elastic = self._sums(queue)
+            self._promised[row] = promised
+            self._elastic[row] = elastic
+            self._everywhere += promised
+
+    def _sums(self, queue: Queue) -> tuple[Vector | int, Vector | int]:
+        """(promised, elastic) of one queue. Most jobs of a long line wait outside and have neither."""
+        minimums: list[Vector] = []
+        occupied: list[Vector] = []
+        expected: dict[int, Vector] = {}  # by position, where it differs from the minimum
+        awaited: list[bool] = []
+        for job in queue.jobs.values():
+            if job.min_resources is None or job.object is None:
+                continue
+            is_awaited = self._is_awaited(job)
+            if is_awaited:
+                self._counted.add(job.key)
+            elif job.phase == "Pending":
+                continue
+            if job.gated:
+                expected[len(minimums)] = _expected(job)
+            minimums.append(job.min_resources)
+            occupied.append(job.allocated)
+            awaited.append(is_awaited)
+        if not minimums:
+            return 0, 0
+        shape = (len(minimums), -1)
+        least = np.concatenate(minimums).reshape(shape)
+        difference = least - np.concatenate(occupied).reshape(shape)
+        elastic = np.maximum(-difference, 0).sum(axis=0)
+        for position, amount in expected.items():
+            difference[position] += amount - least[position]
+        missing = np.maximum(difference, 0)[np.array(awaited)]
+        return np.asarray(missing.sum(axis=0)), np.asarray(elastic)
+
+    def _is_awaited(self, job: Job) -> bool:
+        if job.phase == "Inqueue":
+            return True
+        return job.phase == "Running" and sum(job.counts[s] for s in _OCCUPYING) >= job.min_available
+
+
+_OCCUPYING = sorted(OCCUPYING)
+
+
+def _missing(job: Job) -> Vector:
+    return np.asarray(np.maximum(_expected(job) - job.allocated, 0))
+
+
+def _expected(job: Job) -> Vector:
+    """What a job may still come to occupy, out of its minimum: gated pods are not on their way."""
+    assert job.min_resources is not None
+    expected = job.min_resources.copy()
+    if job.gated:
+        for task in job.tasks.values():
+            if task.gated and task.status is Status.PENDING:
+                expected -= task.request
+        expected = np.maximum(expected, 0)
+    return expected
