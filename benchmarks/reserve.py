@@ -36,7 +36,7 @@ from stromboli.api import (
     names,
 )
 from stromboli.cluster import Applied, Cluster
-from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.cycle import Scheduler, close_session
 from stromboli.scheduling.decisions import Reserve
 from stromboli.scheduling.registry import Registry
 
@@ -94,7 +94,7 @@ def measure(nodes: int, gangs: int, size: int, profiler: cProfile.Profile | None
         if profiler is not None:
             profiler.disable()
     before = time.perf_counter()
-    decided = session.close()
+    decided = close_session(session)
     figures["close_ms"] = (time.perf_counter() - before) * 1e3
     figures["reserved"] = sum(isinstance(decision, Reserve) for decision in decided.decisions)
     return figures

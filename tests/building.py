@@ -310,7 +310,7 @@ def session(
     now: float = START + 1000.0,
 ) -> Session:
     """A session on a fresh snapshot. Nothing runs; a test calls an action's `execute`, or asks questions."""
-    from stromboli.scheduling.session import Session  # Pure tests of objects need not load the kernels.
+    from stromboli.scheduling.cycle import open_session  # Pure tests of objects need not load the kernels.
 
     registry = Registry(installed_plugins=(), installed_actions=())
     instances: dict[int, Plugin] = {}
@@ -326,7 +326,7 @@ def session(
         actions=tuple(ActionOption(a) if isinstance(a, str) else replace(a) for a in actions),
         tiers=tuple(ranks),
     )
-    return Session(known.snapshot(), configuration, instances, now)
+    return open_session(known.snapshot(), configuration, lambda option: instances[id(option)], now)
 
 
 def _opened(entry: str | PluginOption | Ready | Plugin, registry: Registry) -> tuple[PluginOption, Plugin]:

@@ -11,7 +11,7 @@ from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.configuration.arguments import Arguments, ConfigurationError
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.sharing.admission_promises import Promises
+from stromboli.scheduling.sharing.admission_promises import AdmissionPromises
 
 
 def job(known: Cluster, name: str) -> Job:
@@ -59,7 +59,7 @@ def test_promises_are_what_was_let_in_and_is_not_occupied() -> None:
     )
     current = session(known)
     own = current.queues["default"]  # type: ignore[index]
-    books = Promises(current)
+    books = AdmissionPromises(current)
     assert cpu(books.promised(own)) == 2_000 + 1_000
     assert cpu(books.promised_everywhere()) == 3_000
     assert cpu(books.elastic(own)) == 2_000
@@ -75,7 +75,7 @@ def test_gated_pods_are_not_waited_for() -> None:
         pod("runs", group="g", cpu=1, node="n1"),
     )
     current = session(known)
-    assert cpu(Promises(current).promised_everywhere()) == 1_000
+    assert cpu(AdmissionPromises(current).promised_everywhere()) == 1_000
 
 
 # The bind is on its way: the pod occupies its room, and the promise is kept by that much.
@@ -93,7 +93,7 @@ def test_a_pod_that_is_being_bound_is_not_counted_twice() -> None:
     second = session(known)
     own = second.queues["default"]  # type: ignore[index]
     assert cpu(own.allocated) == 3_000
-    assert cpu(Promises(second).promised(own)) == 0
+    assert cpu(AdmissionPromises(second).promised(own)) == 0
 
 
 # Placing pods after the books were made up moves their part from promised to occupied, at once.
@@ -104,7 +104,7 @@ def test_the_books_follow_the_session() -> None:
         pods("a", 2, group="a", cpu=1),
     )
     current = session(known)
-    books = Promises(current)
+    books = AdmissionPromises(current)
     assert cpu(books.promised_everywhere()) == 2_000
     statement = current.statement()
     statement.allocate(known.tasks["default/a-0"], known.nodes["n1"])  # type: ignore[index]
@@ -122,7 +122,7 @@ def test_a_job_let_in_is_counted_once_whenever_the_books_are_made_up(asked_befor
         pod("b", group="b", cpu=1),
     )
     current = session(known)
-    books = Promises(current)
+    books = AdmissionPromises(current)
     if asked_before:
         assert cpu(books.promised_everywhere()) == 0
     books.admit(job(known, "a"))

@@ -118,7 +118,7 @@ class _Case:
     kernel: str = ""
 
     def run(self) -> dict[str, float]:
-        from stromboli.scheduling.cycle import Scheduler
+        from stromboli.scheduling.cycle import Scheduler, close_session
         from stromboli.scheduling.registry import Registry
 
         registry = Registry()
@@ -137,7 +137,7 @@ class _Case:
             opened = clock()
             scheduler.act(session)
             acted = clock()
-            decided = session.close()
+            decided = close_session(session)
             closed = clock()
             _carry_out(cluster, decided)
             quiet = clock()

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.cluster import Job, Node, Queue, Task, Vector
+from stromboli.cluster import Job, Matrix, Node, Queue, Task, Vector
 
 Rows = npt.NDArray[np.int64]
 ReasonIds = npt.NDArray[np.int32]
@@ -88,7 +88,8 @@ class FilterHook:
     prepare: Callable[[Task], NodeFilter | None]  # None: has nothing to say about this task
     scope: Scope
     key: KeyOfTask | None  # what, beside the shape, the answer depends on
-    live: bool = False  # whether it is about what is set aside; then the key of a task changes during a session
+    live: bool = False  # the key of a task may change during a session
+    owner: str = ""  # the plugin or feature that registered it
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,10 @@ JobOrder = Callable[[Job], OrderKey]
 QueueOrder = Callable[[Queue], OrderKey]
 NamespaceOrder = Callable[[Queue, str], OrderKey]
 TaskOrder = Callable[[Task], OrderKey]
+NamespaceShare = Callable[[Queue, str], tuple[float, int]]
+"""(queue, namespace): the namespace's share of the cluster in that queue, and its weight."""
+RoomAdjustment = Callable[[Matrix, Job | None], Matrix]
+"""(room by row, job): what of it the job may use."""
 VictimQueueOrder = Callable[[Queue, Queue], OrderKey]  # (victim's queue, preemptor's queue)
 Allocatable = Callable[[Queue, Vector, Vector | None, bool], Refusal | None]
 """(queue, request, credit, lending): may the queue take this much more? `credit` is what the placement would give

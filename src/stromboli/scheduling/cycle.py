@@ -6,13 +6,42 @@ look between them.
 
 from __future__ import annotations
 
-from stromboli.cluster import Cluster, Snapshot
-from stromboli.scheduling.configuration.file import Configuration
+from collections.abc import Callable
+from functools import partial
 
+from stromboli.cluster import Cluster, Snapshot
+
+from .configuration import Configuration, PluginOption
 from .decisions import Cycle
+from .explanation import conclude
+from .features import FEATURES
 from .plugin import Plugin
 from .registry import Registry
 from .session import Session
+
+
+def open_session(
+    snapshot: Snapshot, configuration: Configuration, plugin_of: Callable[[PluginOption], Plugin], now: float
+) -> Session:
+    """Plugins register tier by tier in the order of the configuration, then the features do."""
+    session = Session(snapshot, configuration, now)
+    for number, tier in enumerate(configuration.tiers):
+        for option in tier.plugins:
+            plugin = plugin_of(option)
+            with session.registering(option.name, number, option.is_enabled):
+                plugin.open(session)
+                session.add_close(partial(plugin.close, session))
+    for open_feature in FEATURES:
+        open_feature(session)
+    return session
+
+
+def close_session(session: Session) -> Cycle:
+    """Write down what became of each job, and hand out what was decided."""
+    for hook in session.hooks("close"):
+        hook.call()
+    conclude(session, session.notes)
+    return session.cycle
 
 
 class Scheduler:
@@ -23,11 +52,10 @@ class Scheduler:
         self.registry = registry
 
     def open(self, snapshot: Snapshot, now: float) -> Session:
-        plugins: dict[int, Plugin] = {}
-        for tier in self.configuration.tiers:
-            for option in tier.plugins:
-                plugins[id(option)] = self.registry.plugin(option.name)(option.arguments)
-        return Session(snapshot, self.configuration, plugins, now)
+        return open_session(snapshot, self.configuration, self._plugin, now)
+
+    def _plugin(self, option: PluginOption) -> Plugin:
+        return self.registry.plugin(option.name)(option.arguments)
 
     def act(self, session: Session) -> None:
         for option in self.configuration.actions:
@@ -36,4 +64,4 @@ class Scheduler:
     def run(self, cluster: Cluster, now: float) -> Cycle:
         session = self.open(cluster.snapshot(), now)
         self.act(session)
-        return session.close()
+        return close_session(session)

@@ -12,12 +12,11 @@ the end of it, where it may report. An action is executed between the two.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-if TYPE_CHECKING:
-    from stromboli.scheduling.configuration.arguments import Arguments
+from stromboli.scheduling.configuration.arguments import Arguments
 
-    from .session import Session
+from .session import Session
 
 
 class Plugin:

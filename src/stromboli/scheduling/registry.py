@@ -17,8 +17,13 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Generic, TypeVar
 
-from stromboli.scheduling.configuration.arguments import ConfigurationError, quoted
-from stromboli.scheduling.configuration.file import Configuration, default_configuration, load_configuration
+from stromboli.scheduling.configuration import (
+    Configuration,
+    ConfigurationError,
+    default_configuration,
+    load_configuration,
+    quoted,
+)
 
 from .plugin import Action, Plugin
 

@@ -12,16 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from stromboli.api.waiting_reservations import waiting_name, waiting_reservation
 from stromboli.cluster import Node, Status, Task, Vector
 
 from .callbacks import Objection
 from .decisions import Bind, Consume, Evict, Reserve, Unreserve
-
-if TYPE_CHECKING:
-    from .session import Session
+from .framework import Framework
 
 
 class Kind(Enum):
@@ -51,7 +48,7 @@ class Operation:
 
 
 class Statement:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Framework) -> None:
         self.session = session
         self.operations: list[Operation] = []
         self._allocate = [hook.call for hook in session.hooks("allocate")]

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stromboli.cluster import Job, Queue
 
-if TYPE_CHECKING:
-    from .session import Session
+from .session import Session
 
 
 class _Lane:

@@ -28,7 +28,7 @@ from .loop_lag import LoopLag
 
 if TYPE_CHECKING:
     from stromboli.controllers import Change
-    from stromboli.scheduling.cycle import Scheduler
+    from stromboli.scheduling.cycle import Scheduler, close_session
 
 _SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _MILLISECONDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
@@ -190,7 +190,7 @@ class SchedulerMetrics:
             after = time.perf_counter()
             self._action.labels(option.name).observe((after - before) * 1000)
             before = after
-        cycle = session.close()
+        cycle = close_session(session)
         self.observe(cluster, cycle, time.perf_counter() - started)
         return cycle
 

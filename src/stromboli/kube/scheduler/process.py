@@ -46,7 +46,7 @@ from stromboli.kube.runtime.logs import Log
 from stromboli.kube.runtime.metrics import SchedulerMetrics
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
-from stromboli.scheduling.explanation.orphans import strays
+from stromboli.scheduling.explanation import orphans
 
 from .binder import PATIENCE, Binding
 from .dispatcher import Addressed, Carrier, address
@@ -312,7 +312,7 @@ class SchedulerProcess:
         cycle = self._metrics.timed_cycle(self._configuration.current, self._cluster, now)
         if now - self._looked_for_strays >= STRAYS_EVERY:
             self._looked_for_strays = now
-            cycle.decisions += strays(self._cluster, now)
+            cycle.decisions += orphans(self._cluster, now)
         decisions = address(cycle, self._cluster)
         garbage_collection.sweep()
         return cycle, decisions

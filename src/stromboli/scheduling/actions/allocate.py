@@ -15,16 +15,22 @@ from enum import Enum
 from typing import ClassVar
 
 from stromboli.cluster import Job, JobKey, Status, Task
-from stromboli.scheduling.backfill.lending import conditionally_ready, note_conditional, take_back
+from stromboli.scheduling.backfill import Lending, note_conditional, take_back
 from stromboli.scheduling.callbacks import Refusal
-from stromboli.scheduling.configuration.arguments import Arguments
-from stromboli.scheduling.eviction.nominations import hold
-from stromboli.scheduling.explanation.reasons import Code
-from stromboli.scheduling.placement.best_effort import complete_with_best_effort
-from stromboli.scheduling.placement.gang import fill
+from stromboli.scheduling.configuration import Arguments
+from stromboli.scheduling.eviction import Nominations
+from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.gang import (
+    TentativePlaces,
+    complete_with_best_effort,
+    conditionally_ready,
+    is_eligible,
+    place_gang,
+    reserved_tasks,
+)
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.starvation.reserving import holders, rank, reserved_tasks
+from stromboli.scheduling.starvation import Starvation, holders, rank
 from stromboli.scheduling.statement import Statement
 from stromboli.scheduling.walk import Walk
 
@@ -47,7 +53,7 @@ class Allocate(Action):
         pending: dict[str, deque[Task]] = {}
         jobs = []
         for job in session.jobs:
-            if not considered(session, job):
+            if not is_eligible(session, job):
                 continue
             tasks = [task for task in session.pending_tasks(job) if not task.best_effort]
             if tasks:
@@ -60,7 +66,7 @@ class Allocate(Action):
 
     def _take_from_holders(self, session: Session, jobs: list[Job]) -> None:
         """Room set aside for a job yields to jobs of strictly higher priority that fit only there."""
-        rules = session.reserve_rules
+        rules = session.state(Starvation).rules
         if rules is None or not rules.yields:
             return
         for job in sorted(jobs, key=session.job_key):
@@ -75,13 +81,13 @@ class Allocate(Action):
                     break
 
     def _take(self, session: Session, job: Job, from_: list[Job]) -> bool:
-        session.let_go(job)
+        session.state(TentativePlaces).give_up(job)
         statement = session.statement()
         for holder in from_:
             for task in reserved_tasks(holder):
                 statement.release(task, f"{job.key} has a higher priority")
         tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
-        fill(session, statement, job, tasks)
+        place_gang(session, statement, job, tasks)
         if session.job_ready(job) and complete_with_best_effort(session, statement, job):
             statement.commit()
             session.notes.pardon(job)
@@ -91,16 +97,14 @@ class Allocate(Action):
 
     def _keep_promises(self, session: Session) -> None:
         """Jobs for which pods were evicted in an earlier cycle take that room before anybody else may."""
-        jobs = {job.key: job for job in session.jobs if job.key in session.promised}
-        for job in sorted(jobs.values(), key=session.job_key):
-            session.promised.pop(job.key).discard()
+        nominations = session.state(Nominations)
+        for job in nominations.jobs():
+            nominations.give_up(job)
             tasks = deque(t for t in session.pending_tasks(job) if t.nominated or not t.best_effort)
             outcome = Outcome.MORE
             while outcome is Outcome.MORE and any(task.nominated for task in tasks):
                 outcome = self._try(session, job, tasks, lending=True)
-            statement = session.statement()
-            if hold(session, statement, job):
-                session.promised[job.key] = statement
+            nominations.keep(job)
 
     def _ordered_pass(self, session: Session, jobs: list[Job], pending: dict[str, deque[Task]]) -> list[Job]:
         """Returns the jobs that a queue's deserved amount held back."""
@@ -147,12 +151,12 @@ class Allocate(Action):
     def _try(self, session: Session, job: Job, tasks: deque[Task], *, lending: bool) -> Outcome:
         """A job that waits and is tried again goes on with its open statement: what it holds there counts towards its
         minimum, so it has to become true together with what is added."""
-        session.let_go(job)
+        session.state(TentativePlaces).give_up(job)
         statement = self._open.pop(job.key, None)
         if statement is None:
             statement = session.statement()
         before = len(statement)
-        fill(session, statement, job, tasks, lending=lending)
+        place_gang(session, statement, job, tasks, lending=lending)
         placed = len(statement) > before
         if placed and session.job_ready(job):
             if complete_with_best_effort(session, statement, job):
@@ -165,35 +169,19 @@ class Allocate(Action):
             self._open[job.key] = statement
             return Outcome.WAITS
         if conditionally_ready(job):
-            if session.backfill_rules.evicts and take_back(session, statement, job):
+            if session.state(Lending).rules.evicts and take_back(session, statement, job):
                 return Outcome.WAITS
-            session.keep(job, statement)
+            session.state(TentativePlaces).keep(job, statement)
             note_conditional(session, job)
             return Outcome.WAITS
         # What is set aside for a job stays so without being kept here; kept, it would look like a place taken, and the
         # rest of the node would be open to everybody.
         holds = any(operation.was[0] is Status.RESERVED for operation in statement.operations)
-        if statement.operations and session.backfill_rules.lends and not holds:
-            session.keep(job, statement)
+        if statement.operations and session.state(Lending).rules.lends and not holds:
+            session.state(TentativePlaces).keep(job, statement)
             return Outcome.NOTHING
         statement.discard()
         return Outcome.NOTHING
-
-
-def considered(session: Session, job: Job) -> bool:
-    """Whether a job may be placed at all in this cycle; if not, it is noted why."""
-    if job.pending_count == 0:
-        return False
-    if not job.queue.open:
-        session.notes.refuse(job, Refusal(Code.QUEUE_CLOSED, subject=job.queue.name))
-        return False
-    if job.phase == "Pending" and session.has_action("enqueue"):
-        return False
-    refusal = session.job_valid(job)
-    if refusal is not None:
-        session.notes.refuse(job, refusal)
-        return False
-    return True
 
 
 def is_held_back(session: Session, job: Job) -> bool:

@@ -14,17 +14,20 @@ from collections import deque
 from typing import ClassVar
 
 from stromboli.cluster import Job, Status
-from stromboli.scheduling.backfill.estimates import Estimates
-from stromboli.scheduling.backfill.lending import BackfillRules, conditionally_ready, may_borrow
-from stromboli.scheduling.configuration.arguments import Arguments
-from stromboli.scheduling.placement.best_effort import complete, complete_with_best_effort
-from stromboli.scheduling.placement.gang import fill
+from stromboli.scheduling.backfill import BackfillRules, Estimates, may_borrow
+from stromboli.scheduling.configuration import Arguments
+from stromboli.scheduling.gang import (
+    TentativePlaces,
+    complete,
+    complete_with_best_effort,
+    conditionally_ready,
+    is_eligible,
+    place_gang,
+)
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Kind
 from stromboli.scheduling.walk import Walk
-
-from .allocate import considered
 
 
 class Backfill(Action):
@@ -38,16 +41,17 @@ class Backfill(Action):
             self._lend(session)
         if self._rules.uses_estimates:
             self._fill_until_needed(session)
-        jobs = [job for job in session.jobs if job.pending_best_effort and considered(session, job)]
+        jobs = [job for job in session.jobs if job.pending_best_effort and is_eligible(session, job)]
         walk = Walk(session, jobs)
         while (job := walk.next()) is not None:
             self._place_best_effort(session, job)
 
     def _lend(self, session: Session) -> None:
-        owners = [job for job in session.jobs if job.key in session.kept and not conditionally_ready(job)]
+        places = session.state(TentativePlaces)
+        owners = [job for job in session.jobs if job in places and not conditionally_ready(job)]
         for owner in sorted(owners, key=session.job_key, reverse=True):
-            session.let_go(owner)
-        if not session.lendable:
+            places.give_up(owner)
+        if not places.given_up:
             return
         walk = Walk(session, [job for job in session.jobs if self._may_start(session, job)])
         while (job := walk.next()) is not None:
@@ -55,8 +59,9 @@ class Backfill(Action):
                 walk.again(job)
 
     def _may_start(self, session: Session, job: Job) -> bool:
-        waits = job.counts[Status.PENDING] and not job.counts[Status.RESERVED] and job.key not in session.kept
-        return bool(waits) and considered(session, job) and may_borrow(session, job)
+        places = session.state(TentativePlaces)
+        waits = job.counts[Status.PENDING] and not job.counts[Status.RESERVED] and job not in places
+        return bool(waits) and is_eligible(session, job) and may_borrow(session, job)
 
     def _start_on_lent_room(self, session: Session, job: Job) -> bool:
         """True if it started and has more tasks."""
@@ -65,7 +70,7 @@ class Backfill(Action):
             return False
         said = session.notes.of(job)
         statement = session.statement()
-        fill(session, statement, job, tasks, lending=True, conditionally=False)
+        place_gang(session, statement, job, tasks, lending=True, conditionally=False)
         if not statement.operations or not session.job_ready(job):
             statement.discard()
             session.notes.recall(job, said)
@@ -73,9 +78,10 @@ class Backfill(Action):
         if not complete_with_best_effort(session, statement, job):
             statement.discard()
             return False
+        lendable = session.state(TentativePlaces).given_up
         for operation in list(statement.operations):
             node = operation.task.node
-            if operation.kind is Kind.ALLOCATE and node is not None and node.row in session.lendable:
+            if operation.kind is Kind.ALLOCATE and node is not None and node.row in lendable:
                 statement.lend(operation.task)
         statement.commit()
         session.notes.pardon(job)

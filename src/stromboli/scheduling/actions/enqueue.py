@@ -14,11 +14,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from stromboli.cluster import Job
-from stromboli.scheduling.callbacks import Refusal
-from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.callbacks import Refusal, Vote
+from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.starvation.reserving import has_starved
+from stromboli.scheduling.sharing import AdmissionPromises
+from stromboli.scheduling.starvation import Starvation, has_starved
 from stromboli.scheduling.walk import Walk
 
 
@@ -27,11 +28,12 @@ class Enqueue(Action):
 
     def execute(self, session: Session) -> None:
         outside = [job for job in session.jobs if job.phase == "Pending"]
-        session.admitting = True
+        promises = session.state(AdmissionPromises)
+        promises.admitting = True
         try:
             self._let_in(session, outside)
         finally:
-            session.admitting = False
+            promises.admitting = False
 
     def _let_in(self, session: Session, outside: list[Job]) -> None:
         walk = Walk(session, outside)
@@ -44,18 +46,25 @@ class Enqueue(Action):
                 if refusal is not None and not self._is_to_be_helped(session, job):
                     session.notes.refuse(job, refusal)
                     continue
-            session.promises.admit(job)
+            session.state(AdmissionPromises).admit(job)
             session.job_enqueued(job)
             job.phase = "Inqueue"
 
     def _is_to_be_helped(self, session: Session, job: Job) -> bool:
-        rules = session.reserve_rules
+        rules = session.state(Starvation).rules
         if rules is None or not rules.sets_aside or not has_starved(session, job, rules):
             return False
         if job.min_resources is None or bool((job.min_resources > session.total).any()):
             return False  # whatever is set aside, it will not be enough
-        if not session.only_room_keeps_out(job):
+        if not _only_room_keeps_out(session, job):
             return False
         inside = [other for other in session.jobs if other.phase == "Inqueue" and other.min_resources is not None]
         helped = sum(not other.is_ready and has_starved(session, other, rules) for other in inside)
         return helped < rules.max_holders
+
+
+def _only_room_keeps_out(session: Session, job: Job) -> bool:
+    """Whether all who would not admit a job say that the cluster is full."""
+    answers = [hook.call(job) for hook in session.hooks("jobEnqueueable")]
+    refusals = [answer for answer in answers if isinstance(answer, Refusal)]
+    return Vote.REJECT not in answers and all(refusal.code == Code.INSUFFICIENT_NODE for refusal in refusals)

@@ -12,21 +12,18 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from stromboli.cluster import Job, Status, Task
-from stromboli.scheduling.eviction.gangs import node_without_evictions, place_with_evictions, starving_jobs
-from stromboli.scheduling.eviction.victims import Hunt
+from stromboli.scheduling.eviction import VictimSearch, node_without_evictions, place_with_evictions, starving_jobs
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.walk import Walk
-
-from .allocate import considered
 
 
 class Preempt(Action):
     name: ClassVar[str] = "preempt"
 
     def execute(self, session: Session) -> None:
-        jobs = starving_jobs(session, lambda job: considered(session, job))
+        jobs = starving_jobs(session)
         walk = Walk(session, jobs)
         while (job := walk.next()) is not None:
             if not self._between_jobs(session, job) and job.queue.fifo:
@@ -37,18 +34,18 @@ class Preempt(Action):
                 self._inside(session, job)
 
     def _between_jobs(self, session: Session, job: Job) -> bool:
-        def hunt() -> Hunt:
-            return Hunt(
+        def search() -> VictimSearch:
+            return VictimSearch(
                 session, "preemptable", [job.queue], among=lambda task: task.job is not job,
                 rank=_no_rank, reason="Preempted", message=lambda task: reasons.preempted(task.key),
             )  # fmt: skip
 
         return place_with_evictions(
-            session, job, hunt=hunt, may_evict=lambda task: task.may_preempt, only_while_starving=True
+            session, job, search=search, may_evict=lambda task: task.may_preempt, only_while_starving=True
         )
 
     def _inside(self, session: Session, job: Job) -> None:
-        hunt = Hunt(
+        search = VictimSearch(
             session, "preemptable", [job.queue], among=lambda task: task.job is job, group=job.key,
             rank=_no_rank, reason="Preempted", message=lambda task: reasons.preempted(task.key),
         )  # fmt: skip
@@ -56,7 +53,7 @@ class Preempt(Action):
             if node_without_evictions(session, task) is not None:
                 continue  # it fits: allocate and backfill see to it, and a sibling's loss would gain nothing
             statement = session.statement()
-            if not task.may_preempt or not hunt.make_room(statement, task):
+            if not task.may_preempt or not search.make_room(statement, task):
                 return
             if not session.job_pipelined(job):  # One for another: what the gang lacks, it lacks still.
                 statement.discard()

@@ -1,0 +1,28 @@
+"""Room that a waiting gang holds, lent to others and given back.
+
+`lending` counts on lent room and takes it back, `estimates` finds short work that ends before the room is needed,
+`rules` has the arguments of the action.
+"""
+
+from stromboli.scheduling.session import Session
+
+from .estimates import Estimates
+from .lending import may_borrow, not_counted_on, note_conditional, place_conditionally, take_back
+from .rules import FEATURE, BackfillRules, Lending
+
+__all__ = [
+    "BackfillRules",
+    "Estimates",
+    "Lending",
+    "may_borrow",
+    "note_conditional",
+    "open_backfill",
+    "take_back",
+]
+
+
+def open_backfill(session: Session) -> None:
+    if session.state(Lending).rules.lends:
+        with session.registering(FEATURE, tier=len(session.configuration.tiers)):
+            session.add_room(lambda room, job: not_counted_on(session, room))
+            session.add_fallback_placement(lambda statement, task: place_conditionally(session, statement, task))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,12 +23,9 @@ from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import OCCUPYING, Job, Matrix, Status, Task, Vector
 from stromboli.scheduling.callbacks import ReasonIds, Rows
 from stromboli.scheduling.explanation.reasons import Code
-from stromboli.scheduling.starvation.reserving import holders, reserved_tasks
-
-from .lending import conditionally_ready
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.gang import TentativePlaces, conditionally_ready, reserved_tasks
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.starvation import holders
 
 
 class Estimates:
@@ -38,13 +34,14 @@ class Estimates:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._needed_at: dict[int, float] = {}
+        places = session.state(TentativePlaces)
         kept = {job.key: _rows(reserved_tasks(job)) for job in holders(session).values()}
         jobs = {job.key: job for job in session.jobs if job.key in kept}
-        for job in [job for job in session.jobs if job.key in session.kept and conditionally_ready(job)]:
+        for job in [job for job in session.jobs if job in places and conditionally_ready(job)]:
             # What it counts on is remembered here from now on, so that room it would hold idle can be looked at.
             kept[job.key] = _rows(task for task in job.tasks.values() if task.status in _COUNTS_ON)
             jobs[job.key] = job
-            session.let_go(job)
+            places.give_up(job)
         if not kept:
             return
         self._room, self._ends = self._outlook()

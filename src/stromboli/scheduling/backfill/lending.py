@@ -12,54 +12,41 @@ holds, and either the pods in its way are evicted (`mode: preemption`) or it wai
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stromboli.api import names
 from stromboli.cluster import OCCUPYING, Job, Matrix, Node, Status, Task, Vector
-from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.decisions import Notice
 from stromboli.scheduling.explanation.reasons import Code, given_back
 from stromboli.scheduling.explanation.reasons import conditionally_ready as conditionally_ready_sentence
+from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillRules:
-    """The arguments of the backfill action."""
-
-    lends: bool = False
-    evicts: bool = True
-    uses_estimates: bool = False
-
-    @classmethod
-    def read(cls, arguments: Arguments) -> BackfillRules:
-        return cls(
-            lends=arguments.boolean("backfillNonBestEffort", False),
-            evicts=arguments.text("mode", "preemption", choices=("preemption", "wait")) == "preemption",
-            uses_estimates=arguments.boolean("useEstimates", False),
-        )
-
+from .rules import FEATURE, Lending
 
 # -- counting on lent room ------------------------------------------------------------------------------------------
+
+
+def not_counted_on(session: Session, room: Matrix) -> Matrix:
+    """A conditional place may be on idle and on lent room together: then the idle part is taken."""
+    nodes = session.nodes
+    if not nodes.conditional.any():
+        return room
+    return np.asarray(np.minimum(room, room + nodes.backfilled - nodes.conditional))
 
 
 def accessible(session: Session, job: Job) -> Matrix:
     """What a job could have if all lent room were given back, less what others already count on."""
     nodes = session.nodes
-    return np.asarray(session.placement.idle_room(job) + nodes.backfilled - nodes.conditional)
+    return np.asarray(session.placement.room_now(job, without=FEATURE) + nodes.backfilled - nodes.conditional)
 
 
 def place_conditionally(session: Session, statement: Statement, task: Task) -> bool:
     """Let a task count on lent room. Its queue is asked as if the pods in its way were gone already."""
     job = task.job
-    if job is None or not session.backfill_rules.lends or not session.nodes.backfilled.any():
+    if job is None or not session.state(Lending).rules.lends or not session.nodes.backfilled.any():
         return False
     fitting = session.placement.fitting(task, ahead=True)
     rows = fitting.choose(task, 1, accessible(session, job))
@@ -84,18 +71,6 @@ def _lent_to_queue(node: Node, job: Job) -> Vector:
 def lent_tasks(node: Node) -> list[Task]:
     """Backfill tasks on a node that are not leaving yet."""
     return [task for task in node.tasks.values() if task.backfill and task.status in OCCUPYING]
-
-
-def conditionally_ready(job: Job) -> bool:
-    if not job.counts[Status.CONDITIONAL] or not job.is_conditionally_ready:
-        return False
-    return not job.roles_matter or all(
-        job.role_occupied(role, with_pipelined=True) + job.role_counts.get(role, _NOTHING)[Status.CONDITIONAL] >= least
-        for role, least in job.role_minimums.items()
-    )
-
-
-_NOTHING = [0] * len(Status)
 
 
 # -- taking it back -------------------------------------------------------------------------------------------------
@@ -174,11 +149,11 @@ def note_conditional(session: Session, job: Job) -> None:
     tasks = sorted((t for t in job.tasks.values() if t.status is Status.CONDITIONAL), key=lambda task: task.key)
     nodes = {task.node.name: task.node for task in tasks if task.node is not None}
     note = session.notes.of(job)
-    note.waits_for_lent = sorted(lent.key for node in nodes.values() for lent in lent_tasks(node))
+    sentence = conditionally_ready_sentence(sorted(lent.key for node in nodes.values() for lent in lent_tasks(node)))
+    note.said[Code.CONDITIONALLY_READY] = sentence
     for task in tasks:
         said = {c.reason for c in task.pod.status.conditions if c.type == "PodScheduled"}
         if Code.CONDITIONALLY_READY not in said:
-            sentence = conditionally_ready_sentence(note.waits_for_lent)
             session.cycle.decisions.append(Notice("Pod", task.key, "Conditional", sentence))
 
 
@@ -192,6 +167,6 @@ def may_borrow(session: Session, job: Job) -> bool:
     waiting = session.pending_tasks(job)
     if any(task.pod.metadata.annotations.get(names.BACKFILL, "").lower() == "false" for task in waiting):
         return False
-    if session.backfill_rules.evicts and not all(task.preemptable for task in waiting):
+    if session.state(Lending).rules.evicts and not all(task.preemptable for task in waiting):
         return False
     return all(hook.call(job) for hook in session.hooks("backfillEligible"))

@@ -7,31 +7,50 @@ the evicted pods' successors nor anybody else takes it, and nobody is evicted a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stromboli.cluster import Job, JobKey
+from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+
+class Nominations:
+    """Room kept for tasks that others were evicted for, by job: statements that are neither committed nor discarded."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._kept: dict[JobKey, Statement] = {}
+
+    def __contains__(self, job: Job) -> bool:
+        return job.key in self._kept
+
+    def honour(self) -> None:
+        """Pipeline nominated tasks onto their nodes; a nomination that cannot come true any more is withdrawn."""
+        jobs: dict[JobKey, Job] = {}
+        for task in self._session.ledger.nominated.values():
+            if task.job is not None:
+                jobs[task.job.key] = task.job
+        for job in sorted(jobs.values(), key=self._session.job_key):
+            self.keep(job)
+
+    def keep(self, job: Job) -> None:
+        """Promise the nominated tasks of a job their room again."""
+        statement = self._session.statement()
+        if _hold(self._session, statement, job):
+            self._kept[job.key] = statement
+
+    def give_up(self, job: Job) -> None:
+        self._kept.pop(job.key).discard()
+
+    def jobs(self) -> list[Job]:
+        """Jobs with kept room, in order."""
+        kept = [job for job in self._session.jobs if job.key in self._kept]
+        return sorted(kept, key=self._session.job_key)
 
 
-def honour_nominations(session: Session) -> dict[JobKey, Statement]:
-    """Pipeline nominated tasks onto their nodes; a nomination that cannot come true any more is withdrawn.
-    Returns the statements that keep the room, one per job, neither committed nor discarded."""
-    promised: dict[JobKey, Statement] = {}
-    jobs: dict[JobKey, Job] = {}
-    for task in session.ledger.nominated.values():
-        if task.job is not None:
-            jobs[task.job.key] = task.job
-    for job in sorted(jobs.values(), key=session.job_key):
-        statement = session.statement()
-        if hold(session, statement, job):
-            promised[job.key] = statement
-    return promised
+def open_nominations(session: Session) -> None:
+    session.state(Nominations).honour()
 
 
-def hold(session: Session, statement: Statement, job: Job) -> bool:
+def _hold(session: Session, statement: Statement, job: Job) -> bool:
     """Promise the nominated tasks of a job their rooms; False if none of them can have it."""
     for task in session.pending_tasks(job):
         if not task.nominated:

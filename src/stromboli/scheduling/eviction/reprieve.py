@@ -12,20 +12,17 @@ took there, and nothing has to be tried. Otherwise the statement is taken back a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stromboli.cluster import Job, Node, Task, Vector
+from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Kind, Operation, Statement
 
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
-
-    from .victims import Unit
+from .plans import EvictionUnit
 
 
-def spare_needless(session: Session, statement: Statement, claimant: Job, gone: Sequence[Unit]) -> None:
+def reprieve_needless(session: Session, statement: Statement, claimant: Job, gone: Sequence[EvictionUnit]) -> None:
     """`gone`: all that was evicted in the statement, for tasks of `claimant`. Some of it stays evicted in any case: a
     job that needs no evictions is none of ours."""
     evicted = list(gone)
@@ -34,7 +31,7 @@ def spare_needless(session: Session, statement: Statement, claimant: Job, gone: 
             evicted.remove(unit)
 
 
-def is_torn(session: Session, unit: Unit) -> bool:
+def is_torn(session: Session, unit: EvictionUnit) -> bool:
     """Whether those who are spared would be the rest of a gang that is gone."""
     job = unit.tasks[0].job
     assert job is not None
@@ -53,7 +50,7 @@ def fits_within(session: Session, task: Task, node: Node, had: Vector) -> bool:
     return session.allocatable(queue, np.maximum(task.request - freed, 0), credit=-freed) is None
 
 
-def _is_covered(session: Session, unit: Unit) -> bool:
+def _is_covered(session: Session, unit: EvictionUnit) -> bool:
     """Whether what stays free, with all promises kept, is as much as these tasks took."""
     took: dict[int, Vector] = {}
     for task in unit.tasks:
@@ -63,7 +60,7 @@ def _is_covered(session: Session, unit: Unit) -> bool:
     return all(bool((session.nodes.future_idle_of(row) >= amount).all()) for row, amount in took.items())
 
 
-def _without(session: Session, statement: Statement, claimant: Job, unit: Unit) -> bool:
+def _without(session: Session, statement: Statement, claimant: Job, unit: EvictionUnit) -> bool:
     """Make the statement again without these evictions; as it was, and False, if it does not work."""
     script = [(operation, operation.task.node) for operation in statement.operations]
     statement.discard()

@@ -12,64 +12,21 @@ Best means: the highest-ranking victim ranks lowest; then the fewest victims; th
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
-from stromboli.scheduling.placement.fitting import Fitting
-from stromboli.scheduling.starvation.reserving import reserved_rows
+from stromboli.scheduling.placement import Fitting
+from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
+from .memory import EVICTABLE, EvictionMemory, KnownPlans
+from .plans import EvictionPlan, EvictionUnit
 from .reprieve import fits_within, is_torn
 
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
 
-EVICTABLE = frozenset({Status.BOUND, Status.RUNNING})
-
-
-def evictable_by_row(queue: Queue) -> dict[int, list[Task]]:
-    """The running tasks of a queue that may be evicted at all, by the row of their node."""
-    by_row: dict[int, list[Task]] = {}
-    for job in queue.jobs.values():
-        if job.object is None or not (job.counts[Status.RUNNING] or job.counts[Status.BOUND]):
-            continue
-        for task in job.tasks.values():
-            if task.status in EVICTABLE and task.node is not None and task.preemptable:
-                by_row.setdefault(task.node.row, []).append(task)
-    return by_row
-
-
-@dataclass(slots=True)
-class Unit:
-    """What can only go together. `here`: those of its tasks that are on the node in question. `was_ready`: whether
-    their job had all it needs, so that it would be a pity about what is left of it."""
-
-    tasks: list[Task]
-    here: list[Task]
-    rank: Any
-    whole: bool
-    was_ready: bool
-
-
-@dataclass(slots=True)
-class Plan:
-    key: Any
-    node: Node
-    units: list[Unit]  # least valuable first
-
-
-@dataclass(slots=True)
-class Memory:
-    """Plans by row, and how far the ledger's log was read when they were made."""
-
-    plans: dict[int, Plan]
-    read_to: int
-
-
-class Hunt:
+class VictimSearch:
     """Evictions for the tasks of one job, by the rules of one kind (preemptable or reclaimable)."""
 
     def __init__(
@@ -88,6 +45,7 @@ class Hunt:
         (but for tasks of the evictor's own job). `rank`: how much a candidate's loss would hurt, before its priority
         is looked at; lower goes first."""
         self.session = session
+        self._known = session.state(EvictionMemory)
         self.kind = kind
         self.queues = queues
         self.among = among
@@ -95,15 +53,15 @@ class Hunt:
         self.reason = reason
         self.message = message
         self.group = group
-        self.gone: list[Unit] = []  # all that was evicted, for all tasks so far
+        self.gone: list[EvictionUnit] = []  # all that was evicted, for all tasks so far
 
     def make_room(self, statement: Statement, task: Task) -> bool:
         """Evict what is needed for `task` and promise it the room; False, and nothing done, if nothing works."""
         signature = self._signature(task)
-        if self.session.hopeless.get(signature) == self.session.version:
+        if self._known.failed.get(signature) == self.session.version:
             return False
         fitting = self.session.placement.fitting(task, ahead=True)
-        best: tuple[Any, Plan] | None = None
+        best: tuple[Any, EvictionPlan] | None = None
         for plan in sorted(self._plans(task, fitting), key=lambda plan: plan.key):
             if best is not None and best[0] <= plan.key:
                 break
@@ -116,7 +74,7 @@ class Hunt:
                     best = (key, plan)
         if best is None:
             if not statement.operations:
-                self.session.hopeless[signature] = self.session.version
+                self._known.failed[signature] = self.session.version
             return False
         carried = self._carry_out(statement, task, best[1])
         assert carried is not None, "what worked a moment ago works again"
@@ -134,16 +92,16 @@ class Hunt:
 
     # -- plans --------------------------------------------------------------------------------------------------
 
-    def _plans(self, task: Task, fitting: Fitting) -> list[Plan]:
+    def _plans(self, task: Task, fitting: Fitting) -> list[EvictionPlan]:
         """A plan for every node where evictions could help. Most stay as they were since the last task of this kind
         was hunted for: only nodes that changed are looked at again. A plan that has become worse, or impossible, is
         found out when it is tried."""
         session = self.session
         log = session.ledger.log
-        memory = session.hunts.get(self._memory_key(task))
+        memory = self._known.plans.get(self._memory_key(task))
         if memory is None:
-            memory = session.hunts[self._memory_key(task)] = Memory({}, 0)
-            rows = {row for queue in self.queues for row in session.evictable(queue)}
+            memory = self._known.plans[self._memory_key(task)] = KnownPlans({}, 0)
+            rows = {row for queue in self.queues for row in self._known.evictable(queue)}
         else:
             rows = set(log[memory.read_to :])
             rows |= {row for changed in rows for row in self._rows_of_torn_gangs(changed)}
@@ -155,8 +113,7 @@ class Hunt:
                 memory.plans[row] = plan
             else:
                 memory.plans.pop(row, None)
-        # Room that is set aside drains by itself: nobody is evicted there.
-        closed = reserved_rows(session)
+        closed = {row for hook in session.hooks("closedToEvictions") for row in hook.call(task)}
         return [plan for row, plan in memory.plans.items() if row not in closed]
 
     def _memory_key(self, task: Task) -> Any:
@@ -176,7 +133,7 @@ class Hunt:
 
     def _plan_on(
         self, row: int, task: Task, fitting: Fitting, gangs: dict[JobKey, list[Task]]
-    ) -> Plan | None:
+    ) -> EvictionPlan | None:
         session = self.session
         reason = int(fitting.reasons[row])
         if reason and not session.node_reasons[reason - 1].resolvable:
@@ -188,7 +145,7 @@ class Hunt:
         tasks = [
             candidate
             for queue in self.queues
-            for candidate in session.evictable(queue).get(row, ())
+            for candidate in self._known.evictable(queue).get(row, ())
             if candidate.status in EVICTABLE
             and self.among(candidate)
             and (candidate.best_effort or not task.best_effort)
@@ -199,10 +156,10 @@ class Hunt:
         units = self._units(task, tasks, gangs)
         return self._plan(task, session.nodes.nodes[row], units, room, columns)
 
-    def _units(self, evictor: Task, tasks: list[Task], gangs: dict[JobKey, list[Task]]) -> list[Unit]:
+    def _units(self, evictor: Task, tasks: list[Task], gangs: dict[JobKey, list[Task]]) -> list[EvictionUnit]:
         """Single tasks of one node that may go, and whole gangs; least valuable first. `gangs`: what is known already
         of gangs that may go as a whole."""
-        units: list[Unit] = []
+        units: list[EvictionUnit] = []
         together: dict[JobKey, list[Task]] = {}
         for task in tasks:
             if self.session.may_evict(self.kind, evictor, task):
@@ -222,10 +179,10 @@ class Hunt:
         units.sort(key=lambda unit: (unit.rank, unit.whole, len(unit.tasks), -unit.tasks[0].created, unit.tasks[0].key))
         return units
 
-    def _unit(self, tasks: list[Task], here: list[Task], *, whole: bool) -> Unit:
+    def _unit(self, tasks: list[Task], here: list[Task], *, whole: bool) -> EvictionUnit:
         job = tasks[0].job
         assert job is not None
-        return Unit(tasks, here, max(self._rank(task) for task in tasks), whole, self.session.job_ready(job))
+        return EvictionUnit(tasks, here, max(self._rank(task) for task in tasks), whole, self.session.job_ready(job))
 
     def _gang(self, evictor: Task, job: Job) -> list[Task]:
         """All tasks of a gang, if it may go as a whole; else none."""
@@ -245,9 +202,9 @@ class Hunt:
         assert task.job is not None
         return (self.rank(task), task.job.priority, task.priority)
 
-    def _plan(self, task: Task, node: Node, units: list[Unit], room: Any, columns: Any) -> Plan | None:
+    def _plan(self, task: Task, node: Node, units: list[EvictionUnit], room: Any, columns: Any) -> EvictionPlan | None:
         wanted = task.request[columns]
-        chosen: list[Unit] = []
+        chosen: list[EvictionUnit] = []
         for unit in units:
             if chosen and bool((room >= wanted).all()):
                 break
@@ -262,17 +219,17 @@ class Hunt:
                 room = without
                 needed.remove(unit)
         victims = [victim for unit in needed for victim in unit.tasks]
-        return Plan(_key(victims, node, self.rank), node, units)
+        return EvictionPlan(_key(victims, node, self.rank), node, units)
 
     # -- for real -----------------------------------------------------------------------------------------------
 
-    def _carry_out(self, statement: Statement, task: Task, plan: Plan) -> list[Unit] | None:
+    def _carry_out(self, statement: Statement, task: Task, plan: EvictionPlan) -> list[EvictionUnit] | None:
         """Evict until the task fits, spare who is not needed, promise the room. None, and nothing done, if it
         never fits."""
         assert task.job is not None
         mark = len(statement)
         had = task.job.queue.allocated.copy()
-        gone: list[Unit] = []
+        gone: list[EvictionUnit] = []
         for unit in plan.units:
             if gone and fits_within(self.session, task, plan.node, had):
                 break
@@ -296,7 +253,7 @@ class Hunt:
             return None
         return gone
 
-    def _may_go(self, evictor: Task, unit: Unit) -> bool:
+    def _may_go(self, evictor: Task, unit: EvictionUnit) -> bool:
         if any(task.status not in EVICTABLE or not self.among(task) for task in unit.tasks):
             return False
         return all(self.session.may_evict(self.kind, evictor, task, whole=unit.whole) for task in unit.tasks)

@@ -7,21 +7,19 @@ changed becomes a decision, so a quiet cluster writes nothing.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from stromboli.api import PodGroupCondition
-from stromboli.api.quantity import amounts, format_amount
+from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import OCCUPYING, PODS, Job, Status, Task, Vector
+from stromboli.cluster import Job, Status, Task
 from stromboli.scheduling.decisions import Explanation, PatchGroup, PatchPod, PatchQueue
-from stromboli.scheduling.starvation.reserving import STARVING, WAITING, reserved_tasks, waiting_since
+from stromboli.scheduling.framework import Framework
 
 from . import reasons
 from .namespace_standings import Standings
+from .notes import Notes
 from .reasons import Code
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from .waiting_clock import WAITING, waiting_since
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULED = "Scheduled"
@@ -30,35 +28,29 @@ _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status
 """Statuses at the end of a cycle in which a task has not been given a node for good."""
 
 
-def conclude(session: Session) -> None:
+def conclude(session: Framework, notes: Notes) -> None:
     changed = session.ledger.changed_jobs
-    standings = Standings(session)
+    standings = Standings(session, notes)
     for job in session.jobs:
         waits = job.pending_count or job.waiting_count or job.counts[Status.ALLOCATED]
         assert job.object is not None
-        if waits or job.key in changed or job.phase != job.object.status.phase or session.notes.refused(job):
-            _conclude_job(session, job, standings, waits=bool(waits))
+        if waits or job.key in changed or job.phase != job.object.status.phase or notes.refused(job):
+            _conclude_job(session, notes, job, standings, waits=bool(waits))
     changed.clear()
     for queue in session.queues.values():
-        has = session.axis.amounts(_without_pods(queue.allocated))
+        has = session.amounts(queue.allocated)
         assert queue.object is not None
         if has != {name: n for name, n in amounts(queue.object.status.allocated).items() if n}:
             session.cycle.decisions.append(PatchQueue(queue.name, has))
     for name, deserved in session.deserved.items():
-        session.cycle.deserved[name] = session.axis.amounts(_without_pods(deserved))
+        session.cycle.deserved[name] = session.amounts(deserved)
 
 
-def _without_pods(vector: Vector) -> Vector:
-    rest = vector.copy()
-    rest[PODS] = 0
-    return rest
-
-
-def _conclude_job(session: Session, job: Job, standings: Standings, *, waits: bool) -> None:
+def _conclude_job(session: Framework, notes: Notes, job: Job, standings: Standings, *, waits: bool) -> None:
     explanation: Explanation | None = None
-    kept_out = job.phase == "Pending" and session.notes.refused(job)
+    kept_out = job.phase == "Pending" and notes.refused(job)
     if waits or kept_out:
-        explanation = session.notes.explain(job, standings.ahead_of(job), _set_aside(session, job))
+        explanation = notes.explain(job, standings.ahead_of(job))
         # By name: tasks are known in the order of their news, which another scheduler may have heard otherwise.
         for task_key in sorted(key for key, task in job.tasks.items() if task.status in _WAITS):
             _explain_task(session, job.tasks[task_key], explanation)
@@ -73,7 +65,7 @@ def _conclude_job(session: Session, job: Job, standings: Standings, *, waits: bo
     job.phase = phase
     conditions: tuple[PodGroupCondition, ...] = tuple(group.status.conditions)
     if unschedulable and explanation is not None:
-        conditions = _conditions_of_waiting(session, job, explanation)
+        conditions = _conditions_of_waiting(session, notes, job, explanation)
     elif job.tasks and job.ready_count >= max(1, job.min_available):
         message = "All pods that must start together have a node."
         conditions = (_condition(session, job, SCHEDULED, "TasksReady", message),)
@@ -91,8 +83,10 @@ def _stamp(now: float) -> str:
     return format_timestamp(now)
 
 
-def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation) -> tuple[PodGroupCondition, ...]:
-    """Why it waits; since when; and, once it has starved, what is done about it."""
+def _conditions_of_waiting(
+    session: Framework, notes: Notes, job: Job, explanation: Explanation
+) -> tuple[PodGroupCondition, ...]:
+    """Why it waits; since when; and what features do about it."""
     message = explanation.message
     if job.tasks:
         missing = max(0, job.min_available - job.ready_count)
@@ -104,33 +98,13 @@ def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation)
     else:
         since = format_timestamp(waiting_since(session, job))
         conditions.append(_condition(session, job, WAITING, "NotReady", "", since=since))
-    limit = session.notes.of(job).limit_exceeded
-    if limit:
-        conditions.append(_condition(session, job, STARVING, Code.RESERVATION_LIMIT_EXCEEDED, limit))
-    elif job.counts[Status.RESERVED]:
-        nodes = sorted({t.node.name for t in reserved_tasks(job) if t.node is not None})
-        conditions.append(_condition(session, job, STARVING, "Reserved", f"Set aside: {', '.join(nodes)}."))
+    for kind, reason, said in notes.of(job).conditions:
+        conditions.append(_condition(session, job, kind, reason, said))
     return tuple(conditions)
 
 
-def _set_aside(session: Session, job: Job) -> str:
-    """What is missing on the nodes set aside for a job, and who is in the way; "" if there are none."""
-    by_node: dict[str, list[Task]] = {}
-    for task in reserved_tasks(job):
-        if task.node is not None:
-            by_node.setdefault(task.node.name, []).append(task)
-    parts = []
-    for name, tasks in sorted(by_node.items()):
-        node = session.nodes.by_name[name]
-        short = sum((task.request for task in tasks), start=-session.nodes.idle[node.row]).clip(min=0)
-        missing = session.axis.amounts(_without_pods(short))
-        told = " and ".join(f"{format_amount(resource, amount)} {resource}" for resource, amount in missing.items())
-        parts.append((name, told, [t.key for t in node.tasks.values() if t.status in OCCUPYING and t.job is not job]))
-    return reasons.starving_reserved(parts) if parts else ""
-
-
 def _condition(
-    session: Session, job: Job, kind: str, reason: str, message: str, *, status: str = "True", since: str = ""
+    session: Framework, job: Job, kind: str, reason: str, message: str, *, status: str = "True", since: str = ""
 ) -> PodGroupCondition:
     """The old one if it says the same: a new time alone is no news."""
     assert job.object is not None
@@ -170,7 +144,7 @@ def _is_torn(job: Job) -> bool:
     return job.counts[Status.RUNNING] > 0 and _scheduled(job) < job.min_available
 
 
-def _explain_task(session: Session, task: Task, explanation: Explanation) -> None:
+def _explain_task(session: Framework, task: Task, explanation: Explanation) -> None:
     if task.gated:
         explanation = Explanation(Code.SCHEDULING_GATED, reasons.gated())
     session.cycle.waiting[task.key] = explanation

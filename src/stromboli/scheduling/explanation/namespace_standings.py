@@ -7,27 +7,26 @@ do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stromboli.cluster import Job, Queue
 from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.framework import Framework
 
+from .notes import Notes
 from .reasons import Code, share_ahead
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
 
 
 class Standings:
     """The waiting namespaces of each queue, the one that goes first in front. Made at the end of a cycle."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Framework, notes: Notes) -> None:
         self._session = session
         self._waiting: dict[str, dict[str, Any]] = {}  # by queue, then namespace: its key
         if not session.hooks("namespaceOrder"):
             return
         for job in session.jobs:
-            if job.pending_count and session.notes.found_no_node(job):
+            if job.pending_count and notes.found_no_node(job):
                 queue = self._waiting.setdefault(job.queue.name, {})
                 if job.namespace not in queue:
                     queue[job.namespace] = session.namespace_share_key(job.queue, job.namespace)
@@ -44,7 +43,8 @@ class Standings:
         return Refusal(Code.NAMESPACE_SHARE_AHEAD, subject=self._sentence(job.queue, first, job.namespace))
 
     def _sentence(self, queue: Queue, first: str, behind: str) -> str:
-        tell = self._session.namespace_share
-        if tell is None:
+        of_first = self._session.namespace_share(queue, first)
+        of_behind = self._session.namespace_share(queue, behind)
+        if of_first is None or of_behind is None:
             return f"Namespace {first} of the queue is served before {behind}."
-        return share_ahead(first, *tell(queue, first), behind, *tell(queue, behind))
+        return share_ahead(first, *of_first, behind, *of_behind)

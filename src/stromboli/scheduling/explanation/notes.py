@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from stromboli.cluster import Job, JobKey
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.decisions import Explanation
-from stromboli.scheduling.placement.fitting import Histogram
 
 from . import reasons
+from .histogram import Histogram
 from .reasons import Code
 
 
@@ -23,8 +23,8 @@ class JobNote:
     histogram: Histogram | None = None  # of the first task that found no node
     found: int = 0  # tasks that found a place in the last attempt
     released_on: list[str] = field(default_factory=list)  # nodes whose leaving pods are waited for
-    waits_for_lent: list[str] = field(default_factory=list)  # backfill pods whose room the job counts on
-    limit_exceeded: str = ""  # why no nodes were set aside although the job has starved
+    said: dict[str, str] = field(default_factory=dict)  # sentences of features, by code
+    conditions: list[tuple[str, str, str]] = field(default_factory=list)  # (type, reason, message) for the PodGroup
 
 
 class Notes:
@@ -42,7 +42,7 @@ class Notes:
     def attempt(self, job: Job) -> JobNote:
         """A fresh note: what an earlier attempt in this cycle found no longer counts, but who refused does."""
         before = self.of(job)
-        note = self._notes[job.key] = JobNote(refusals=list(before.refusals), limit_exceeded=before.limit_exceeded)
+        note = self._notes[job.key] = JobNote(refusals=list(before.refusals), conditions=before.conditions)
         return note
 
     def refuse(self, job: Job, refusal: Refusal) -> None:
@@ -70,9 +70,8 @@ class Notes:
         if (note := self._notes.get(job.key)) is not None:
             note.refusals.clear()
 
-    def explain(self, job: Job, ahead: Refusal | None = None, set_aside: str = "") -> Explanation:
-        """The dominant reason (decided in a fixed order) and its sentence. `ahead`: a namespace that goes first;
-        `set_aside`: what is missing on the nodes set aside for the job."""
+    def explain(self, job: Job, ahead: Refusal | None = None) -> Explanation:
+        """The dominant reason (decided in a fixed order) and its sentence. `ahead`: a namespace that goes first."""
         note = self._notes.get(job.key)
         if note is None:
             return Explanation("", reasons.not_considered())
@@ -82,10 +81,9 @@ class Notes:
                     return Explanation(code, reasons.refused(refusal))
         if note.released_on:
             return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(note.released_on))
-        if note.waits_for_lent:
-            return Explanation(Code.CONDITIONALLY_READY, reasons.conditionally_ready(note.waits_for_lent))
-        if set_aside:
-            return Explanation(Code.STARVING_RESERVED, set_aside)
+        for code in _SAID_FIRST:
+            if code in note.said:
+                return Explanation(code, note.said[code])
         if ahead is not None:
             sentence = f"{reasons.refused(ahead)} {_node_level(note.histogram).message}" if note.histogram else ""
             return Explanation(ahead.code, sentence)
@@ -107,6 +105,8 @@ _REFUSALS_FIRST = (
     Code.QUEUE_OVER_QUOTA,
     Code.QUEUE_OVER_DESERVED,
 )
+
+_SAID_FIRST = (Code.CONDITIONALLY_READY, Code.STARVING_RESERVED)
 
 
 def _node_level(histogram: Histogram) -> Explanation:

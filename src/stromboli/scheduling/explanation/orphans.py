@@ -19,7 +19,7 @@ from .conclusion import UNSCHEDULABLE
 from .reasons import Code
 
 
-def strays(cluster: Cluster, now: float) -> Iterator[Decision]:
+def orphans(cluster: Cluster, now: float) -> Iterator[Decision]:
     """What to write on them, as far as it does not stand there yet; in the order of their names."""
     for job_key in sorted(key for key, job in cluster.jobs.items() if job.object and job.queue.object is None):
         yield from _group(cluster.jobs[job_key], now)

@@ -3,135 +3,42 @@
 A `Fitting` is all that is known about one kind of task on all nodes: which filters reject which node, and how each
 node scores. It is built once per kind and session. The ledger keeps a log of rows that changed, and a fitting
 remembers how far it has read it, so bringing it up to date costs what changed since it was last asked.
-
-"Kind of task" is the shape, plus whatever else a filter or score says its answer depends on (`key` at
-registration): the namespace and labels where inter-pod terms matter, the queue where nodes are locked, and so on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from stromboli.api.quantity import format_amount
-from stromboli.cluster import PODS, Job, Matrix, Task, TaskKey, Vector
+from stromboli.cluster import PODS, Matrix, Task, Vector
 from stromboli.scheduling.callbacks import FilterHook, NodeFilter, NodeScore, ReasonIds, Rows, Scope, Scores
-from stromboli.scheduling.explanation.reasons import Code
-from stromboli.scheduling.starvation.reserving import room_for_others
+from stromboli.scheduling.explanation import Code, Histogram
+from stromboli.scheduling.framework import Framework
 
-from .kernel_choice import BIG_CLUSTER, choose_kernels
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from .kernel_choice import BIG_CLUSTER
 
 GPU = "nvidia.com/gpu"
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """How many nodes turned a task away, and why: {(code, text): nodes}."""
-
-    nodes: int
-    counts: dict[tuple[str, str], int]
-
-
-class Placement:
-    """The fittings of a session."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.kernels: Any = choose_kernels(len(session.nodes))
-        self.all_rows: Rows = np.arange(len(session.nodes), dtype=np.int64)
-        self._fittings: dict[Hashable, Fitting] = {}
-        self._keys: list[Any] | None = None
-        self._live_keys: list[Any] = []
-        self._known_keys: dict[TaskKey, tuple[Hashable, ...]] = {}
-        self._future: Matrix | None = None
-        self._future_at = -1
-
-    def key(self, task: Task) -> Hashable:
-        """Tasks with equal keys are judged alike by every filter and score."""
-        known = self._lasting_key(task)
-        return (known, *[of(task) for of in self._live_keys]) if self._live_keys else known
-
-    def _lasting_key(self, task: Task) -> tuple[Hashable, ...]:
-        """The part of the key that stays the same all session long."""
-        if self._keys is None:
-            lasting = [hook.key for hook in self.session.filters if not hook.live]
-            lasting += [hook.key for hook in self.session.scores]
-            self._keys = [key for key in lasting if key is not None]
-            self._live_keys = [hook.key for hook in self.session.filters if hook.live and hook.key is not None]
-        known = self._known_keys.get(task.key)
-        if known is None:
-            known = self._known_keys[task.key] = (task.shape.id, *[of(task) for of in self._keys])
-        return known
-
-    def fitting(self, task: Task, *, ahead: bool = False, nothing_reserved: bool = False) -> Fitting:
-        """Up to date with the ledger as it stands; `ahead`: as if leaving pods were gone already; `nothing_reserved`:
-        as if nothing were set aside for anybody, for those who look at that themselves."""
-        key = (self._lasting_key(task) if nothing_reserved else self.key(task), ahead, nothing_reserved)
-        fitting = self._fittings.get(key)
-        if fitting is None:
-            filters = [hook for hook in self.session.filters if not (hook.live and nothing_reserved)]
-            fitting = self._fittings[key] = Fitting(self.session, self, task, filters, ahead=ahead)
-        fitting.refresh()
-        return fitting
-
-    def room_now(self, job: Job | None = None) -> Matrix:
-        """What is idle and promised to nobody (else than this job). A promise may count on idle room and on leaving
-        pods together: then the idle part is spoken for as well."""
-        return self._not_counted_on(self.idle_room(job))
-
-    def idle_room(self, job: Job | None = None) -> Matrix:
-        """The same, and also what a gang counts on that waits for lent room."""
-        future = self.future_room()
-        room = self.session.nodes.idle if future is None else np.minimum(self.session.nodes.idle, future)
-        return self._unreserved(room, job)
-
-    def room_now_on(self, row: int) -> Vector:
-        nodes = self.session.nodes
-        return np.asarray(np.minimum(nodes.idle[row], nodes.future_idle_of(row)))
-
-    def room_later(self, job: Job | None = None) -> Matrix | None:
-        """What this job may count on once leaving pods are gone; None if nobody is leaving."""
-        future = self.future_room()
-        return None if future is None else self._not_counted_on(self._unreserved(future, job))
-
-    def _not_counted_on(self, room: Matrix) -> Matrix:
-        """A conditional place may be on idle and on lent room together: then the idle part is spoken for."""
-        nodes = self.session.nodes
-        if not self.session.backfill_rules.lends or not nodes.conditional.any():
-            return room
-        return np.asarray(np.minimum(room, room + nodes.backfilled - nodes.conditional))
-
-    def _unreserved(self, room: Matrix, job: Job | None) -> Matrix:
-        rules = self.session.reserve_rules
-        if rules is None or rules.scope == "node" or not self.session.ledger.reserved_tasks:
-            return room  # nodes with reserved room are closed as a whole, by a filter
-        return room_for_others(self.session, room, job)
-
-    def future_room(self) -> Matrix | None:
-        """What will be free once everything on its way out is gone and all promises are kept; None if nothing is
-        on its way out and nothing is promised: then it is what is idle."""
-        log = len(self.session.ledger.log)
-        if self._future_at != log:
-            self._future_at = log
-            nodes = self.session.nodes
-            self._future = nodes.future_idle if self.session.ledger.in_transit else None
-        return self._future
 
 
 class Fitting:
     """One kind of task on all nodes. `reasons` and `score` are by row."""
 
     def __init__(
-        self, session: Session, placement: Placement, task: Task, filters: Sequence[FilterHook], *, ahead: bool
+        self,
+        session: Framework,
+        kernels: Any,
+        all_rows: Rows,
+        task: Task,
+        filters: Sequence[FilterHook],
+        *,
+        ahead: bool,
     ) -> None:
         self.session = session
-        self.placement = placement
+        self._kernels = kernels
+        self._all_rows = all_rows
         self.ahead = ahead
         session.ahead = ahead
         self.request: Vector = task.request
@@ -152,7 +59,7 @@ class Fitting:
             if judge is None:
                 continue
             if hook.scope is Scope.STATIC:
-                _fill(self._static, placement.all_rows, judge)
+                _fill(self._static, all_rows, judge)
             else:
                 self._filters.append((judge, hook.scope))
         self._static_score: Scores = np.zeros(size, dtype=np.float64)
@@ -161,7 +68,7 @@ class Fitting:
             if rate is None:
                 continue
             if score_hook.scope is Scope.STATIC:
-                self._static_score += rate(placement.all_rows)
+                self._static_score += rate(all_rows)
             else:
                 self._scores.append((rate, score_hook.scope))
         self.reasons: ReasonIds = self._static.copy()
@@ -231,7 +138,7 @@ class Fitting:
                 base = base + rate(rows)
             self._base[rows] = base
             nodes = self.session.nodes
-            self.placement.kernels.score_rows(
+            self._kernels.score_rows(
                 rows, self._no_times, self.request, nodes.used, nodes.allocatable, self._base, self._score,
                 *self._terms,
             )  # fmt: skip
@@ -241,7 +148,7 @@ class Fitting:
         log = self.session.ledger.log
         behind = len(log) - position
         if everywhere or position < 0 or behind >= len(self.mask):
-            return self.placement.all_rows
+            return self._all_rows
         if behind == 1:
             return np.array(log[position:], dtype=np.int64)
         return np.unique(np.array(log[position:], dtype=np.int64))
@@ -257,7 +164,7 @@ class Fitting:
             return []  # on few nodes this look is cheaper than scores that nobody asks for
         out = np.empty(count, dtype=np.int64)
         nodes = self.session.nodes
-        placed = self.placement.kernels.place(
+        placed = self._kernels.place(
             count, self.mask.copy(), room, self.request, self.columns, self.score.copy(),
             nodes.used, nodes.allocatable, self._base, *self._terms, out,
         )  # fmt: skip

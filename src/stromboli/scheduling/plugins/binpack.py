@@ -13,14 +13,10 @@ every placement.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stromboli.scheduling.callbacks import ResourceScore
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Plugin
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
 
 
 class Binpack(Plugin):

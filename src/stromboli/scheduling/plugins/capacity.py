@@ -36,21 +36,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import lcm
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stromboli.cluster import Job, Queue, Status, Task, Vector
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.eviction.leaving_gangs import tentatively_gone
-from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.plugins.queue_trees.queue_tree import Place, QueueTree, common
-from stromboli.scheduling.sharing.ratio import RatioKey, ratio_key
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.configuration.arguments import Arguments
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing import AdmissionPromises, RatioKey, ratio_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ class Capacity(Plugin):
         options = [option for tier in session.configuration.tiers for option in tier.plugins]
         hierarchy = any(option.name == self.name and option.is_enabled("hierarchy") for option in options)
         self._session = session
-        self._promises = session.promises
+        self._promises = session.state(AdmissionPromises)
         self._total: list[int] = session.total.tolist()
         # Lacks of different resources have one common denominator, so they compare exactly as whole numbers.
         denominator = lcm(*[amount for amount in self._total if amount > 0])
@@ -104,8 +101,8 @@ class Capacity(Plugin):
     def _share(self, place: Place) -> RatioKey:
         """How much of what it deserves a place has, in the resource where that is most; all of it if it deserves
         nothing."""
-        if self._session.admitting:
-            held = self._tree.sum(place, self._session.held_by).tolist()
+        if self._promises.admitting:
+            held = self._tree.sum(place, self._promises.held_by).tolist()
         else:
             held = self._tree.held(place)
         most, of, stated = 0, 1, False

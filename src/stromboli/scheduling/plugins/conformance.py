@@ -6,14 +6,12 @@ Evicting such a pod to make room for a batch job could take the node, or the clu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stromboli.cluster import Task
 from stromboli.scheduling.callbacks import Verdict
 from stromboli.scheduling.plugin import Plugin
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
 
 _CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 _SYSTEM_NAMESPACE: Final = "kube-system"

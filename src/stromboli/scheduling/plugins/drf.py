@@ -22,17 +22,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import lcm
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stromboli.cluster import PODS, Job, Queue, Task, Vector
 from stromboli.scheduling.callbacks import Verdict
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.plugins.queue_trees.hierarchy import Hierarchy
-from stromboli.scheduling.sharing.ratio import RatioKey, ratio_key
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.configuration.arguments import Arguments
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing import AdmissionPromises, RatioKey, ratio_key
 
 _EVEN: Final = 1_000_000
 """Shares that differ by no more than one part in so many are even, in preemption: nobody is evicted over less."""
@@ -71,7 +69,7 @@ class Drf(Plugin):
         )
 
     def open(self, session: Session) -> None:
-        self._session = session
+        self._promises = session.state(AdmissionPromises)
         self._namespaces = session.namespaces
         self._share = DominantShare(session.total)
         self._compares_namespaces = True
@@ -84,17 +82,15 @@ class Drf(Plugin):
             session.add_handlers(allocate=tree.placed, deallocate=tree.gone)
             session.add_queue_order(tree.key, falls=tree.falls)
             session.add_reclaimable(tree.may_lose, protects=False)
-        session.namespace_scope = self._scope
-        session.namespace_share = self._tell_share
         session.add_job_order(self._job_share)
-        session.add_namespace_order(self._namespace_share)
+        session.add_namespace_order(self._namespace_share, scope=self._scope, share=self._tell_share)
         session.add_preemptable(self._smaller_share_wins, protects=False)
 
     def _job_share(self, job: Job) -> int:
         return self._share.of(job.allocated)
 
     def _namespace_share(self, queue: Queue, namespace: str) -> RatioKey:
-        held = self._session.held_in(queue, namespace)
+        held = self._promises.held_in(queue, namespace)
         return ratio_key(0 if held is None else self._share.of(held), self._weight(namespace))
 
     def _tell_share(self, queue: Queue, namespace: str) -> tuple[float, int]:

@@ -15,15 +15,11 @@ for the first victim of a job and for its fifth, and nothing has to be counted h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stromboli.cluster import Job, Task
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
-from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
 
 
 class Gang(Plugin):

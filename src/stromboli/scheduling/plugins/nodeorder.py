@@ -13,8 +13,6 @@ devices count twice as much as CPU and memory together, since they are what larg
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stromboli.cluster import CPU, MEMORY, PODS, Task
@@ -26,9 +24,7 @@ from stromboli.scheduling.plugins.node_filters.node_facts import NodeFacts
 from stromboli.scheduling.plugins.node_filters.pod_affinity import PodAffinityScore
 from stromboli.scheduling.plugins.node_filters.population import Population
 from stromboli.scheduling.plugins.node_filters.topology_spread import SpreadScore
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
 
 
 class Nodeorder(Plugin):

@@ -14,18 +14,17 @@ Nodes are not looked at one by one; whether the pods of a job fit on them is for
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from stromboli.cluster import PODS, Job, Vector
 from stromboli.scheduling.callbacks import Refusal, Vote
-from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.configuration.arguments import Arguments
+from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.configuration.arguments import Arguments
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing import AdmissionPromises
 
 _DEFAULT_FACTOR: Final = 1.2
 
@@ -41,7 +40,7 @@ class Overcommit(Plugin):
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._promises = session.promises
+        self._promises = session.state(AdmissionPromises)
         self._used = session.axis.zeros()
         self._used_at = -1  # length of the ledger's log when `_used` was added up
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]

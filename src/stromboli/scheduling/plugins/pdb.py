@@ -13,17 +13,13 @@ this session and look, when asked, which of them are still leaving.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stromboli.api import PodDisruptionBudget
 from stromboli.api.selectors import matches_labels
 from stromboli.cluster import OCCUPYING, Status, Task, TaskKey
 from stromboli.scheduling.callbacks import Verdict
+from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Plugin
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.configuration.arguments import Arguments
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
 
 
 class Pdb(Plugin):

@@ -14,23 +14,19 @@ checks are read only so that files which set them stay valid.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stromboli.cluster import Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Scope
 from stromboli.scheduling.configuration.arguments import Arguments
-from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.plugins.node_filters.host_ports import HostPortsFilter
 from stromboli.scheduling.plugins.node_filters.node_facts import KEEPS_AWAY, NodeFacts
 from stromboli.scheduling.plugins.node_filters.pod_affinity import PodAffinityFilter
 from stromboli.scheduling.plugins.node_filters.population import Population
 from stromboli.scheduling.plugins.node_filters.topology_spread import SpreadFilter
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
 
 _IGNORED = ("NodeVolumeLimits", "VolumeZone", "VolumeBinding")
 

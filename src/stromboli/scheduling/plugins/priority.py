@@ -9,14 +9,10 @@ priority has no say at all, since otherwise a queue could be emptied by whoever 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stromboli.cluster import Job, Task
 from stromboli.scheduling.callbacks import Verdict
 from stromboli.scheduling.plugin import Plugin
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
 
 
 class Priority(Plugin):

@@ -28,20 +28,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import lcm
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stromboli.cluster import PODS, Job, Queue, QueueName, Status, Task, Vector
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
 from stromboli.scheduling.eviction.leaving_gangs import tentatively_gone
-from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.sharing.division import Claim, divide
-from stromboli.scheduling.sharing.ratio import RatioKey, ratio_key
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing import AdmissionPromises, Claim, RatioKey, divide, ratio_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ class Proportion(Plugin):
         guarantees = [entitlement.guarantee for entitlement in self.entitlements.values()]
         self._is_guaranteed = [any(guarantee[column] for guarantee in guarantees) for column in range(len(self._total))]
         self._session = session
-        self._promises = session.promises
+        self._promises = session.state(AdmissionPromises)
         for name, entitlement in self.entitlements.items():
             session.deserved[name] = np.array(entitlement.deserved, dtype=np.int64)
         session.add_queue_order(self._order)
@@ -111,7 +107,7 @@ class Proportion(Plugin):
     def _share(self, queue: Queue) -> RatioKey:
         """How much of what it deserves a queue has, in the resource where that is most."""
         deserved = self.entitlements[queue.name].deserved
-        held = self._session.held_by(queue).tolist()
+        held = self._promises.held_by(queue).tolist()
         most, of = 0, 1
         for _, column in self._columns:
             if held[column] > 0:

@@ -21,19 +21,16 @@ in them: the number of pods is a limit of nodes and is promised to nobody.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, Queue, Status, Vector
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.framework import Framework
 
 
-class Promises:
-    def __init__(self, session: Session) -> None:
+class AdmissionPromises:
+    def __init__(self, session: Framework) -> None:
         self._session = session
+        self.admitting = False  # while jobs are admitted, promises count as if they were occupied
         self._row = {name: row for row, name in enumerate(session.queues)}
         self._counted: set[JobKey] = set()  # whose promise is in the books
         self._read_to = -1  # length of the ledger's log when the books were made up
@@ -68,6 +65,18 @@ class Promises:
                         self._add_to_namespace(job, _missing(job))
         known = self._in_namespace.get((queue.name, namespace))
         return self._session.axis.zeros() if known is None else known
+
+    def held_by(self, queue: Queue) -> Vector:
+        """What a queue has, for the order of queues."""
+        return np.asarray(queue.allocated + self.promised(queue)) if self.admitting else queue.allocated
+
+    def held_in(self, queue: Queue, namespace: str) -> Vector | None:
+        """What a namespace has in a queue, for the order of namespaces; None if nothing."""
+        held = queue.by_namespace.get(namespace)
+        if not self.admitting:
+            return held
+        promised = self.promised_in(queue, namespace)
+        return promised if held is None else np.asarray(held + promised)
 
     def held_below(self, queue: Queue, priority: int) -> Vector:
         """What jobs of lower priority have in the queue and were promised, as far as it counts against others: a

@@ -7,19 +7,16 @@ every other. With `hostNetwork` the pod has no network of its own, and each port
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stromboli.api import Pod
 from stromboli.cluster import Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Rows
-from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.session import Session
 
 from .population import is_there
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
 
 EVERY_ADDRESS = "0.0.0.0"
 

@@ -9,16 +9,12 @@ Nodes report dozens of images each, and only those of waiting pods matter, so on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stromboli.api import Pod
 from stromboli.cluster import Status, Task
 from stromboli.scheduling.callbacks import NodeScore, Scores
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
 
 MEGABYTE = 1024 * 1024
 WORTHWHILE = 23 * MEGABYTE

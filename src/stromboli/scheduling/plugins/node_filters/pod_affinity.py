@@ -16,20 +16,16 @@ Preferences work the same way, in both directions: each pod a term means adds th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stromboli.cluster import Task
 from stromboli.scheduling.callbacks import NodeFilter, NodeScore, ReasonIds, Scores
-from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.session import Session
 
 from .node_facts import LabelColumn, NodeFacts
 from .pod_terms import PodTerms
 from .population import Population, Tally
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
 
 
 class PodAffinityFilter:

@@ -13,18 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from stromboli.api import Pod, PodAffinityTerm
 from stromboli.api.selectors import affinity_term_selects
 from stromboli.cluster import Task, TaskKey
+from stromboli.scheduling.session import Session
 
 from .population import Clue, Population, Tally, clue_of
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label every namespace has by itself."""

@@ -15,7 +15,7 @@ there when the leaving pods are not.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +23,9 @@ import numpy.typing as npt
 from stromboli.api import LabelSelector
 from stromboli.cluster import Status, Task, TaskKey
 from stromboli.scheduling.callbacks import Rows
+from stromboli.scheduling.session import Session
 
 from .node_facts import LabelColumn, Mask
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
 
 Counts = npt.NDArray[np.float64]
 _Number = TypeVar("_Number", bound=np.generic)

@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -32,13 +31,11 @@ from stromboli.api import TopologySpreadConstraint
 from stromboli.api.selectors import spread_constraint_selects
 from stromboli.cluster import Task
 from stromboli.scheduling.callbacks import NodeFilter, NodeScore, ReasonIds, Scores
-from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.session import Session
 
 from .node_facts import LabelColumn, Mask, NodeFacts
 from .population import Counts, Population, Tally, clue_of
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 

@@ -38,17 +38,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stromboli.cluster import PODS, WAITING, Job, JobKey, Queue, QueueName, Task, Vector
 from stromboli.scheduling.callbacks import Verdict
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing import AdmissionPromises
 
 from .branches import Branch, Leaf, Step, own_step, parting, place_of
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
 
 
 class Hierarchy:
@@ -57,6 +55,7 @@ class Hierarchy:
     def __init__(self, session: Session, one: int) -> None:
         """`one`: all of the cluster, a multiple of all of its totals."""
         self._session = session
+        self._promises = session.state(AdmissionPromises)
         self._columns = [column for _, column in session.axis.by_name() if column != PODS]
         # What nobody offers cannot be had in parts: one unit is as much as all.
         self._per_unit = [one // total if total > 0 else one for total in session.total[self._columns].tolist()]
@@ -139,7 +138,7 @@ class Hierarchy:
             self._moved.clear()
             if ledger.holdings:
                 self._age += 1  # pods that take from Reservations change what queues have besides their jobs
-        promised = self._session.promises.promised_everywhere().tolist() if self._session.admitting else None
+        promised = self._promises.promised_everywhere().tolist() if self._promises.admitting else None
         if promised != self._promised:
             self._promised = promised
             self._age += 1
@@ -193,7 +192,7 @@ class Hierarchy:
         """What a branch has, all in all."""
         if branch.queue is None:
             return [sum(amounts) for amounts in zip(*map(self._plain, branch.children), strict=True)]
-        held = self._shares(self._session.held_by(branch.queue))
+        held = self._shares(self._promises.held_by(branch.queue))
         if branch.imagined is None:
             return held
         return [has + more for has, more in zip(held, branch.imagined, strict=True)]

@@ -23,14 +23,11 @@ nothing from one cycle to the next, so it would repeat itself every second; what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from stromboli.api import names
 from stromboli.cluster import PODS, UNLIMITED, Queue, QueueName, Vector
-from stromboli.scheduling.sharing.division import Claim, divide
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing import Claim, divide
 
 
 class Place:

@@ -8,13 +8,11 @@ same statement; if they cannot be, the gang does not start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stromboli.cluster import Job
+from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from .readiness import complete
 
 
 def complete_with_best_effort(session: Session, statement: Statement, job: Job) -> bool:
@@ -36,13 +34,3 @@ def complete_with_best_effort(session: Session, statement: Statement, job: Job) 
         if complete(job):
             return True
     return complete(job)
-
-
-def complete(job: Job) -> bool:
-    """At or above every minimum, counting only tasks that have a node (or have done their work)."""
-    if job.ready_count < job.min_available:
-        return False
-    return not job.roles_matter or all(
-        job.role_occupied(role) - job.role_pending_best_effort.get(role, 0) >= minimum
-        for role, minimum in job.role_minimums.items()
-    )

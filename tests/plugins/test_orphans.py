@@ -6,7 +6,7 @@ from building import cluster, group, pod, queue
 from stromboli.api import Condition
 from stromboli.cluster import Cluster
 from stromboli.scheduling.decisions import PatchGroup, PatchPod
-from stromboli.scheduling.explanation.orphans import strays
+from stromboli.scheduling.explanation import orphans
 
 NOW = 1_893_456_000.0
 
@@ -17,7 +17,7 @@ def told(known: Cluster) -> dict[str, str]:
         decision.task if isinstance(decision, PatchPod) else f"group {decision.job}": decision.reason
         if isinstance(decision, PatchPod)
         else decision.conditions[0].reason
-        for decision in strays(known, NOW)
+        for decision in orphans(known, NOW)
         if isinstance(decision, PatchPod | PatchGroup)
     }
 
@@ -44,7 +44,7 @@ def test_each_is_told_what_it_lacks() -> None:
 def test_what_stands_there_is_not_written_again() -> None:
     known = cluster(queue("default"), group("lost", queue="tpyo"), pod("b", group="lost"))
     known.snapshot()
-    for decision in strays(known, NOW):
+    for decision in orphans(known, NOW):
         if isinstance(decision, PatchGroup):
             job = known.jobs[decision.job].object
             assert job is not None

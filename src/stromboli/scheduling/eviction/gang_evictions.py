@@ -1,34 +1,31 @@
 """Placing a whole gang where some of its tasks need evictions.
 
-Shared by preempt and reclaim. Tasks that fit without evicting anybody are promised their room first; the rest hunt.
-Nothing is evicted unless then the whole gang has a place, and if no eviction was needed the job is left to allocate.
-Whoever turns out not to be needed for the gang as a whole is spared.
+Shared by preempt and reclaim. Tasks that fit without evicting anybody are promised their room first; the rest search
+for victims. Nothing is evicted unless then the whole gang has a place, and if no eviction was needed the job is left to
+allocate. Whoever turns out not to be needed for the gang as a whole is spared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from stromboli.cluster import Job, Node, Status, Task
-from stromboli.scheduling.backfill.lending import conditionally_ready
+from stromboli.scheduling.gang import TentativePlaces, conditionally_ready, is_eligible
+from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .reprieve import spare_needless
-from .victims import Hunt
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from .reprieve import reprieve_needless
+from .victims import VictimSearch
 
 
-def starving_jobs(session: Session, considered: Callable[[Job], bool]) -> list[Job]:
+def starving_jobs(session: Session) -> list[Job]:
     return [
         job
         for job in session.jobs
         if job.pending_count
         and session.job_starving(job)
         and not conditionally_ready(job)  # it will have its places without anybody being evicted by these rules
-        and considered(job)
+        and is_eligible(session, job)
     ]
 
 
@@ -36,37 +33,37 @@ def place_with_evictions(
     session: Session,
     job: Job,
     *,
-    hunt: Callable[[], Hunt],
+    search: Callable[[], VictimSearch],
     may_evict: Callable[[Task], bool],
     only_while_starving: bool,
 ) -> bool:
     """Promise places to the job's pending tasks and commit if evictions made the gang whole; else change nothing.
     False if the gang has no place, with or without evictions.
 
-    `hunt`: made only when somebody has to go.
+    `search`: made only when somebody has to go.
     `may_evict`: whether others may be evicted for this task at all.
     `only_while_starving`: stop as soon as the job has what it needs to start.
     """
-    session.let_go(job)
+    session.state(TentativePlaces).give_up(job)
     tasks = session.pending_tasks(job)
     if _all_fit(session, job, tasks):
         return True
     statement = session.statement()
-    hunter: Hunt | None = None
+    victim_search: VictimSearch | None = None
     for number, task in enumerate(tasks):
         if only_while_starving and not session.job_starving(job):
             break
         if job.ready_count + job.waiting_count + len(tasks) - number < job.min_available:
             break  # too many were left without a place
         if not _fits_without(session, statement, task) and may_evict(task):
-            hunter = hunter or hunt()
-            hunter.make_room(statement, task)
+            victim_search = victim_search or search()
+            victim_search.make_room(statement, task)
     # A gang counts on its pods without requests. Those that are still waiting now were tried and have no place.
     counts_in_vain = bool(job.pending_best_effort) and job.is_starving
     has_place = session.job_pipelined(job) and not counts_in_vain
     if statement.has_evictions and has_place:
-        assert hunter is not None
-        spare_needless(session, statement, job, hunter.gone)
+        assert victim_search is not None
+        reprieve_needless(session, statement, job, victim_search.gone)
         statement.commit()
         note = session.notes.attempt(job)
         note.released_on = sorted(

@@ -10,21 +10,17 @@ Nothing is decided here: the caller looks at the job afterwards, and commits, ke
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from stromboli.cluster import Job, Status, Task
-from stromboli.scheduling.backfill.lending import place_conditionally
 from stromboli.scheduling.callbacks import Refusal
-from stromboli.scheduling.starvation.reserving import reserved_tasks
+from stromboli.scheduling.placement import Fitting
+from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .fitting import Fitting
-
-if TYPE_CHECKING:
-    from stromboli.scheduling.session import Session
+from .readiness import reserved_tasks
 
 
-def fill(
+def place_gang(
     session: Session,
     statement: Statement,
     job: Job,
@@ -67,7 +63,7 @@ def fill(
             if refusal is not None:
                 session.notes.refuse(job, refusal)
         placed = _place(session, statement, fitting, group[:allowed]) if allowed else 0
-        while conditionally and placed < len(group) and place_conditionally(session, statement, group[placed]):
+        while conditionally and placed < len(group) and _place_otherwise(session, statement, group[placed]):
             placed += 1
         note.found += placed
         for _ in range(placed):
@@ -141,6 +137,11 @@ def _place(session: Session, statement: Statement, fitting: Fitting, group: list
     if placed < len(group):
         fitting.mark_failed()
     return placed
+
+
+def _place_otherwise(session: Session, statement: Statement, task: Task) -> bool:
+    """A place of another kind, if a feature has one for a task that found no room."""
+    return any(hook.call(statement, task) for hook in session.hooks("fallbackPlacement"))
 
 
 def _place_on_nominated(session: Session, statement: Statement, fitting: Fitting, task: Task) -> bool:

@@ -1,0 +1,236 @@
+"""Where plugins and features register what they have to say.
+
+A session has one extension point for each kind of question. A plugin registers its callbacks in `Plugin.open`, a
+feature in its `open` function, each under its own name and tier; the flags of the configuration file can switch a
+plugin's callbacks off one kind at a time. How the answers of several callbacks become one is in `framework`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from stromboli.cluster import Job, NodeTable, Queue, Task
+
+from . import callbacks as cb
+from .callbacks import Hook, NodeReason, Refusal, Scope
+
+
+def always(flag: str) -> bool:
+    """Every kind of callback is enabled."""
+    return True
+
+
+class ExtensionPoints:
+    def __init__(self, nodes: NodeTable) -> None:
+        self.nodes = nodes
+        self.resource_score = cb.ResourceScore()
+        self.filters: list[cb.FilterHook] = []
+        self.scores: list[cb.ScoreHook] = []
+        self.node_reasons: list[NodeReason] = []
+        self.namespace_scope = "beforePriority"  # or withinPriority: the job's priority first, then the namespace
+        self._reason_ids: dict[NodeReason, int] = {}
+        self._hooks: dict[str, list[Hook]] = {}
+        self._owner = ""
+        self._tier = 0
+        self._is_enabled: Callable[[str], bool] = always
+
+    @contextmanager
+    def registering(self, owner: str, tier: int, is_enabled: Callable[[str], bool] = always) -> Iterator[None]:
+        """Callbacks added inside belong to this plugin or feature. `is_enabled`: whether the configuration wants this
+        kind of callback of it."""
+        self._owner, self._tier, self._is_enabled = owner, tier, is_enabled
+        try:
+            yield
+        finally:
+            self._owner = ""
+
+    def hooks(self, kind: str) -> list[Hook]:
+        return self._hooks.get(kind, [])
+
+    def _add(self, kind: str, call: Callable[..., Any], flag: str | None = None) -> None:
+        if self._enabled(flag or kind):
+            self._hooks.setdefault(kind, []).append(Hook(self._tier, self._owner, call))
+
+    def _enabled(self, flag: str) -> bool:
+        assert self._owner, "callbacks are registered when a plugin or feature is opened"
+        return self._is_enabled(flag)
+
+    def add_job_order(self, key: cb.JobOrder) -> None:
+        self._add("jobOrder", key)
+
+    def add_queue_order(self, key: cb.QueueOrder, *, falls: Callable[[], int] | None = None) -> None:
+        """`falls`: for keys that can become smaller by what others are given; grows whenever one may have."""
+        self._add("queueOrder", key)
+        if falls is not None:
+            self._add("queueKeyFalls", falls, "queueOrder")
+
+    def add_namespace_order(
+        self, key: cb.NamespaceOrder, *, scope: str = "beforePriority", share: cb.NamespaceShare | None = None
+    ) -> None:
+        """`scope`: whether namespaces are compared before the priorities of their jobs or within one priority.
+        `share`: what to tell users about a namespace's share."""
+        self.namespace_scope = scope
+        self._add("namespaceOrder", key)
+        if share is not None:
+            self._add("namespaceShare", share, "always")
+
+    def add_task_order(self, key: cb.TaskOrder) -> None:
+        self._add("taskOrder", key)
+
+    def add_victim_queue_order(self, key: cb.VictimQueueOrder) -> None:
+        self._add("victimQueueOrder", key, "always")
+
+    def add_pre_filter(self, check: Callable[[Task], Refusal | None]) -> None:
+        """A reason that rules out every node, found without looking at any."""
+        self._add("prePredicate", check, "predicate")
+
+    def add_filter(
+        self,
+        prepare: Callable[[Task], cb.NodeFilter | None],
+        *,
+        scope: Scope = Scope.STATIC,
+        key: cb.KeyOfTask | None = None,
+        live: bool = False,
+    ) -> None:
+        """`key`: what, beside the shape of a task, the answer depends on. `live`: the key of a task may change during
+        a session, with what the session decides."""
+        if self._enabled("predicate"):
+            self.filters.append(cb.FilterHook(prepare, scope, key, live, self._owner))
+
+    def add_node_filter(self, check: cb.PerNodeFilter, *, scope: Scope = Scope.NODE) -> None:
+        """A filter that looks at one node at a time: returns a sentence if the node is no place for the task."""
+
+        def prepare(task: Task) -> cb.NodeFilter:
+            def judge(rows: cb.Rows) -> cb.ReasonIds:
+                answers = np.zeros(len(rows), dtype=np.int32)
+                for position, row in enumerate(rows.tolist()):
+                    sentence = check(task, self.nodes.nodes[row])
+                    if sentence is not None:
+                        answers[position] = self.node_reason(f"Predicate{plugin}", sentence, resolvable=False)
+                return answers
+
+            return judge
+
+        plugin = self._owner
+        self.add_filter(prepare, scope=scope, key=lambda task: task.key)
+
+    def add_score(
+        self,
+        prepare: Callable[[Task], cb.NodeScore | None],
+        *,
+        scope: Scope = Scope.STATIC,
+        key: cb.KeyOfTask | None = None,
+    ) -> None:
+        if self._enabled("nodeOrder"):
+            self.scores.append(cb.ScoreHook(prepare, scope, key))
+
+    def add_node_score(self, score: cb.PerNodeScore, *, scope: Scope = Scope.NODE) -> None:
+        """A score of one node at a time."""
+
+        def prepare(task: Task) -> cb.NodeScore:
+            def judge(rows: cb.Rows) -> cb.Scores:
+                return np.array([score(task, self.nodes.nodes[row]) for row in rows.tolist()], dtype=np.float64)
+
+            return judge
+
+        self.add_score(prepare, scope=scope, key=lambda task: task.key)
+
+    def add_resource_score(self, score: cb.ResourceScore) -> None:
+        if self._enabled("nodeOrder"):
+            mine = self.resource_score
+            self.resource_score = cb.ResourceScore(
+                least=mine.least + score.least,
+                most=mine.most + score.most,
+                balanced=mine.balanced + score.balanced,
+                pack=mine.pack + score.pack,
+                pack_weights=mine.pack_weights + score.pack_weights,
+            )
+
+    def add_node_order_on_resource(self, score: Callable[[Task], cb.Scores]) -> None:
+        """How good each node (row) is for setting room aside for a task, by what is idle there."""
+        self._add("nodeOrderOnResource", score)
+
+    def add_best_node(self, choose: cb.BestNode) -> None:
+        self._add("bestNode", choose)
+
+    def add_preemptable(self, verdict: cb.VictimVerdict, *, protects: bool) -> None:
+        self._add("preemptable:protect" if protects else "preemptable:permit", verdict, "preemptable")
+
+    def add_reclaimable(self, verdict: cb.VictimVerdict, *, protects: bool) -> None:
+        self._add("reclaimable:protect" if protects else "reclaimable:permit", verdict, "reclaimable")
+
+    def add_overused(self, test: Callable[[Queue], bool]) -> None:
+        self._add("overused", test)
+
+    def add_allocatable(self, test: cb.Allocatable) -> None:
+        self._add("allocatable", test)
+
+    def add_preemptive(self, test: cb.Preemptive) -> None:
+        self._add("preemptive", test)
+
+    def add_job_ready(self, test: Callable[[Job], bool]) -> None:
+        self._add("jobReady", test)
+
+    def add_job_pipelined(self, vote: cb.JobVote) -> None:
+        self._add("jobPipelined", vote)
+
+    def add_job_enqueueable(self, vote: cb.JobVote) -> None:
+        self._add("jobEnqueueable", vote)
+
+    def add_job_enqueued(self, handler: Callable[[Job], None]) -> None:
+        self._add("jobEnqueued", handler)
+
+    def add_job_valid(self, test: Callable[[Job], Refusal | None]) -> None:
+        self._add("jobValid", test, "always")
+
+    def add_job_starving(self, test: Callable[[Job], bool]) -> None:
+        self._add("jobStarving", test)
+
+    def add_backfill_eligible(self, test: Callable[[Job], bool]) -> None:
+        """Whether a job may run on room that is lent to it; all have to agree."""
+        self._add("backfillEligible", test, "always")
+
+    def add_victim_tasks(self, choose: Callable[[Sequence[Task]], list[Task]]) -> None:
+        """Tasks that should leave whoever wants their room, for actions that rearrange."""
+        self._add("victimTasks", choose, "victim")
+
+    def add_handlers(self, *, allocate: cb.Handler | None = None, deallocate: cb.Handler | None = None) -> None:
+        """Called after every placement (allocated or pipelined) and after every eviction or undo. An allocate
+        handler may raise `Objection`."""
+        if allocate is not None:
+            self._add("allocate", allocate, "always")
+        if deallocate is not None:
+            self._add("deallocate", deallocate, "always")
+
+    # -- extension points of features ---------------------------------------------------------------------------
+
+    def add_room(self, adjust: cb.RoomAdjustment) -> None:
+        """Take off what a job may not use of the room on all nodes."""
+        self._add("room", adjust)
+
+    def add_fallback_placement(self, place: Callable[[Any, Task], bool]) -> None:
+        """Called with the statement and a task that found no room: give it another kind of place, or return False."""
+        self._add("fallbackPlacement", place)
+
+    def add_closed_to_evictions(self, rows: Callable[[Task], Collection[int]]) -> None:
+        """Rows on which nobody may be evicted for this task."""
+        self._add("closedToEvictions", rows)
+
+    def add_close(self, call: Callable[[], None]) -> None:
+        """Called at the end of the session, before the outcome is written down."""
+        self._add("close", call, "always")
+
+    # -- reasons ------------------------------------------------------------------------------------------------
+
+    def node_reason(self, code: str, text: str, *, resolvable: bool) -> int:
+        """The id (1 and up) by which a filter says this reason."""
+        reason = NodeReason(code, text, resolvable)
+        known = self._reason_ids.get(reason)
+        if known is None:
+            self.node_reasons.append(reason)
+            known = self._reason_ids[reason] = len(self.node_reasons)
+        return known

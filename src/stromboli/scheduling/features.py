@@ -1,0 +1,18 @@
+"""The features that take part in every session, in the order in which they are opened.
+
+This is the one place that names them all. A feature registers its callbacks when the session is opened, after the
+plugins, and keeps its state in the session (`Session.state`); neither the session nor the features below it know of
+each other, except where `docs/design.md` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from .backfill import open_backfill
+from .eviction import open_nominations
+from .session import Session
+from .starvation import open_starvation
+
+FEATURES: Final[tuple[Callable[[Session], None], ...]] = (open_starvation, open_backfill, open_nominations)

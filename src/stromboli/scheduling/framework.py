@@ -1,0 +1,190 @@
+"""What a session knows of the cluster, and how the answers of all plugins become one.
+
+`Framework` is the half of a session that everything else builds on: the snapshot, the registered callbacks, and the
+questions that combine them (the rules are in `callbacks`). Placement, statements and explanations need no more than
+this; `Session` adds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stromboli.cluster import Job, Queue, QueueName, Snapshot, Task, Vector
+
+from . import callbacks as cb
+from .callbacks import Refusal, Verdict, Vote
+from .configuration import Arguments, Configuration
+from .decisions import Cycle
+from .extension_points import ExtensionPoints
+
+
+class Framework(ExtensionPoints):
+    def __init__(self, snapshot: Snapshot, configuration: Configuration, now: float) -> None:
+        super().__init__(snapshot.ledger.table)
+        self.snapshot = snapshot
+        self.configuration = configuration
+        self.now = now
+        self.ledger = snapshot.ledger
+        self.axis = snapshot.ledger.axis
+        self.jobs: list[Job] = snapshot.jobs
+        self.queues: dict[QueueName, Queue] = snapshot.queues
+        self.namespaces = snapshot.namespaces
+        self.budgets = snapshot.budgets
+        self.total: Vector = snapshot.total
+        self.cycle = Cycle()
+        self.deserved: dict[QueueName, Vector] = {}  # as far as a plugin says
+        # Set while filters and scores are asked: whether pods that are leaving count as gone already.
+        self.ahead = False
+        self.version = 0  # grows with every commit: the session's state, for who remembers a failure
+
+    def has_action(self, name: str) -> bool:
+        return any(action.name == name for action in self.configuration.actions)
+
+    def action_arguments(self, name: str) -> Arguments | None:
+        """The arguments of an action; None if it is not configured."""
+        return next((action.arguments for action in self.configuration.actions if action.name == name), None)
+
+    # -- orders -------------------------------------------------------------------------------------------------
+
+    def job_key(self, job: Job) -> tuple[Any, ...]:
+        return (*[hook.call(job) for hook in self.hooks("jobOrder")], job.created, job.key)
+
+    def queue_key(self, queue: Queue) -> tuple[Any, ...]:
+        return (*[hook.call(queue) for hook in self.hooks("queueOrder")], queue.created, queue.name)
+
+    def queue_key_falls(self) -> int:
+        """Grows whenever some queue may come sooner than the key said that it was last asked for."""
+        return sum(hook.call() for hook in self.hooks("queueKeyFalls"))
+
+    def namespace_key(self, queue: Queue, namespace: str) -> tuple[Any, ...]:
+        return (*self.namespace_share_key(queue, namespace), namespace)
+
+    def namespace_share_key(self, queue: Queue, namespace: str) -> tuple[Any, ...]:
+        """The key without the name: equal for namespaces that are even."""
+        return tuple(hook.call(queue, namespace) for hook in self.hooks("namespaceOrder"))
+
+    def namespace_share(self, queue: Queue, namespace: str) -> tuple[float, int] | None:
+        """A namespace's share of the cluster in a queue, and its weight; None if no plugin says."""
+        for hook in self.hooks("namespaceShare"):
+            share: tuple[float, int] = hook.call(queue, namespace)
+            return share
+        return None
+
+    def task_key(self, task: Task) -> tuple[Any, ...]:
+        keys = [hook.call(task) for hook in self.hooks("taskOrder")]
+        return (*keys, task.index, task.created, task.key)
+
+    # -- questions ----------------------------------------------------------------------------------------------
+
+    def overused(self, queue: Queue) -> bool:
+        return any(hook.call(queue) for hook in self.hooks("overused"))
+
+    def allocatable(
+        self, queue: Queue, request: Vector, *, credit: Vector | None = None, lending: bool = False
+    ) -> Refusal | None:
+        return self._first_refusal("allocatable", queue, request, credit, lending)
+
+    def preemptive(self, queue: Queue, request: Vector, *, credit: Vector | None = None) -> Refusal | None:
+        """May this queue take room from others for such a task?"""
+        return self._first_refusal("preemptive", queue, request, credit)
+
+    def job_valid(self, job: Job) -> Refusal | None:
+        return self._first_refusal("jobValid", job)
+
+    def pre_filter(self, task: Task) -> Refusal | None:
+        return self._first_refusal("prePredicate", task)
+
+    def _first_refusal(self, kind: str, *arguments: object) -> Refusal | None:
+        for hook in self.hooks(kind):
+            refusal: Refusal | None = hook.call(*arguments)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def job_ready(self, job: Job) -> bool:
+        return all(hook.call(job) for hook in self.hooks("jobReady"))
+
+    def job_pipelined(self, job: Job) -> bool:
+        return self._vote("jobPipelined", job) is None
+
+    def job_enqueueable(self, job: Job) -> Refusal | None:
+        return self._vote("jobEnqueueable", job)
+
+    def job_enqueued(self, job: Job) -> None:
+        for hook in self.hooks("jobEnqueued"):
+            hook.call(job)
+
+    def _vote(self, kind: str, job: Job) -> Refusal | None:
+        permitted_in = -1
+        for hook in self.hooks(kind):
+            if permitted_in >= 0 and hook.tier != permitted_in:
+                return None
+            answer: Vote | Refusal = hook.call(job)
+            if isinstance(answer, Refusal):
+                return answer
+            if answer == Vote.REJECT:
+                return Refusal(code="Rejected", subject=hook.plugin)
+            if answer == Vote.PERMIT:
+                permitted_in = hook.tier
+        return None
+
+    def job_starving(self, job: Job) -> bool:
+        hooks = self.hooks("jobStarving")
+        if not hooks:
+            return False
+        first = hooks[0].tier
+        return all(hook.call(job) for hook in hooks if hook.tier == first)
+
+    def may_evict(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
+        """`kind`: preemptable or reclaimable. The rule is told at `Verdict`."""
+        if not candidate.preemptable:
+            return False
+        decided_in = -1
+        for hook in self.hooks(f"{kind}:permit"):
+            if decided_in >= 0 and hook.tier != decided_in:
+                break
+            verdict = hook.call(evictor, candidate, whole)
+            if verdict == Verdict.NO:
+                return False
+            if verdict == Verdict.YES:
+                decided_in = hook.tier
+        # Most candidates end above: asking the protectors last only saves time.
+        return decided_in >= 0 and not self.protected(kind, evictor, candidate, whole=whole)
+
+    def protected(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
+        """Whether somebody says no, whoever would permit it."""
+        return not candidate.preemptable or any(
+            hook.call(evictor, candidate, whole) == Verdict.NO for hook in self.hooks(f"{kind}:protect")
+        )
+
+    def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
+        """The union of what the first tier with any word chooses, in the order of the given tasks."""
+        chosen: set[str] = set()
+        tier = -1
+        for hook in self.hooks("victimTasks"):
+            if chosen and hook.tier != tier:
+                break
+            tier = hook.tier
+            chosen.update(task.key for task in hook.call(tasks))
+        return [task for task in tasks if task.key in chosen]
+
+    def victim_queue_key(self, victim: Queue, preemptor: Queue) -> tuple[Any, ...]:
+        return tuple(hook.call(victim, preemptor) for hook in self.hooks("victimQueueOrder"))
+
+    def node_order_on_resource(self, task: Task) -> cb.Scores:
+        scores = np.zeros(len(self.nodes), dtype=np.float64)
+        for hook in self.hooks("nodeOrderOnResource"):
+            scores += hook.call(task)
+        return scores
+
+    def due(self, moment: float) -> None:
+        """Time alone will change something then."""
+        if self.cycle.next_due is None or moment < self.cycle.next_due:
+            self.cycle.next_due = moment
+
+    def amounts(self, vector: Vector) -> dict[str, int]:
+        """By resource, without the number of pods: that is a limit of nodes, not an amount anybody has."""
+        return {name: amount for name, amount in self.axis.amounts(vector).items() if name != "pods"}

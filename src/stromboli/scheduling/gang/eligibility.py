@@ -1,0 +1,24 @@
+"""Whether a job may be placed in this cycle at all."""
+
+from __future__ import annotations
+
+from stromboli.cluster import Job
+from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.session import Session
+
+
+def is_eligible(session: Session, job: Job) -> bool:
+    """Whether a job may be placed at all in this cycle; if not, it is noted why."""
+    if job.pending_count == 0:
+        return False
+    if not job.queue.open:
+        session.notes.refuse(job, Refusal(Code.QUEUE_CLOSED, subject=job.queue.name))
+        return False
+    if job.phase == "Pending" and session.has_action("enqueue"):
+        return False
+    refusal = session.job_valid(job)
+    if refusal is not None:
+        session.notes.refuse(job, refusal)
+        return False
+    return True

@@ -1,0 +1,23 @@
+"""Which jobs have starved: they have waited longer than the threshold."""
+
+from __future__ import annotations
+
+from stromboli.cluster import Job
+from stromboli.scheduling.explanation import waiting_since
+from stromboli.scheduling.session import Session
+
+from .rules import ReserveRules
+
+
+def starved_since(session: Session, job: Job, rules: ReserveRules) -> float:
+    """What the threshold is counted from."""
+    return job.created if rules.clock == "creation" else waiting_since(session, job)
+
+
+def has_starved(session: Session, job: Job, rules: ReserveRules) -> bool:
+    """Whether a job has waited longer than the threshold; if not, the scheduler looks again when it has."""
+    due = starved_since(session, job, rules) + rules.threshold
+    if session.now <= due:
+        session.due(due)
+        return False
+    return True

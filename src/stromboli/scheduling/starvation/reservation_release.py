@@ -1,0 +1,83 @@
+"""When a reservation is given up: it has lost its reason, or there are too many."""
+
+from __future__ import annotations
+
+from stromboli.api.timestamps import parse_timestamp
+from stromboli.api.waiting_reservations import node_set_aside
+from stromboli.cluster import Job, TaskKey
+from stromboli.scheduling.decisions import Unreserve
+from stromboli.scheduling.gang import reserved_tasks
+from stromboli.scheduling.session import Session
+
+from .holders import FEATURE, above_deserved, holders, rank, release, reserved_rows
+from .rules import ReserveRules, Starvation
+
+
+def give_up_reservations(session: Session) -> None:
+    """Release what has lost its reason, before anything else happens in a session."""
+    _forget_strangers(session)
+    rules = session.state(Starvation).rules
+    for job in holders(session).values():
+        if job.object is None:
+            release(session, job, "its group is gone")
+    kept = 0
+    for job in sorted(holders(session).values(), key=lambda job: rank(session, job)):
+        why = "the reserve action is not configured" if rules is None else _lost_reason(session, job, rules)
+        if why is None and rules is not None and kept >= rules.max_holders:
+            why = "too many jobs hold reservations"
+        if why is None:
+            kept += 1
+        else:
+            release(session, job, why)
+    if rules is not None:
+        most = rules.most_nodes(session)
+        for job in sorted(holders(session).values(), key=lambda job: rank(session, job), reverse=True):
+            if len(reserved_rows(session)) <= most:
+                break
+            release(session, job, "fewer nodes may be reserved now")
+
+
+def _lost_reason(session: Session, job: Job, rules: ReserveRules) -> str | None:
+    if not job.queue.open:
+        return f"queue {job.queue.name} is not open"
+    if job.ready_count >= job.min_available:
+        return "the job has what it needs"
+    if session.job_valid(job) is not None:
+        return "the job has too few pods"
+    if job.phase == "Pending" and session.has_action("enqueue"):
+        return "the job is not let in any more"
+    if above_deserved(session, job):
+        return f"queue {job.queue.name} has more than it deserves"
+    for task in reserved_tasks(job):
+        node = task.node
+        if node is None:
+            return "a node is gone"
+        if not node.ready or not node.schedulable:
+            return f"node {node.name} takes no pods"
+        if not session.placement.fitting(task, ahead=True, without=FEATURE).mask[node.row]:
+            return f"node {node.name} does not suit any more"
+        if bool((session.nodes.allocatable[node.row] < task.request).any()):
+            return f"node {node.name} is too small now"
+    if rules.timeout:
+        due = _reserved_since(session, job) + rules.timeout
+        if session.now > due:
+            return "it took too long"
+        session.due(due)
+    return None
+
+
+def _reserved_since(session: Session, job: Job) -> float:
+    stamps = []
+    for task in reserved_tasks(job):
+        known = session.snapshot.reservation_of(task.key)
+        if known is not None and known.metadata.creation_timestamp is not None:
+            stamps.append(parse_timestamp(known.metadata.creation_timestamp))
+    return min(stamps, default=session.now)
+
+
+def _forget_strangers(session: Session) -> None:
+    """Reservations whose pod is gone, or no longer waits."""
+    for name, task_key in sorted(session.snapshot.waiting_reservations()):
+        if TaskKey(task_key) not in session.ledger.reserved_tasks:
+            node = node_set_aside(session.snapshot.reservations[name])
+            session.cycle.decisions.append(Unreserve(TaskKey(task_key), node, name, "its pod does not wait any more"))

@@ -1,0 +1,76 @@
+"""Whom room that is set aside is closed to.
+
+With `scope: node` a node with reserved room takes no new pods of other jobs, with `scope: amount` only what is set
+aside is kept from them. Nobody is evicted on such a node: it drains by itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stromboli.cluster import Job, JobKey, Matrix, Status, Task
+from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Rows, Scope
+from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.explanation.reasons import reserved_for
+from stromboli.scheduling.gang import reserved_tasks
+from stromboli.scheduling.session import Session
+
+from .holders import reserved_rows
+
+
+def close_reserved_nodes(session: Session) -> None:
+    """Nodes with reserved room take no new pods of others, but for pods that ask for nothing, and for pods that were
+    promised their place there before: somebody was evicted for them.
+
+    The answer is worked out anew whenever anything about reservations changes, once for all who hold nothing, and costs
+    nothing while there are none: the state of reservations is part of what makes tasks alike.
+    """
+    known_at = -1
+    to_strangers: ReasonIds = np.zeros(0, dtype=np.int32)
+
+    def refusals() -> ReasonIds:
+        nonlocal known_at, to_strangers
+        if known_at != session.ledger.reserved_epoch:
+            known_at = session.ledger.reserved_epoch
+            to_strangers = np.zeros(len(session.nodes), dtype=np.int32)
+            for row, jobs in reserved_rows(session).items():
+                to_strangers[row] = session.node_reason(
+                    Code.NODE_RESOURCE_RESERVED, reserved_for(sorted(jobs)), resolvable=False
+                )
+        return to_strangers
+
+    def prepare(task: Task) -> NodeFilter | None:
+        if task.best_effort or not session.ledger.reserved_tasks:
+            return None
+        verdicts = refusals()
+        own = [] if task.job is None else [t.node.row for t in reserved_tasks(task.job) if t.node is not None]
+        if (promised := session.nodes.by_name.get(task.nominated)) is not None:
+            own.append(promised.row)
+        if own:
+            verdicts = verdicts.copy()
+            verdicts[own] = 0
+
+        def judge(rows: Rows) -> ReasonIds:
+            return verdicts[rows]
+
+        return judge
+
+    def key(task: Task) -> tuple[int, JobKey | None, str]:
+        holds = task.job is not None and task.job.counts[Status.RESERVED] > 0
+        own = task.job.key if holds and task.job is not None else None
+        return (session.ledger.reserved_epoch, own, task.nominated)
+
+    session.add_filter(prepare, scope=Scope.STATIC, key=key, live=True)
+
+
+def room_for_others(session: Session, room: Matrix, job: Job | None) -> Matrix:
+    """`room` less what is set aside for jobs other than this one; for reservations that close only an amount."""
+    if not session.ledger.reserved_tasks:
+        return room
+    reserved = session.nodes.reserved
+    if job is not None and job.counts[Status.RESERVED]:
+        reserved = reserved.copy()
+        for task in reserved_tasks(job):
+            if task.node is not None:
+                reserved[task.node.row] -= task.request
+    return room - np.minimum(np.maximum(room, 0), reserved)

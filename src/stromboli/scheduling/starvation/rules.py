@@ -1,0 +1,54 @@
+"""The arguments of the reserve action, and where the other actions find them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from stromboli.scheduling.configuration import Arguments
+from stromboli.scheduling.session import Session
+
+DEFAULT_THRESHOLD = 172_800.0  # two days, in seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveRules:
+    """The arguments of the reserve action."""
+
+    threshold: float = DEFAULT_THRESHOLD
+    percent: float = 50.0
+    scope: str = "node"
+    clock: str = "waiting"
+    yields: bool = True
+    max_holders: int = 4
+    timeout: float = 0.0
+
+    @classmethod
+    def read(cls, arguments: Arguments) -> ReserveRules:
+        return cls(
+            threshold=arguments.duration("starvingJobTimeThreshold", DEFAULT_THRESHOLD, minimum=0),
+            percent=arguments.number("reservedNodePercent", 50.0, minimum=0, maximum=100),
+            scope=arguments.text("scope", "node", choices=("node", "amount")),
+            clock=arguments.text("starvationClock", "waiting", choices=("waiting", "creation")),
+            yields=arguments.boolean("yieldToHigherPriority", True),
+            max_holders=arguments.integer("maxHolders", 4, minimum=0),
+            timeout=arguments.duration("reservationTimeout", 0.0, minimum=0),
+        )
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether anything may be set aside at all."""
+        return self.percent > 0 and self.max_holders > 0
+
+    def most_nodes(self, session: Session) -> int:
+        """How many nodes may have reserved room at a time."""
+        nodes = session.nodes
+        return math.ceil(int((nodes.ready & nodes.schedulable).sum()) * self.percent / 100)
+
+
+class Starvation:
+    """What the reserve action's configuration means for the whole session."""
+
+    def __init__(self, session: Session) -> None:
+        arguments = session.action_arguments("reserve")
+        self.rules = None if arguments is None else ReserveRules.read(arguments)
