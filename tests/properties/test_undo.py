@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from building import plugin, session
+from builders import plugin, session
 from properties.worlds import cases, known
 from stromboli.api import KObject
 from stromboli.cluster import Cluster, Holding, Status, Task

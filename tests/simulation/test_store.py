@@ -91,11 +91,11 @@ def test_controllers_that_never_stop_are_stopped_with_the_name_of_what_they_chan
                 return [Create(Node(metadata=ObjectMeta(name="n1")))]
             return [Update(replace(node, spec=replace(node.spec, unschedulable=not node.spec.unschedulable)))]
 
-        def pod_gone(self, pod: Pod, now: float, *, evicted: bool) -> None: ...
+        def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None: ...
 
         def next_due(self, objects: Objects, now: float) -> float | None:
             return None
 
-    monkeypatch.setattr("stromboli.simulation.engine.Controllers", Restless)
+    monkeypatch.setattr("stromboli.simulation.engine.ControllerManager", Restless)
     with pytest.raises(Unsettled, match="Node n1"):
         run_text(tmp_path, "")

@@ -28,9 +28,9 @@ from stromboli.api import (
 )
 from stromboli.api import Node as NodeObject
 from stromboli.api import Queue as QueueObject
-from stromboli.api.generated_groups import is_generated
+from stromboli.api.generated_groups import is_generated_group
 from stromboli.api.quantity import amounts
-from stromboli.api.waiting_reservations import node_set_aside, waits_for
+from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
 
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
 from .ledger import Ledger
@@ -319,17 +319,17 @@ class Cluster:
     def _reservation_applied(self, obj: Reservation) -> None:
         self._reservation_deleted(obj.metadata.name)
         self.reservations[obj.metadata.name] = obj
-        waiting = waits_for(obj)
+        waiting = waiting_pod_of(obj)
         if waiting is not None:
             task_key = TaskKey(waiting)
-            self._set_aside[task_key] = node_set_aside(obj)
+            self._set_aside[task_key] = reserved_node_of(obj)
             task = self.tasks.get(task_key)
             if task is not None and task.true_status is Status.PENDING:
                 self._settle(task, Status.PENDING)
 
     def _reservation_deleted(self, name: str) -> None:
         known = self.reservations.pop(name, None)
-        waiting = None if known is None else waits_for(known)
+        waiting = None if known is None else waiting_pod_of(known)
         if waiting is not None:
             node_name = self._set_aside.pop(TaskKey(waiting), "")
             task = self.tasks.get(TaskKey(waiting))
@@ -369,7 +369,7 @@ class Cluster:
         job.min_available = spec.min_member
         job.role_minimums = dict(spec.min_task_member)
         # A group made for pods that are there already has nothing to be promised before they are created.
-        states_minimum = bool(spec.min_resources) and not is_generated(obj)
+        states_minimum = bool(spec.min_resources) and not is_generated_group(obj)
         job.min_resources = self.axis.vector(amounts(spec.min_resources)) if states_minimum else None
         if job.min_resources is not None:
             job.min_resources[PODS] = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stromboli.api import PodDisruptionBudget, Reservation
-from stromboli.api.waiting_reservations import waits_for
+from stromboli.api.waiting_reservations import waiting_pod_of
 
 from .ledger import Ledger, NodeTable
 from .model import Job, NamespaceInfo, Queue, QueueName, TaskKey
@@ -33,7 +33,7 @@ class Snapshot:
         return [
             (name, TaskKey(task))
             for name, reservation in self.reservations.items()
-            if (task := waits_for(reservation)) is not None
+            if (task := waiting_pod_of(reservation)) is not None
         ]
 
     def reservation_of(self, task: TaskKey) -> Reservation | None:

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from stromboli.api import ApiError, Condition, KObject, Pod, PodGroup, Queue, Reservation, ResourceList, key, names
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import Applied, Cluster
-from stromboli.controllers import Change, Controllers, Create, Delete, Notify, Update
+from stromboli.controllers import Change, ControllerManager, Create, Delete, Notify, Update
 from stromboli.scheduling.decisions import (
     Bind,
     Cycle,
@@ -192,9 +192,9 @@ class Engine:
         self._scheduler = self._make_scheduler()
 
     def _restart_controllers(self) -> None:
-        controllers = Controllers()
+        controllers = ControllerManager()
         self._controllers = controllers
-        self.world.pod_gone = lambda pod, now, evicted: controllers.pod_gone(pod, now, evicted=evicted)
+        self.world.pod_deleted = lambda pod, now, evicted: controllers.pod_deleted(pod, now, evicted=evicted)
         self._settled_version = -1
 
     def _control(self, at: Moment) -> None:

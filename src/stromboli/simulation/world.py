@@ -58,7 +58,7 @@ class World:
         self.agenda = Agenda()
         self.journal = journal
         # Told whenever a pod is evicted or its object goes; the controllers of the day.
-        self.pod_gone: Callable[[Pod, float, bool], None] = lambda pod, now, evicted: None
+        self.pod_deleted: Callable[[Pod, float, bool], None] = lambda pod, now, evicted: None
         self.pending: set[str] = set()  # keys of pods without a node that are to get one
         self.crowded: set[str] = set()  # nodes whose room or load somebody set by hand; to be looked at
         # Counts what gets anybody further: objects that come, go or reach another phase. Words may change
@@ -266,7 +266,7 @@ class World:
         )
         leaving = self.store.update(replace(pod, metadata=meta))
         self._ends.pop(pod.metadata.uid, None)
-        self.pod_gone(leaving, clock(at), evicted)
+        self.pod_deleted(leaving, clock(at), evicted)
         self._put_deletion(leaving, gone, lambda when: self._gone(leaving, when, evicted=evicted))
 
     def _gone(self, pod: Pod, at: Moment, *, evicted: bool) -> None:
@@ -278,7 +278,7 @@ class World:
         self.store.delete(pod)
         self._forget(pod)
         self.journal.gone(pod, at)
-        self.pod_gone(pod, clock(at), evicted)
+        self.pod_deleted(pod, clock(at), evicted)
         self._orphaned(pod, at)
 
     def _put_deletion(self, obj: KObject, at: Moment, act: Callable[[Moment], None]) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from stromboli.api import ApiError, Job, KObject, Pod, PodTemplateSpec, ReplicaSet, names
-from stromboli.api.pod_timing import pod_timing, stated_duration
+from stromboli.api.pod_timing import annotated_duration, pod_timing
 from stromboli.simulation.virtual_time import START, Moment, moment
 
 PREFIX: Final = "sim.stromboli.io/"
@@ -53,8 +53,8 @@ def take_lifetime(obj: KObject) -> tuple[KObject, Lifetime]:
         pod_timing(template.metadata.annotations, field=inside)
     if not any(name in annotations for name in _OF_OBJECTS):
         return obj, Lifetime()
-    at = moment(stated_duration(annotations, names.SIM_AT, field=field) or 0)
-    stated = stated_duration(annotations, names.SIM_UNTIL, field=field)
+    at = moment(annotated_duration(annotations, names.SIM_AT, field=field) or 0)
+    stated = annotated_duration(annotations, names.SIM_UNTIL, field=field)
     until = None if stated is None else moment(stated)
     if until is not None and until <= at:
         raise ApiError(f"{field}[{names.SIM_UNTIL}]", "must be later than the object's creation")
