@@ -386,7 +386,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def snapshot(self) -> None:
         self.cluster.snapshot()
-        assert not self.cluster.ledger.strayed
+        assert not self.cluster.ledger.tentative
         for task in self.cluster.tasks.values():
             assert (task.status, task.node) == (task.true_status, task.true_node)
         for name, left in self.held.items():

@@ -117,7 +117,7 @@ def reserved_tasks(job: Job) -> list[Task]:
 
 def condition_ready(job: Job) -> bool:
     """Whether a job could start if it had all that is set aside for it."""
-    if not job.is_condition_ready:
+    if not job.is_ready_with_reserved:
         return False
     return not job.roles_matter or all(role_counted(job, role) >= least for role, least in job.role_minimums.items())
 
