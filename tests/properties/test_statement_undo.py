@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import plugin, session
-from properties.worlds import cases, known
+from properties.random_clusters import cases, known
 from stromboli.api import KObject
 from stromboli.cluster import Cluster, Holding, Status, Task
 from stromboli.cluster.node_table import COLUMNS
