@@ -159,10 +159,10 @@ def _translated(problem: str, document: object) -> ApiError:
         words = [word for word in expected["expected"].split(" | ") if word != "null"]
         if "float" in words and "int" in words:
             words.remove("int")
-        wanted = " or ".join(_TYPE_WORDS.get(word, word) for word in words)
+        expected_types = " or ".join(_TYPE_WORDS.get(word, word) for word in words)
         if in_key:
-            return ApiError(path, f"must have keys that are {wanted}; write them in quotes")
-        return ApiError(path, f"must be {wanted}, not {quote(value)}")
+            return ApiError(path, f"must have keys that are {expected_types}; write them in quotes")
+        return ApiError(path, f"must be {expected_types}, not {quote(value)}")
     return ApiError(path, f"cannot be read: {text[:1].lower()}{text[1:]}")
 
 

@@ -81,7 +81,7 @@ class ResourceAxis:
                 yield name, values[column]
 
 
-def fits(request: Vector, room: Vector) -> bool:
+def fits(request: Vector, available: Vector) -> bool:
     """Whether every requested amount is available. Resources that are not requested do not matter: a node that is
     overcommitted in one resource still accepts pods that request none of it."""
-    return bool(((request <= room) | (request == 0)).all())
+    return bool(((request <= available) | (request == 0)).all())

@@ -2,7 +2,7 @@
 
 A caller passes its objects and the time to `reconcile`, applies the changes it gets back, and calls again until there
 are none. It reports deleted pods, and it may ask when something is due next, so that virtual time can jump there.
-Whatever a controller remembers between two passes may be lost at any moment: a new `ControllerManager` is a restart.
+Whatever a controller remembers between two passes may be lost at any time: a new `ControllerManager` is a restart.
 """
 
 from __future__ import annotations

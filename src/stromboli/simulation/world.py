@@ -38,6 +38,7 @@ from stromboli.api import (
     names,
 )
 from stromboli.api.pod_timing import PodTiming, pod_timing
+from stromboli.controllers import is_terminating
 
 from .admission import admit, check_deletion
 from .event_queue import EventQueue, Rank
@@ -96,7 +97,7 @@ class World:
         pod = self.store.get(Pod, pod_key)
         assert pod is not None
         started = self._starts.get(pod.metadata.uid)
-        if started is not None and not _is_leaving(pod):
+        if started is not None and not is_terminating(pod):
             self._schedule_end(pod, started, not_before=at)
 
     # -- objects --------------------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ class World:
         self._start(bound, at)
 
     def evict(self, pod: Pod, at: Microseconds, reason: str, message: str) -> None:
-        if _is_leaving(pod) or pod.status.phase in _FINISHED:
+        if is_terminating(pod) or pod.status.phase in _FINISHED:
             return
         self.journal.evicted(pod, at, reason, message)
         self.progress += 1
@@ -246,7 +247,7 @@ class World:
         self.journal.finished(pod, at, message)
 
     def _delete_pod(self, pod: Pod, at: Microseconds, reason: str) -> None:
-        if _is_leaving(pod):
+        if is_terminating(pod):
             return
         self.journal.deleted(pod, at, reason)
         if pod.status.phase == "Running":
@@ -263,10 +264,12 @@ class World:
         meta = replace(
             pod.metadata, deletion_timestamp=timestamp(gone), deletion_grace_period_seconds=round(to_seconds(grace))
         )
-        leaving = self.store.update(replace(pod, metadata=meta))
+        terminating = self.store.update(replace(pod, metadata=meta))
         self._ends.pop(pod.metadata.uid, None)
-        self.pod_deleted(leaving, wall_clock(at), evicted)
-        self._schedule_deletion(leaving, gone, lambda when: self._finish_deletion(leaving, when, evicted=evicted))
+        self.pod_deleted(terminating, wall_clock(at), evicted)
+        self._schedule_deletion(
+            terminating, gone, lambda when: self._finish_deletion(terminating, when, evicted=evicted)
+        )
 
     def _finish_deletion(self, pod: Pod, at: Microseconds, *, evicted: bool) -> None:
         current = self.store.current(pod)
@@ -319,10 +322,6 @@ def _phase(obj: KObject | None) -> str:
             return obj.status.state
         case _:
             return ""
-
-
-def _is_leaving(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is not None
 
 
 def _message(error: ApiError) -> str:

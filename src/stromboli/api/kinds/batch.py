@@ -248,7 +248,7 @@ class Command(ApiObject):
 
 
 class ReservationController(ApiStruct):
-    """Pods owned by this controller, in this namespace; an empty field says nothing."""
+    """Pods owned by this controller, in this namespace; an empty field matches everything."""
 
     api_version: str = ""
     kind: str = ""

@@ -33,7 +33,7 @@ class OwnerReference(ApiStruct):
 
 
 class ObjectReference(ApiStruct):
-    """A pointer at one object; an empty field says nothing about it."""
+    """A reference to an object; an empty field matches everything."""
 
     api_version: str = ""
     kind: str = ""
@@ -59,7 +59,7 @@ class ObjectMeta(ApiStruct):
 
 
 class ApiObject(ApiStruct, omit_defaults=False):
-    """Base of every kind that stands on its own. Always encoded with its apiVersion and kind."""
+    """Base of every top-level kind. Always encoded with its apiVersion and kind."""
 
     api_version: str = ""
     kind: str = ""

@@ -90,7 +90,7 @@ def _documents(name: str, text: str) -> Iterator[Document]:
         while loader.check_node():
             number += 1
             node = loader.get_node()
-            assert node is not None, "check_node says so"
+            assert node is not None, "check_node has found one"
             content = loader.construct_document(node)
             if content is not None:
                 yield Document(content, Origin(name, number, node.start_mark.line + 1))
