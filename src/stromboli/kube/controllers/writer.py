@@ -3,7 +3,7 @@
 What one pass asks for is sorted into errands: all that concerns one Job, one Queue, or one group of plain pods.
 Errands do not wait for each other; within one the order counts.
 
-    1. the object itself, its group, its owned_objects   one after the other; the first failure ends the errand
+    1. the object itself, its group, its owned objects   one after the other; the first failure ends the errand
     2. its pods                                       side by side; new ones 1, 2, 4, … at a time, until one fails
     3. what is to be told, and the command obeyed     once the rest is true
 

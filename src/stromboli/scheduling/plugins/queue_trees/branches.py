@@ -155,7 +155,7 @@ def profile_of(amounts: Sequence[Number], share: Number) -> list[Number]:
     return [Fraction(amount, share) if amount and amount != share else int(amount > 0) for amount in amounts]
 
 
-def parse_pod_name(queue: Queue) -> tuple[tuple[str, ...], tuple[Fraction, ...]]:
+def place_of(queue: Queue) -> tuple[tuple[str, ...], tuple[Fraction, ...]]:
     """The steps from the root down to a queue, and their weights."""
     annotations = {} if queue.object is None else queue.object.metadata.annotations
     root, *steps = annotations.get(names.HIERARCHY, "").split("/")

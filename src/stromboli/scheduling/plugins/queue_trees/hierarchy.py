@@ -45,7 +45,7 @@ import numpy as np
 from stromboli.cluster import PODS, WAITING, Job, JobKey, Queue, QueueName, Task, Vector
 from stromboli.scheduling.callbacks import Verdict
 
-from .branches import Branch, Leaf, Step, own_step, parse_pod_name, parting
+from .branches import Branch, Leaf, Step, own_step, parting, place_of
 
 if TYPE_CHECKING:
     from stromboli.scheduling.session import Session
@@ -78,7 +78,7 @@ class Hierarchy:
     # -- the tree -----------------------------------------------------------------------------------------------
 
     def _plant(self, queues: Iterable[Queue]) -> None:
-        places = [(queue, *parse_pod_name(queue)) for queue in queues]
+        places = [(queue, *place_of(queue)) for queue in queues]
         users = Counter(steps[:length] for _, steps, _ in places for length in range(1, len(steps) + 1))
         known: dict[tuple[str, ...], Branch] = {}
         for queue, steps, weights in places:
