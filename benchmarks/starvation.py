@@ -48,11 +48,9 @@ from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
 from stromboli.scheduling.registry import Registry
 from stromboli.simulation.engine import Engine
-from stromboli.simulation.report.journal import Journal
-from stromboli.simulation.scenario.documents import Origin
-from stromboli.simulation.scenario.file import Arrival, Scenario
-from stromboli.simulation.scenario.lifetimes import Lifetime
-from stromboli.simulation.virtual_time import from_clock, moment, seconds
+from stromboli.simulation.journal import Journal
+from stromboli.simulation.scenario import Lifetime, Origin, Scenario, ScenarioObject
+from stromboli.simulation.virtual_time import from_wall_clock, microseconds, to_seconds
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 PERIOD = MINUTE
@@ -160,7 +158,8 @@ def _job(work: Work) -> dict[str, Any]:
 
 
 def _put(made: Scenario, document: dict[str, Any], *, at: float = 0.0) -> None:
-    made.arrivals.append(Arrival(decode(document), Lifetime(moment(at)), Origin("generated", len(made.arrivals), 1)))
+    origin = Origin("generated", len(made.objects), 1)
+    made.objects.append(ScenarioObject(decode(document), Lifetime(microseconds(at)), origin))
 
 
 # -- one way --------------------------------------------------------------------------------------------------------
@@ -208,14 +207,14 @@ def simulate(week: Week, way: str, *, threshold: float = THRESHOLD) -> Outcome:
 
     class Watched(Scheduler):
         def run(self, cluster: Any, now: float) -> Cycle:
-            progress.show(seconds(from_clock(now)))
+            progress.show(to_seconds(from_wall_clock(now)))
             return super().run(cluster, now)
 
     engine = Engine(
         scenario(week),
         journal,
-        make_scheduler=lambda: Watched(configuration, registry),
-        period=moment(PERIOD),
+        new_scheduler=lambda: Watched(configuration, registry),
+        period=microseconds(PERIOD),
     )
     engine.run()
     progress.done()

@@ -118,7 +118,7 @@ TERM = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecutio
             "spec.containers[0].resources.requests.pods",
             "must not be given",
         ),
-        (spec(resources={"requests": {"x.io/y": 1}}), "spec.resources.requests[x.io/y]", "in a container"),
+        (spec(resources={"requests": {"x.io/y": 1}}), "spec.resources.requests[x.io/y]", "by a container"),
         (spec(overhead={"cpu": "x"}), "spec.overhead.cpu", "quantity"),
         (one_container(ports=[{"containerPort": 0}]), "spec.containers[0].ports[0].containerPort", "65535"),
         (
@@ -419,7 +419,7 @@ def test_queues(change: dict[str, Any], field: str, message: str) -> None:
             "Reservation",
             spec(template={"spec": {"containers": [{}]}}),
             "spec.template.spec",
-            "request something",
+            "at least one resource",
         ),
         ("Reservation", spec(owners=[]), "spec.owners", "at least one owner"),
         ("Reservation", spec(owners=[{}]), "spec.owners[0]", "must say who"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controllers.world import job, task
-from stromboli.controllers.job.state_machine import Census, obey, synchronise
+from controllers.fake_cluster import job, task
+from stromboli.controllers.job.state_machine import PodCounts, apply_action, next_phase
 
 RESTARTS = ("RestartJob", "RestartTask", "RestartPod", "RestartPartition")
 ACTIONS = (*RESTARTS, "AbortJob", "TerminateJob", "CompleteJob", "ResumeJob")
@@ -36,23 +36,23 @@ LEADS_TO = {
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("action", [*ACTIONS, "SyncJob", ""])
 def test_actions(phase: str, action: str) -> None:
-    outcome = obey(phase, action)
+    outcome = apply_action(phase, action)
     expected = LEADS_TO.get((phase, action))
     assert (outcome.phase if outcome else None) == expected
     if outcome is not None:
-        assert outcome.counts_as_retry == (expected == "Restarting")
+        assert outcome.is_retry == (expected == "Restarting")
         assert outcome.new_version == (action not in RESTARTS[1:])
 
 
 def after(phase: str, *, retries: int = 0, by_task: dict[str, int] | None = None, **facts: Any) -> str:
     """The phase of a job of 4 replicas, 3 of them needed, after pods were counted."""
-    counts = {name: facts.pop(name) for name in list(facts) if name in Census.__slots__}
+    numbers = {name: facts.pop(name) for name in list(facts) if name in PodCounts.__slots__}
     tasks = facts.pop("tasks", (task("main", 4, min_available=3),))
     succeeded = {name: {"Succeeded": n} for name, n in (by_task or {}).items()}
     if not by_task and len(tasks) == 1:
-        succeeded = {"main": {"Succeeded": counts.get("succeeded", 0)}}
-    census = Census(by_task=succeeded, **counts)
-    return synchronise(job("ns/j", *tasks, **facts), phase, census, retry_count=retries).phase
+        succeeded = {"main": {"Succeeded": numbers.get("succeeded", 0)}}
+    counts = PodCounts(by_task=succeeded, **numbers)
+    return next_phase(job("ns/j", *tasks, **facts), phase, counts, retry_count=retries).phase
 
 
 class TestPending:

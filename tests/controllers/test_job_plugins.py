@@ -9,24 +9,26 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from controllers.world import World, job, task
+from controllers.fake_cluster import FakeCluster, job, task
 from stromboli.api import Container, Pod
-from stromboli.controllers import Controllers, Provide
+from stromboli.controllers import ControllerManager, EnsureOwned
 
 
-def furnished(*tasks: Any, **facts: Any) -> World:
-    """A job `ns/j`, let in, in a world whose pods really run."""
-    world = World(job("ns/j", *tasks, **facts), controllers=lambda: Controllers(furnish_jobs=True, check=True))
-    world.start()
-    return world
+def furnished(*tasks: Any, **facts: Any) -> FakeCluster:
+    """A job `ns/j`, let in, in a cluster whose pods really run."""
+    cluster = FakeCluster(
+        job("ns/j", *tasks, **facts), controllers=lambda: ControllerManager(run_job_plugins=True, validate=True)
+    )
+    cluster.start()
+    return cluster
 
 
 def environment(container: Container) -> dict[str, Any]:
     return {entry["name"]: entry.get("value") or entry["valueFrom"] for entry in container.env}
 
 
-def main(world: World, pod: str) -> Container:
-    return world.pod(f"ns/{pod}").spec.containers[0]
+def main(cluster: FakeCluster, pod: str) -> Container:
+    return cluster.pod(f"ns/{pod}").spec.containers[0]
 
 
 def with_init(name: str, replicas: int) -> Any:
@@ -37,31 +39,31 @@ def with_init(name: str, replicas: int) -> Any:
 
 class TestEnv:
     def test_every_container_learns_its_index(self) -> None:
-        world = furnished(with_init("t", 2), plugins={"env": []})
-        pod = world.pod("ns/j-t-1")
+        cluster = furnished(with_init("t", 2), plugins={"env": []})
+        pod = cluster.pod("ns/j-t-1")
         for container in (*pod.spec.containers, *pod.spec.init_containers):
             assert environment(container) == {"VC_TASK_INDEX": "1", "VK_TASK_INDEX": "1"}
 
     def test_what_the_user_has_set_stays(self) -> None:
         said = task("t", 1)
         said.template.spec.containers[0].env = [{"name": "VC_TASK_INDEX", "value": "mine"}]
-        world = furnished(said, plugins={"env": []})
-        assert environment(main(world, "j-t-0")) == {"VC_TASK_INDEX": "mine", "VK_TASK_INDEX": "0"}
+        cluster = furnished(said, plugins={"env": []})
+        assert environment(main(cluster, "j-t-0")) == {"VC_TASK_INDEX": "mine", "VK_TASK_INDEX": "0"}
         # The template is the user's, and the next pod is made from it.
         assert said.template.spec.containers[0].env == [{"name": "VC_TASK_INDEX", "value": "mine"}]
 
     def test_without_plugins_nothing_is_added(self) -> None:
-        world = furnished(task("t", 1))
-        assert main(world, "j-t-0").env == []
-        assert world.provided == {}
+        cluster = furnished(task("t", 1))
+        assert main(cluster, "j-t-0").env == []
+        assert cluster.provided == {}
 
 
 class TestSvc:
     def test_pods_find_each_other_by_name(self) -> None:
-        world = furnished(task("big-task", 2), task("t", 1), plugins={"svc": []})
-        pod = world.pod("ns/j-big-task-1")
+        cluster = furnished(task("big-task", 2), task("t", 1), plugins={"svc": []})
+        pod = cluster.pod("ns/j-big-task-1")
         assert (pod.spec.hostname, pod.spec.subdomain) == ("j-big-task-1", "j")
-        assert world.provided["ConfigMap j-svc"]["data"] == {
+        assert cluster.provided["ConfigMap j-svc"]["data"] == {
             "big_task.host": "j-big-task-0.j\nj-big-task-1.j",
             "VC_BIG_TASK_HOSTS": "j-big-task-0.j,j-big-task-1.j",
             "VC_BIG_TASK_NUM": "2",
@@ -70,12 +72,12 @@ class TestSvc:
             "VC_T_NUM": "1",
         }
         own = {"volcano.sh/job-name": "j", "volcano.sh/job-namespace": "ns"}
-        assert world.provided["Service j"]["spec"] == {
+        assert cluster.provided["Service j"]["spec"] == {
             "clusterIP": "None",
             "selector": own,
             "publishNotReadyAddresses": False,
         }
-        policy = world.provided["NetworkPolicy j"]["spec"]
+        policy = cluster.provided["NetworkPolicy j"]["spec"]
         assert policy["podSelector"] == {"matchLabels": own}
         assert policy["ingress"] == [{"from": [{"podSelector": {"matchLabels": own}}]}]
         container = pod.spec.containers[0]
@@ -87,58 +89,58 @@ class TestSvc:
         named = task("t", 3)
         named.template.spec.hostname = "leader"
         named.template.spec.subdomain = "team"
-        world = furnished(named, plugins={"svc": []})
-        assert world.provided["ConfigMap j-svc"]["data"]["t.host"] == "leader.team"
-        assert world.pod("ns/j-t-0").spec.hostname == "leader"
+        cluster = furnished(named, plugins={"svc": []})
+        assert cluster.provided["ConfigMap j-svc"]["data"]["t.host"] == "leader.team"
+        assert cluster.pod("ns/j-t-0").spec.hostname == "leader"
 
     def test_the_lists_follow_a_change_of_size_and_nothing_else_is_written_again(self) -> None:
-        world = furnished(task("t", 1), plugins={"svc": [], "ssh": []})
-        secret = world.provided["Secret j-ssh"]
-        assert not any(isinstance(change, Provide) for change in world.settle())
+        cluster = furnished(task("t", 1), plugins={"svc": [], "ssh": []})
+        secret = cluster.provided["Secret j-ssh"]
+        assert not any(isinstance(change, EnsureOwned) for change in cluster.settle())
         scaled = job("ns/j", task("t", 2), plugins={"svc": [], "ssh": []})
-        world.put(_like(world, scaled))
-        done = world.settle()
-        assert world.provided["ConfigMap j-svc"]["data"]["VC_T_NUM"] == "2"
-        assert "Secret" not in [change.belonging.kind for change in done if isinstance(change, Provide)]
-        assert world.provided["Secret j-ssh"] is secret
+        cluster.put(_like(cluster, scaled))
+        done = cluster.settle()
+        assert cluster.provided["ConfigMap j-svc"]["data"]["VC_T_NUM"] == "2"
+        assert "Secret" not in [change.owned.kind for change in done if isinstance(change, EnsureOwned)]
+        assert cluster.provided["Secret j-ssh"] is secret
 
     def test_arguments(self) -> None:
         arguments = ["--publish-not-ready-addresses", "--disable-network-policy=true", "-inject-hosts-env=false"]
-        world = furnished(task("t", 1), plugins={"svc": arguments})
-        assert world.provided["Service j"]["spec"]["publishNotReadyAddresses"] is True
-        assert "NetworkPolicy j" not in world.provided
-        assert main(world, "j-t-0").env == []
+        cluster = furnished(task("t", 1), plugins={"svc": arguments})
+        assert cluster.provided["Service j"]["spec"]["publishNotReadyAddresses"] is True
+        assert "NetworkPolicy j" not in cluster.provided
+        assert main(cluster, "j-t-0").env == []
 
 
 class TestSsh:
     def test_pods_share_a_key_pair(self) -> None:
-        world = furnished(task("t", 2), plugins={"ssh": []})
-        files = {name: base64.b64decode(text) for name, text in world.provided["Secret j-ssh"]["data"].items()}
+        cluster = furnished(task("t", 2), plugins={"ssh": []})
+        files = {name: base64.b64decode(text) for name, text in cluster.provided["Secret j-ssh"]["data"].items()}
         private = load_ssh_private_key(files["id_rsa"], None)
         public = load_ssh_public_key(files["id_rsa.pub"])
         assert private.public_key() == public
         assert files["authorized_keys"] == files["id_rsa.pub"]
-        volume = world.pod("ns/j-t-0").spec.volumes[0]
+        volume = cluster.pod("ns/j-t-0").spec.volumes[0]
         assert volume["name"] == "j-ssh"
         assert volume["secret"]["defaultMode"] == 0o600
-        assert main(world, "j-t-0").volume_mounts == [
+        assert main(cluster, "j-t-0").volume_mounts == [
             {"name": "j-ssh", "mountPath": "/root/.ssh", "subPath": ".ssh"}
         ]
 
     def test_names_become_addresses_also_after_scaling(self) -> None:
-        world = furnished(task("t", 1), plugins={"ssh": ["--ssh-port=2222"]})
-        said = base64.b64decode(world.provided["Secret j-ssh"]["data"]["config"]).decode()
+        cluster = furnished(task("t", 1), plugins={"ssh": ["--ssh-port=2222"]})
+        said = base64.b64decode(cluster.provided["Secret j-ssh"]["data"]["config"]).decode()
         assert "Host j-t-* !*.*\n  HostName %h.j\n" in said
         assert "Host j-t-* j-t-*.*\n  Port 2222\n" in said
 
     @pytest.mark.parametrize("arguments", [["--ssh-key-file-path", "/home/me/.ssh"], ["--no-root"]])
     def test_another_user_can_read_the_key(self, arguments: list[str]) -> None:
-        world = furnished(task("t", 1), plugins={"ssh": arguments})
-        assert world.pod("ns/j-t-0").spec.volumes[0]["secret"]["defaultMode"] == 0o644
+        cluster = furnished(task("t", 1), plugins={"ssh": arguments})
+        assert cluster.pod("ns/j-t-0").spec.volumes[0]["secret"]["defaultMode"] == 0o644
 
     def test_a_key_can_be_brought_along(self) -> None:
-        world = furnished(task("t", 1), plugins={"ssh": ["--ssh-private-key=a", "--ssh-public-key=b"]})
-        data = world.provided["Secret j-ssh"]["data"]
+        cluster = furnished(task("t", 1), plugins={"ssh": ["--ssh-private-key=a", "--ssh-public-key=b"]})
+        data = cluster.provided["Secret j-ssh"]["data"]
         assert [base64.b64decode(data[name]) for name in ("id_rsa", "id_rsa.pub", "authorized_keys")] == [
             b"a",
             b"b",
@@ -148,30 +150,30 @@ class TestSsh:
 
 class TestFrameworks:
     def test_pytorch_tells_who_is_the_master_and_who_is_which(self) -> None:
-        world = furnished(task("boss", 1), task("worker", 2), task("logs", 1), plugins={"pytorch": ["--master=boss"]})
+        cluster = furnished(task("boss", 1), task("worker", 2), task("logs", 1), plugins={"pytorch": ["--master=boss"]})
         shared = {"MASTER_ADDR": "j-boss-0.j", "MASTER_PORT": "23456", "WORLD_SIZE": "3"}
         for pod, rank in {"j-boss-0": "0", "j-worker-0": "1", "j-worker-1": "2"}.items():
-            said = environment(main(world, pod))
+            said = environment(main(cluster, pod))
             assert said | shared | {"RANK": rank} == said
-        assert "RANK" not in environment(main(world, "j-logs-0"))
-        assert "Service j" in world.provided  # without it nobody would find the master
+        assert "RANK" not in environment(main(cluster, "j-logs-0"))
+        assert "Service j" in cluster.provided  # without it nobody would find the master
 
     def test_tensorflow_tells_who_all_are_and_which_of_them_a_pod_is(self) -> None:
-        world = furnished(task("ps", 1), task("w", 2), plugins={"tensorflow": ["--worker=w", "--port=99"]})
-        assert json.loads(environment(main(world, "j-w-1"))["TF_CONFIG"]) == {
+        cluster = furnished(task("ps", 1), task("w", 2), plugins={"tensorflow": ["--worker=w", "--port=99"]})
+        assert json.loads(environment(main(cluster, "j-w-1"))["TF_CONFIG"]) == {
             "cluster": {"ps": ["j-ps-0.j:99"], "worker": ["j-w-0.j:99", "j-w-1.j:99"]},
             "task": {"type": "worker", "index": 1},
         }
 
     def test_a_single_pod_is_no_cluster(self) -> None:
-        world = furnished(task("worker", 1), plugins={"tensorflow": []})
-        assert "TF_CONFIG" not in environment(main(world, "j-worker-0"))
+        cluster = furnished(task("worker", 1), plugins={"tensorflow": []})
+        assert "TF_CONFIG" not in environment(main(cluster, "j-worker-0"))
 
     def test_mpi_tells_the_master_where_workers_are_and_lets_it_in(self) -> None:
-        world = furnished(task("master", 1), task("worker", 2), plugins={"mpi": []})
-        assert environment(main(world, "j-master-0"))["MPI_HOST"] == "j-worker-0.j,j-worker-1.j"
-        assert "MPI_HOST" not in environment(main(world, "j-worker-0"))
-        assert {"Secret j-ssh", "Service j"} <= world.provided.keys()
+        cluster = furnished(task("master", 1), task("worker", 2), plugins={"mpi": []})
+        assert environment(main(cluster, "j-master-0"))["MPI_HOST"] == "j-worker-0.j,j-worker-1.j"
+        assert "MPI_HOST" not in environment(main(cluster, "j-worker-0"))
+        assert {"Secret j-ssh", "Service j"} <= cluster.provided.keys()
 
 
 class TestVolumes:
@@ -181,9 +183,9 @@ class TestVolumes:
             {"mountPath": "/data", "volumeClaimName": "corpus"},
             {"mountPath": "/scratch", "volumeClaim": claim},
         ]
-        world = furnished(with_init("t", 1), volumes=volumes)
-        assert world.provided == {"PersistentVolumeClaim j-volume-1": {"spec": claim}}
-        pod = world.pod("ns/j-t-0")
+        cluster = furnished(with_init("t", 1), volumes=volumes)
+        assert cluster.provided == {"PersistentVolumeClaim j-volume-1": {"spec": claim}}
+        pod = cluster.pod("ns/j-t-0")
         assert [volume["persistentVolumeClaim"]["claimName"] for volume in pod.spec.volumes] == ["corpus", "j-volume-1"]
         for container in (*pod.spec.containers, *pod.spec.init_containers):
             assert [mount["mountPath"] for mount in container.volume_mounts] == ["/data", "/scratch"]
@@ -191,43 +193,43 @@ class TestVolumes:
 
 class TestOrder:
     def test_what_pods_mount_is_written_before_the_status_and_the_pods(self) -> None:
-        world = World(
-            job("ns/j", task("t", 1), plugins={"svc": []}), controllers=lambda: Controllers(furnish_jobs=True)
+        cluster = FakeCluster(
+            job("ns/j", task("t", 1), plugins={"svc": []}), controllers=lambda: ControllerManager(run_job_plugins=True)
         )
-        kinds = [type(change).__name__ for change in world.settle() if change.object.kind == "Job"]
-        assert kinds == ["Provide", "Provide", "Provide", "Update"]
+        kinds = [type(change).__name__ for change in cluster.settle() if change.object.kind == "Job"]
+        assert kinds == ["EnsureOwned", "EnsureOwned", "EnsureOwned", "Update"]
 
     def test_a_job_that_has_ended_needs_nothing(self) -> None:
-        world = World(
-            job("ns/j", task("t", 1), plugins={"svc": []}), controllers=lambda: Controllers(furnish_jobs=True)
+        cluster = FakeCluster(
+            job("ns/j", task("t", 1), plugins={"svc": []}), controllers=lambda: ControllerManager(run_job_plugins=True)
         )
-        world.command("AbortJob", world.job("ns/j"))
-        world.settle()
-        assert world.phase("ns/j") == "Aborted"
-        assert world.provided == {}
+        cluster.command("AbortJob", cluster.job("ns/j"))
+        cluster.settle()
+        assert cluster.phase("ns/j") == "Aborted"
+        assert cluster.provided == {}
 
 
 @pytest.mark.parametrize(
     ("plugins", "said"),
     [
-        ({"ray": []}, "spec.plugins: must be among env, mpi, pytorch, ssh, svc, tensorflow, not ray"),
-        ({"pytorch": []}, "spec.plugins.pytorch: needs a task called master; --master says another name"),
-        ({"mpi": ["--master=t"]}, "spec.plugins.mpi: needs a task called worker; --worker says another name"),
-        ({"svc": ["--what"]}, "the argument --what is unknown; there are: --publish-not-ready-addresses"),
+        ({"ray": []}, "spec.plugins: must be one of env, mpi, pytorch, ssh, svc, tensorflow, not ray"),
+        ({"pytorch": []}, "spec.plugins.pytorch: needs a task named master; set another name with --master"),
+        ({"mpi": ["--master=t"]}, "spec.plugins.mpi: needs a task named worker; set another name with --worker"),
+        ({"svc": ["--what"]}, "the argument --what is unknown; known arguments: --publish-not-ready-addresses"),
         ({"svc": ["--disable-network-policy=perhaps"]}, "must be true or false, not perhaps"),
         ({"ssh": ["--ssh-port"]}, "the argument --ssh-port needs a value"),
         ({"ssh": ["--ssh-port=ssh"]}, "must be a whole number, not ssh"),
         ({"ssh": ["--ssh-port=0"]}, "must be between 1 and 65535, not 0"),
         ({"ssh": ["--ssh-key-file-path=keys"]}, "must be an absolute path, not keys"),
         ({"ssh": ["--ssh-private-key=a"]}, "need each other"),
-        ({"env": ["x"]}, "the argument x is unknown; there are: none at all"),
+        ({"env": ["x"]}, "the argument x is unknown; known arguments: none"),
     ],
 )
 def test_what_a_plugin_cannot_be_told_is_said(plugins: dict[str, list[str]], said: str) -> None:
-    world = furnished(task("t", 1), plugins=plugins)
-    assert world.names(Pod) == ()
-    assert said in world.job("ns/j").status.state.message
-    assert [notice.reason for notice in world.notices] == ["Invalid"]
+    cluster = furnished(task("t", 1), plugins=plugins)
+    assert cluster.names(Pod) == ()
+    assert said in cluster.job("ns/j").status.state.message
+    assert [notice.reason for notice in cluster.notices] == ["Invalid"]
 
 
 @pytest.mark.parametrize(
@@ -239,18 +241,20 @@ def test_what_a_plugin_cannot_be_told_is_said(plugins: dict[str, list[str]], sai
     ],
 )
 def test_what_a_volume_cannot_be_is_said(volume: dict[str, Any], said: str) -> None:
-    world = furnished(task("t", 1), volumes=[volume])
-    assert said in world.job("ns/j").status.state.message
+    cluster = furnished(task("t", 1), volumes=[volume])
+    assert said in cluster.job("ns/j").status.state.message
 
 
 def test_names_that_are_no_host_names_are_refused() -> None:
-    world = World(job("ns/a.b", task("t", 1), plugins={"svc": []}), controllers=lambda: Controllers(check=True))
-    world.settle()
-    assert "host names of at most 63" in world.job("ns/a.b").status.state.message
+    cluster = FakeCluster(
+        job("ns/a.b", task("t", 1), plugins={"svc": []}), controllers=lambda: ControllerManager(validate=True)
+    )
+    cluster.settle()
+    assert "host names of at most 63" in cluster.job("ns/a.b").status.state.message
 
 
-def _like(world: World, changed: Any) -> Any:
-    """The job of the world, with the spec of another."""
-    present = world.job("ns/j")
+def _like(cluster: FakeCluster, changed: Any) -> Any:
+    """The job of the cluster, with the spec of another."""
+    present = cluster.job("ns/j")
     changed.metadata, changed.status = present.metadata, present.status
     return changed

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from controllers.world import job, policy, task
+from controllers.fake_cluster import job, policy, task
 from stromboli.api import ContainerState, ContainerStateTerminated, ContainerStatus, LifecyclePolicy, Pod, PodStatus
-from stromboli.controllers.job.lifecycle_policy import Happening, Member, exit_code_of, patience, policy_for, standing
+from stromboli.controllers.job.lifecycle_policy import JobEvent, current_events, exit_code_of, policy_for, timeout_of
+from stromboli.controllers.job.pods import TaskPod
 
-FAILED = Happening("PodFailed", task="main", pod="j-main-0", index=0, exit_code=3)
+FAILED = JobEvent("PodFailed", task="main", pod="j-main-0", index=0, exit_code=3)
 
 
-def answer(happening: Happening, *of_job: LifecyclePolicy, of_task: tuple[LifecyclePolicy, ...] = ()) -> Any:
+def answer(event: JobEvent, *of_job: LifecyclePolicy, of_task: tuple[LifecyclePolicy, ...] = ()) -> Any:
     asked = job("ns/j", task("main", 2, policies=list(of_task)), policies=list(of_job))
-    found = policy_for(asked, happening)
+    found = policy_for(asked, event)
     return found.action if found else None
 
 
@@ -32,15 +33,15 @@ def test_a_policy_answers_its_events() -> None:
 
 @pytest.mark.parametrize("event", ["PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "TaskFailed"])
 def test_a_star_answers_everything(event: str) -> None:
-    assert answer(Happening(event), policy("AbortJob", "*")) == "AbortJob"
+    assert answer(JobEvent(event), policy("AbortJob", "*")) == "AbortJob"
 
 
 def test_exit_codes() -> None:
     by_code = policy("TerminateJob", exit_code=3)
     assert answer(FAILED, by_code) == "TerminateJob"
-    assert answer(Happening("PodFailed", task="main", exit_code=4), by_code) is None
-    assert answer(Happening("TaskCompleted", task="main"), by_code) is None
-    assert answer(Happening("TaskCompleted", task="main"), policy("TerminateJob", exit_code=0)) is None
+    assert answer(JobEvent("PodFailed", task="main", exit_code=4), by_code) is None
+    assert answer(JobEvent("TaskCompleted", task="main"), by_code) is None
+    assert answer(JobEvent("TaskCompleted", task="main"), policy("TerminateJob", exit_code=0)) is None
 
 
 def test_the_first_that_fits_decides() -> None:
@@ -61,7 +62,7 @@ def test_policies_of_other_tasks_say_nothing() -> None:
 
 
 def test_pending_is_an_event_only_with_a_time() -> None:
-    pending = Happening("PodPending", task="main", pod="j-main-0", index=0)
+    pending = JobEvent("PodPending", task="main", pod="j-main-0", index=0)
     assert answer(pending, policy("RestartJob", "PodPending")) is None
     assert answer(pending, policy("RestartJob", "*")) is None
     assert answer(pending, policy("RestartJob", "PodPending", timeout="5m")) == "RestartJob"
@@ -90,8 +91,8 @@ def test_containers_may_restart_as_often_as_the_task_says() -> None:
         asked = job("ns/j", task("main", 1))
         asked.spec.tasks[0].max_retry = limit
         status = PodStatus(phase="Running", container_statuses=[ContainerStatus(restart_count=restarts)])
-        member = Member(asked.spec.tasks[0], 0, Pod(status=status))
-        return [happening.event for happening in standing(asked, [member], None)]
+        member = TaskPod(asked.spec.tasks[0], 0, Pod(status=status))
+        return [event.type for event in current_events(asked, [member], None)]
 
     assert happened(None, 3) == []
     assert happened(None, 4) == ["TaskFailed"]
@@ -100,5 +101,5 @@ def test_containers_may_restart_as_often_as_the_task_says() -> None:
 
 
 def test_patience() -> None:
-    assert patience(policy("AbortJob", "*")) == 0.0
-    assert patience(policy("AbortJob", "*", timeout="1m30s")) == 90.0
+    assert timeout_of(policy("AbortJob", "*")) == 0.0
+    assert timeout_of(policy("AbortJob", "*", timeout="1m30s")) == 90.0

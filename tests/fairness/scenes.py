@@ -25,12 +25,16 @@ from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Cycle, Evict
 from stromboli.scheduling.registry import Registry
 from stromboli.simulation.engine import Engine
-from stromboli.simulation.report.journal import Journal
-from stromboli.simulation.scenario.documents import Origin
-from stromboli.simulation.scenario.file import Arrival, PatchOrder, Scenario
-from stromboli.simulation.scenario.lifetimes import take_lifetime
-from stromboli.simulation.scenario.validation import check_scenario
-from stromboli.simulation.virtual_time import moment
+from stromboli.simulation.journal import Journal
+from stromboli.simulation.scenario import (
+    Origin,
+    Scenario,
+    ScenarioObject,
+    ScenarioPatch,
+    check_scenario,
+    extract_lifetime,
+)
+from stromboli.simulation.virtual_time import microseconds
 
 Document = dict[str, Any]
 
@@ -246,8 +250,8 @@ class Run:
         registry = Registry(installed_plugins=(), installed_actions=())
         self._scheduler = Scheduler(self.configuration or registry.default(), registry)
         self.engine = Engine(
-            _scenario(self.documents), Journal(), make_scheduler=lambda: self, period=moment(1),
-            until=moment(self.cycles),
+            _scenario(self.documents), Journal(), new_scheduler=lambda: self, period=microseconds(1),
+            until=microseconds(self.cycles),
         )  # fmt: skip
         self.engine.run()
         self.engine.cluster.snapshot()
@@ -282,11 +286,11 @@ class Run:
         return has
 
 
-def _patch_order(document: Document, origin: Origin) -> PatchOrder:
+def _scenario_patch(document: Document, origin: Origin) -> ScenarioPatch:
     target = document["target"]
     kind = next(kind for (_, name), kind in KINDS.items() if name == target["kind"])
     where = "/".join(target[part] for part in ("namespace", "name") if part in target)
-    return PatchOrder(moment(document["at"]), kind, where, document["patch"], origin)
+    return ScenarioPatch(microseconds(document["at"]), kind, where, document["patch"], origin)
 
 
 def fair_inside() -> Configuration:
@@ -297,9 +301,9 @@ def _scenario(documents: Iterable[Document]) -> Scenario:
     scenario = Scenario()
     for number, document in enumerate(documents):
         if document["kind"] == "Patch":
-            scenario.patches.append(_patch_order(document, Origin("story", number, 1)))
+            scenario.patches.append(_scenario_patch(document, Origin("story", number, 1)))
             continue
-        bare, lifetime = take_lifetime(decode(document))
-        scenario.arrivals.append(Arrival(bare, lifetime, Origin("story", number, 1)))
+        bare, lifetime = extract_lifetime(decode(document))
+        scenario.objects.append(ScenarioObject(bare, lifetime, Origin("story", number, 1)))
     check_scenario(scenario)
     return scenario

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from building import group, node, pod
-from building import priority_class as api_priority_class
-from building import queue as line
+from builders import group, node, pod
+from builders import priority_class as api_priority_class
+from builders import queue as line
 from fairness.scenes import Document, Run, flat, nodes, patch, pods, priority_class, queue, replica_set
 from oracles.stories import Story
 from stromboli.api import KObject

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from building import cluster, quota
+from builders import cluster, quota
 from fairness.scenes import (
     FAIR_INSIDE,
     Document,

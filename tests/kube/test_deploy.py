@@ -296,8 +296,8 @@ def test_the_processes_can_do_their_work_with_these_rights(
     job = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{cluster.namespace}/jobs"
     cluster.admin.create(job, _job(cluster))
     eventually(lambda: not cluster.admin.list(job), timeout=120)
-    for belonging in ("configmaps", "persistentvolumeclaims", "secrets", "services"):
-        assert cluster.admin.list(f"/api/v1/namespaces/{cluster.namespace}/{belonging}")
+    for owned in ("configmaps", "persistentvolumeclaims", "secrets", "services"):
+        assert cluster.admin.list(f"/api/v1/namespaces/{cluster.namespace}/{owned}")
 
     # Two plain pods fill the nodes; a more important one gets the place of one of them, and the next has to wait
     # until somebody leaves.

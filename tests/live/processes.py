@@ -12,7 +12,7 @@ from unittest import mock
 
 from prometheus_client import CollectorRegistry
 
-from building import START
+from builders import START
 from live.pretend_api import PretendApi
 from stromboli.api import Node, Pod, PodGroup, Queue, Reservation
 from stromboli.cluster import Applied, Cluster, ClusterEvent

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from building import pod
+from builders import pod
 from live.pretend_api import (
     Fate,
     PretendApi,

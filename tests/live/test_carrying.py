@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from building import START, cluster, group, node, pod, queue
+from builders import START, cluster, group, node, pod, queue
 from live.pretend_api import Fate, PretendApi, lost_after, lost_before, refused, until, with_pretended_time
 from stromboli.api import Condition, KObject, Pod, PodGroup, PodGroupCondition, Reservation, key
-from stromboli.api.waiting_reservations import waiting_reservation, waits_for
+from stromboli.api.waiting_reservations import waiting_pod_of, waiting_reservation
 from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted, JobKey, QueueName, Status, TaskKey
 from stromboli.kube.client.rate_limit import TokenBucket
 from stromboli.kube.client.resources import Resource
@@ -366,7 +366,7 @@ def test_room_is_set_aside_from_the_moment_it_was_decided() -> None:
         assert desk.api.all(Reservation) == []
         await until(lambda: desk.noted)
         [stored] = desk.api.all(Reservation)
-        assert waits_for(stored) == "ns/a"
+        assert waiting_pod_of(stored) == "ns/a"
         assert (stored.status.phase, stored.status.node_name) == ("Waiting", "n1")
         assert stored.metadata.owner_references == []
         assert set_aside(desk)

@@ -27,8 +27,7 @@ from stromboli.api import (
     default,
 )
 from stromboli.cluster import Applied
-from stromboli.controllers import Belonging, Change, Create, Delete, Notify, Provide, Update
-from stromboli.controllers.pod_owners import reference_to
+from stromboli.controllers import Change, Create, Delete, EnsureOwned, Notify, OwnedObject, Update, owner_reference_to
 from stromboli.kube.client.client import Client
 from stromboli.kube.client.rate_limit import TokenBucket
 from stromboli.kube.controllers.cache import Cache
@@ -97,7 +96,7 @@ def job(name: str = "j", **spec: Any) -> Job:
 def pod_of(owner: Job, index: int = 0) -> Pod:
     return Pod(
         metadata=ObjectMeta(
-            name=f"{owner.metadata.name}-t-{index}", namespace="ns", owner_references=[reference_to(owner)]
+            name=f"{owner.metadata.name}-t-{index}", namespace="ns", owner_references=[owner_reference_to(owner)]
         ),
         spec=PodSpec(containers=[Container(name="main")]),
     )
@@ -332,15 +331,17 @@ class TestBelongings:
     def test_they_are_owned_by_the_job_and_changed_only_if_they_may_be(self) -> None:
         async def tell(scene: Scene) -> None:
             owner = scene.there(job())
-            lists = Belonging("v1", "ConfigMap", "j-svc", lambda: {"data": {"n": "1"}})
-            keys = Belonging("v1", "Secret", "j-ssh", lambda: {"data": {"k": "a"}}, once=True)
-            await scene.do(Provide(owner, lists), Provide(owner, keys))
+            lists = OwnedObject("v1", "ConfigMap", "j-svc", lambda: {"data": {"n": "1"}})
+            keys = OwnedObject("v1", "Secret", "j-ssh", lambda: {"data": {"k": "a"}}, create_only=True)
+            await scene.do(EnsureOwned(owner, lists), EnsureOwned(owner, keys))
             stored = scene.server.stored("configmaps", "ns/j-svc")
             assert stored is not None
             assert stored["metadata"]["ownerReferences"][0]["uid"] == owner.metadata.uid
             await scene.do(
-                Provide(owner, Belonging("v1", "ConfigMap", "j-svc", lambda: {"data": {"n": "2"}})),
-                Provide(owner, Belonging("v1", "Secret", "j-ssh", lambda: {"data": {"k": "b"}}, once=True)),
+                EnsureOwned(owner, OwnedObject("v1", "ConfigMap", "j-svc", lambda: {"data": {"n": "2"}})),
+                EnsureOwned(
+                    owner, OwnedObject("v1", "Secret", "j-ssh", lambda: {"data": {"k": "b"}}, create_only=True)
+                ),
             )
             changed, kept = (
                 scene.server.stored("configmaps", "ns/j-svc"),
@@ -357,11 +358,11 @@ class TestBelongings:
             owner = scene.there(job())
             theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "j-ssh", "namespace": "ns"}}
             scene.server.put(theirs)
-            keys = Belonging("v1", "Secret", "j-ssh", lambda: {"data": {"k": "a"}}, once=True)
+            keys = OwnedObject("v1", "Secret", "j-ssh", lambda: {"data": {"k": "a"}}, create_only=True)
             outcome = await scene.do(
-                Provide(owner, keys), Update(in_phase(owner, "Pending")), Create(pod_of(owner))
+                EnsureOwned(owner, keys), Update(in_phase(owner, "Pending")), Create(pod_of(owner))
             )
-            assert [type(change).__name__ for change in outcome.undone] == ["Provide", "Update"]
+            assert [type(change).__name__ for change in outcome.undone] == ["EnsureOwned", "Update"]
             assert scene.server.stored("pods", "ns/j-t-0") is None
             said = "Secret j-ssh could not be created: there is a Secret j-ssh that does not belong to the job"
             assert scene.told == [("Job ns/j", "FailedCreate", said, True)]
@@ -376,15 +377,15 @@ class TestBelongings:
             owner = scene.there(job())
             theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "j-ssh", "namespace": "ns"}}
             scene.server.put(theirs)
-            lists = Belonging("v1", "ConfigMap", "j-svc", lambda: {"data": {"n": "1"}})
-            keys = Belonging("v1", "Secret", "j-ssh", lambda: {"data": {"k": "a"}}, once=True)
+            lists = OwnedObject("v1", "ConfigMap", "j-svc", lambda: {"data": {"n": "1"}})
+            keys = OwnedObject("v1", "Secret", "j-ssh", lambda: {"data": {"k": "a"}}, create_only=True)
             for _ in range(600):
-                await scene.do(Provide(owner, lists), Provide(owner, keys))
+                await scene.do(EnsureOwned(owner, lists), EnsureOwned(owner, keys))
                 scene.now += 0.1
             assert 6 <= len(scene.told) <= 8
             scene.server.remove(theirs)
             scene.now += 60
-            await scene.do(Provide(owner, lists), Provide(owner, keys))
+            await scene.do(EnsureOwned(owner, lists), EnsureOwned(owner, keys))
             assert scene.server.stored("secrets", "ns/j-ssh") is not None
             assert scene.changer.setbacks.next_due() is None
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from building import budget, established, group, node, pod, priority_class, queue, quota
+from builders import budget, established, group, node, pod, priority_class, queue, quota
 from stromboli.api import (
     Condition,
     KObject,

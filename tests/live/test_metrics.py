@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from building import GPU, START, cluster, group, node, pod, pods, queue, quota
+from builders import GPU, START, cluster, group, node, pod, pods, queue, quota
 from documents.pages import PROJECT
 from stromboli.api import ObjectMeta, Queue, QueueStatus, Reservation, ReservationStatus
 from stromboli.cluster import Applied, Cluster, Deleted

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from building import group, pod
+from builders import group, pod
 from live.pretend_api import Fate, PretendApi, lost_before, refused, until, with_pretended_time
 from stromboli.api import KObject, Pod, PodGroup
 from stromboli.kube.client.rate_limit import TokenBucket

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from building import group, node, pod, queue
+from builders import group, node, pod, queue
 from live.pretend_api import Fate, PretendApi, lost_after, refused, until, with_pretended_time
 from live.processes import Lease, Process, assert_ledger_is_what_is_there, make, running
 from stromboli.api import Pod, PodGroup, Queue, Reservation, key, names

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from building import group, node, pod
+from builders import group, node, pod
 from live.pretend_api import Fate, PretendApi, broken, done_late, lost_after, lost_before, refused, with_pretended_time
 from live.processes import Lease, Process, assert_ledger_is_what_is_there, make, running
 from stromboli.api import Pod

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from building import START, Ready, cluster, established
+from builders import START, Ready, cluster, established
 from stromboli.api import KObject, Pod
 from stromboli.cluster import Applied, Cluster, Deleted, Job, JobKey, Status, Task, TaskKey
 from stromboli.scheduling.configuration.arguments import Arguments

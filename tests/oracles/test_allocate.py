@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import group, node, plugin, pod, pods, priority_class, queue
+from builders import group, node, plugin, pod, pods, priority_class, queue
 from oracles.stories import FAIR, Story
 
 MASTER, WORKER = {"nodeRole": "master"}, {"nodeRole": "worker"}

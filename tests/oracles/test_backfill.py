@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import group, node, pod, pods, priority_class
+from builders import group, node, pod, pods, priority_class
 from oracles.stories import Story
 
 TIERS = [["priority", "gang"], ["drf", "predicates", "proportion", "nodeorder"]]

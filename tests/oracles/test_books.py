@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import cluster, group, node, pod, pods, session
+from builders import cluster, group, node, pod, pods, session
 from stromboli.cluster import Applied, Cluster, Deleted, Status, Task, TaskKey
 from stromboli.scheduling.callbacks import Objection
 from stromboli.scheduling.configuration.arguments import Arguments

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import group, node, pod, pods, queue, session
+from builders import group, node, pod, pods, queue, session
 from oracles.stories import FAIR, Story
 
 GANGS = [["gang"], ["drf", "predicates", "nodeorder"]]  # where queues have no say, nodes are what is short

@@ -9,7 +9,7 @@ from itertools import permutations
 
 import pytest
 
-from building import GPU, budget, cluster, group, node, plugin, pod, pods, priority_class, queue
+from builders import GPU, budget, cluster, group, node, plugin, pod, pods, priority_class, queue
 from oracles.stories import FAIR, PREEMPTION, Entry, Story, scheduler
 from stromboli.api import KObject, names
 from stromboli.cluster import Applied, Cluster, Deleted, Job

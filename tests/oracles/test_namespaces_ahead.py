@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from building import group, node, pod, quota
+from builders import group, node, pod, quota
 from oracles.stories import Story
 
 TIERS = [["gang"], ["drf", "predicates", "nodeorder"]]

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from building import group, node, plugin, pod, pods, priority_class, queue
+from builders import group, node, plugin, pod, pods, priority_class, queue
 from oracles.stories import PREEMPTION, Entry, Story
 from stromboli.api import Container, ContainerPort, KObject, ResourceRequirements
 from stromboli.cluster import Task

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from building import group, node, pod, pods, priority_class, queue
+from builders import group, node, pod, pods, priority_class, queue
 from oracles.stories import RECLAIMING, Story
 from stromboli.api import KObject
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import cluster, group, node, plugin, pod, pods, queue, session
+from builders import cluster, group, node, plugin, pod, pods, queue, session
 from stromboli.cluster import Applied, Cluster, Job, Vector
 from stromboli.scheduling.actions.enqueue import Enqueue
 from stromboli.scheduling.callbacks import Refusal, Vote

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from asking import scores, task_of
-from building import GPU, cluster, group, node, pod, session
+from builders import GPU, cluster, group, node, pod, session
+from node_queries import scores, task_of
 from stromboli.cluster import Cluster
 from stromboli.scheduling.configuration.arguments import Arguments, ConfigurationError
 from stromboli.scheduling.plugins.binpack import Binpack

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from building import GPU, cluster, group, node, pod, pods, priority_class, queue, session
+from builders import GPU, cluster, group, node, pod, pods, priority_class, queue, session
 from oracles.stories import Story
 from stromboli.api import KObject
 from stromboli.cluster import Cluster

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from building import GPU, cluster, group, node, pod, pods, queue, session
-from building import plugin as part
+from builders import GPU, cluster, group, node, pod, pods, queue, session
+from builders import plugin as part
 from oracles.stories import Story
 from stromboli.api import KObject, Queue
 from stromboli.cluster import Cluster

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from building import cluster, group, node, pod, pods, priority_class, queue, session
-from building import plugin as part
+from builders import cluster, group, node, pod, pods, priority_class, queue, session
+from builders import plugin as part
 from oracles.stories import Story
 from stromboli.api import KObject, Pod, PodGroup, Queue, key, names
 from stromboli.api.pod_requests import pod_requests

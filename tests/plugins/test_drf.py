@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import GPU, cluster, group, node, plugin, pod, pods, queue, quota, session
+from builders import GPU, cluster, group, node, plugin, pod, pods, queue, quota, session
 from stromboli.cluster import Applied, Cluster, Deleted, Status, fits
 from stromboli.scheduling.configuration.arguments import ConfigurationError
 from stromboli.scheduling.session import Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import cluster, group, node, pod, pods, session
+from builders import cluster, group, node, pod, pods, session
 from stromboli.api import Pod
 from stromboli.cluster import Cluster, Status
 from stromboli.scheduling.callbacks import Refusal

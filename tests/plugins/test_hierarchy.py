@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asking import task_of
-from building import cluster, group, node, plugin, pod, pods, queue, session
+from builders import cluster, group, node, plugin, pod, pods, queue, session
+from node_queries import task_of
 from oracles.stories import Story
 from stromboli.api import Queue, names
 from stromboli.cluster import Cluster, Holding, JobKey, QueueName, Status, fits

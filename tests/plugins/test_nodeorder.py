@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from asking import scores, task_of
-from building import cluster, group, node, pod, session
+from builders import cluster, group, node, pod, session
+from node_queries import scores, task_of
 from stromboli.api import (
     Affinity,
     Container,

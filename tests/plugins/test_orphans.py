@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from building import cluster, group, pod, queue
+from builders import cluster, group, pod, queue
 from stromboli.api import Condition
 from stromboli.cluster import Cluster
 from stromboli.scheduling.decisions import PatchGroup, PatchPod

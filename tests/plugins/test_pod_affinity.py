@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asking import open_nodes, refusals, scores, task_of, texts
-from building import cluster, group, namespace, node, pod, session
+from builders import cluster, group, namespace, node, pod, session
+from node_queries import open_nodes, refusals, scores, task_of, texts
 from stromboli.api import (
     Affinity,
     LabelSelector,

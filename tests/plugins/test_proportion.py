@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import GPU, cluster, group, node, pod, pods, queue, session
+from builders import GPU, cluster, group, node, pod, pods, queue, session
 from stromboli.api import KObject
 from stromboli.cluster import Cluster
 from stromboli.scheduling.callbacks import Refusal

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import GPU, cluster, group, node, pod, pods, priority_class, queue, session
+from builders import GPU, cluster, group, node, pod, pods, priority_class, queue, session
 from stromboli.cluster import Cluster, Status, Task
 from stromboli.scheduling.session import Session
 

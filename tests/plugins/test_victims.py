@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import budget, cluster, established, group, node, plugin, pod, pods, priority_class, session
+from builders import budget, cluster, established, group, node, plugin, pod, pods, priority_class, session
 from stromboli.api import LabelSelector, LabelSelectorRequirement
 from stromboli.cluster import Applied, Cluster, Status, Task
 from stromboli.scheduling.callbacks import Verdict

@@ -17,8 +17,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from building import established, group, node, pod, queue
-from properties.worlds import NAMESPACES, QUEUES, World, cases, scheduler
+from builders import established, group, node, pod, queue
+from properties.random_clusters import NAMESPACES, QUEUES, World, cases, scheduler
 from stromboli.api import KObject, Node, PodGroup, Queue, names
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import amounts

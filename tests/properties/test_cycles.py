@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from properties.worlds import World, cases, contests, known, scheduler
+from properties.random_clusters import World, cases, contests, known, scheduler
 from stromboli.api import KObject, Node, Pod, PodGroup, key, names
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import amounts

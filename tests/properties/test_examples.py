@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from building import START, cluster, established, group, node, pod, priority_class, queue, session
-from properties.worlds import World, scheduler
+from builders import START, cluster, established, group, node, pod, priority_class, queue, session
+from properties.random_clusters import World, scheduler
 from stromboli.cluster import Deleted, Holding
 from stromboli.scheduling.decisions import Bind, Evict
 

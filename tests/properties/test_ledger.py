@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from building import GPU, established, group, node, pod, queue, quota, session
+from builders import GPU, established, group, node, pod, queue, quota, session
 from stromboli.api import Pod, key
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, BindFailed, Cluster, Deleted, EvictFailed, Holding, Node, Status, Task
@@ -386,7 +386,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def snapshot(self) -> None:
         self.cluster.snapshot()
-        assert not self.cluster.ledger.strayed
+        assert not self.cluster.ledger.tentative
         for task in self.cluster.tasks.values():
             assert (task.status, task.node) == (task.true_status, task.true_node)
         for name, left in self.held.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulation.runs import happened
+from simulation.scenario_runner import happened
 from stromboli.console.main import run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

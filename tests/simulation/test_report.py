@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulation.runs import SCENARIOS, FirstFit, engine_for, run, run_text
+from simulation.scenario_runner import SCENARIOS, FirstFit, engine_for, run, run_text
 from stromboli.console.main import run as command
-from stromboli.simulation.report.document import build_report, encode_report
+from stromboli.simulation.report import build_report, encode_report
 
 FILES = ("one-node", "crowd", "in-turn", "replicas")
 DOCUMENTS = [

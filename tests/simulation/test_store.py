@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from simulation.runs import run_text
+from simulation.scenario_runner import run_text
 from stromboli.api import Node, ObjectMeta, OwnerReference, Pod, ReplicaSet, key
 from stromboli.cluster import Applied, ClusterEvent, Deleted
 from stromboli.controllers import Change, Create, Objects, Update
-from stromboli.simulation.engine import Unsettled
+from stromboli.simulation.engine import ControllerLoopError
 from stromboli.simulation.store import Conflict, Store
-from stromboli.simulation.virtual_time import START, moment
+from stromboli.simulation.virtual_time import START, microseconds
 
 
 def pod(name: str, *owners: OwnerReference) -> Pod:
@@ -30,7 +30,7 @@ def test_a_uid_depends_on_the_story_only_and_a_second_life_has_another() -> None
     first = one.create(pod("a"), START)
     one.create(pod("b"), START)
     other.create(pod("b"), START)
-    assert other.create(pod("a"), moment(9)).metadata.uid == first.metadata.uid
+    assert other.create(pod("a"), microseconds(9)).metadata.uid == first.metadata.uid
     one.delete(first)
     assert one.create(pod("a"), START).metadata.uid != first.metadata.uid
     assert one.create(Node(metadata=ObjectMeta(name="a")), START).metadata.uid != first.metadata.uid
@@ -59,13 +59,13 @@ def test_a_change_made_from_an_old_state_is_a_conflict() -> None:
     store.update(replace(created, spec=replace(created.spec, node_name="n1")))
     with pytest.raises(Conflict, match="has changed"):
         store.update(replace(created, spec=replace(created.spec, node_name="n2")))
-    with pytest.raises(Conflict, match="there already"):
+    with pytest.raises(Conflict, match="exists already"):
         store.create(pod("a"), START)
     current = store.current(created)
     assert current is not None
     assert current.spec.node_name == "n1"
     store.delete(current)
-    with pytest.raises(Conflict, match="gone"):
+    with pytest.raises(Conflict, match="was deleted"):
         store.update(current)
 
 
@@ -91,11 +91,11 @@ def test_controllers_that_never_stop_are_stopped_with_the_name_of_what_they_chan
                 return [Create(Node(metadata=ObjectMeta(name="n1")))]
             return [Update(replace(node, spec=replace(node.spec, unschedulable=not node.spec.unschedulable)))]
 
-        def pod_gone(self, pod: Pod, now: float, *, evicted: bool) -> None: ...
+        def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None: ...
 
         def next_due(self, objects: Objects, now: float) -> float | None:
             return None
 
-    monkeypatch.setattr("stromboli.simulation.engine.Controllers", Restless)
-    with pytest.raises(Unsettled, match="Node n1"):
+    monkeypatch.setattr("stromboli.simulation.engine.ControllerManager", Restless)
+    with pytest.raises(ControllerLoopError, match="Node n1"):
         run_text(tmp_path, "")

@@ -30,11 +30,10 @@ from stromboli.scheduling.configuration.file import Configuration
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
 from stromboli.simulation.engine import Engine
-from stromboli.simulation.report.document import build_report, encode_report
-from stromboli.simulation.report.journal import Journal
-from stromboli.simulation.scenario.file import read_scenario
-from stromboli.simulation.scenario.validation import check_scenario
-from stromboli.simulation.virtual_time import moment
+from stromboli.simulation.journal import Journal
+from stromboli.simulation.report import build_report, encode_report
+from stromboli.simulation.scenario import check_scenario, read_scenario
+from stromboli.simulation.virtual_time import microseconds
 
 N1 = node("n1", 3, labels={"zone": "a"})
 OLD = pod("old", 2, on="n1", run=30)
@@ -194,8 +193,8 @@ def run_with(before: Document, after: Document | None, *documents: Document, tmp
         registry.load(configuration(arguments, None), where="test") for arguments in (before, after)
     ]
     engine = Engine(
-        scenario, Journal(), make_scheduler=lambda: Scheduler(settings.pop(0), registry),
-        period=moment(1), until=moment(9),
+        scenario, Journal(), new_scheduler=lambda: Scheduler(settings.pop(0), registry),
+        period=microseconds(1), until=microseconds(9),
     )  # fmt: skip
     engine.run()
     return Outcome(encode_report(build_report(engine)).decode())

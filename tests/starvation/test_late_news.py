@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from building import cluster, established, group, node, pod, queue
+from builders import cluster, established, group, node, pod, queue
 from stromboli.api import Pod, PodGroup
-from stromboli.api.waiting_reservations import waiting_reservation, waits_for
+from stromboli.api.waiting_reservations import waiting_pod_of, waiting_reservation
 from stromboli.cluster import Applied, BindFailed, Deleted, Status, TaskKey
 
 
@@ -17,7 +17,7 @@ def test_a_bound_pod_keeps_its_place_when_its_reservation_goes_before_its_node_i
     assert isinstance(gang, PodGroup)
     assert isinstance(waiting, Pod)
     reservation = waiting_reservation(waiting, gang, "n1")
-    assert waits_for(reservation) == "default/a"
+    assert waiting_pod_of(reservation) == "default/a"
 
     for event in (Applied(reservation), Applied(bound), Deleted(reservation), Applied(node("n1", cpu=2))):
         known.apply(event)
@@ -54,7 +54,7 @@ def test_a_reservation_of_a_user_does_not_wait_for_its_status() -> None:
     reservation = waiting_reservation(waiting, gang, "n1")
     reservation.metadata.name = "mine"
     reservation.status.phase = ""
-    assert waits_for(reservation) is None
+    assert waiting_pod_of(reservation) is None
 
 
 def test_a_pod_that_is_being_bound_to_lent_room_stays_marked_though_old_news_does_not_say_so() -> None:

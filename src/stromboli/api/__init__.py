@@ -1,13 +1,34 @@
-"""What users write: typed Kubernetes objects, exact amounts, selectors, and the rules an object must keep."""
+"""What users write: typed Kubernetes objects (`kinds`), their defaults, and the rules they must follow (`validation`).
 
-from stromboli.api.validation.objects import validate, validate_update
+Everything about objects can be imported from here. The modules `names` (labels and annotations), `quantity`,
+`selectors`, `timestamps`, `pod_requests`, `pod_timing` and `waiting_reservations` are public as well.
+"""
 
-from . import objects as _objects
+from __future__ import annotations
+
+from . import kinds as _kinds
+from . import names
 from .decoder import decode, decode_json
 from .defaults import default
 from .errors import ApiError
+from .generated_groups import generated_group_name, is_generated_group
+from .kinds import *  # noqa: F403
 from .merge_patch import merge_patch
-from .objects import *  # noqa: F403
+from .pod_annotations import group_name_of, is_backfill
+from .validation import validate, validate_update
 
-__all__ = ["ApiError", "decode", "decode_json", "default", "merge_patch", "validate", "validate_update"]
-__all__ += _objects.__all__
+__all__ = [
+    "ApiError",
+    "decode",
+    "decode_json",
+    "default",
+    "generated_group_name",
+    "group_name_of",
+    "is_backfill",
+    "is_generated_group",
+    "merge_patch",
+    "names",
+    "validate",
+    "validate_update",
+]
+__all__ += _kinds.__all__

@@ -1,10 +1,9 @@
-"""From a parsed document to a typed object, or to a sentence about what is wrong with it.
+"""From a parsed document to a typed object, or to an error message about it.
 
-The way of a good document is short: one conversion by msgspec, defaults, rules. Everything slow or wordy
-is kept for a document that does not convert. Then it is first read the way an API server would have read
-it: null means "not given", YAML's dates are text, and a bare number or true in an annotation is its text
-(an annotation can hold nothing else, and `sim.stromboli.io/at: 5` is what everybody writes). Only what is
-wrong after that is reported.
+A valid document takes the short path: one conversion by msgspec, then defaults and validation. A document that does not
+convert is first normalized the way an API server reads it: null means "not given", YAML's dates are text, and a number
+or boolean in an annotation is its text (annotations hold only text, and everybody writes `sim.stromboli.io/at: 5`).
+What is still wrong after that is reported.
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stromboli.api.kinds.metadata import ApiObject
-from stromboli.api.validation.objects import validate
-
 from .defaults import default
-from .errors import ApiError, member, shown
+from .errors import ApiError, member_path, quote
+from .kinds import CLUSTER_SCOPED, KINDS, KObject
+from .kinds.metadata import ApiObject
 from .names import DEFAULT_NAMESPACE
-from .objects import CLUSTER_SCOPED, KINDS, KObject
+from .validation import validate
 
 T = TypeVar("T")
 
@@ -41,21 +39,21 @@ _TYPE_WORDS = {
 
 
 def decode(document: object, *, where: str = "") -> KObject:
-    """The typed object of one parsed YAML or JSON document: filled in, and checked."""
+    """The typed object of one parsed YAML or JSON document, with defaults and validated."""
     if not isinstance(document, Mapping):
-        raise ApiError("", f"must be an object with apiVersion and kind, not {shown(document)}", where=where)
+        raise ApiError("", f"must be an object with apiVersion and kind, not {quote(document)}", where=where)
     try:
         kind = _kind_of(document)
         obj = _convert(document, kind)
         default(obj)
         validate(obj)
     except ApiError as error:
-        raise error.about(_called(document), where) from None
+        raise error.about(_object_name(document), where) from None
     return obj
 
 
 def decode_json(data: bytes | str, type: type[T]) -> T:
-    """What an API server sent, as a struct. It has checked the object already, so no rule is asked again."""
+    """A response of an API server as a struct. The server has validated it, so it is not validated again."""
     try:
         obj = msgspec.json.decode(data, type=type)
     except msgspec.ValidationError:
@@ -63,7 +61,7 @@ def decode_json(data: bytes | str, type: type[T]) -> T:
         try:
             obj = _convert(document, type)
         except ApiError as error:
-            raise error.about(_called(document), "") from None
+            raise error.about(_object_name(document), "") from None
     except msgspec.DecodeError as error:
         raise ApiError("", f"must be JSON: {error}") from None
     if isinstance(obj, ApiObject) and obj.__class__ not in CLUSTER_SCOPED and not obj.metadata.namespace:
@@ -77,21 +75,21 @@ def _kind_of(document: Mapping[str, Any]) -> type[KObject]:
         if value is None or value == "":
             raise ApiError(field, "is required")
         if not isinstance(value, str):
-            raise ApiError(field, f"must be text, not {shown(value)}")
+            raise ApiError(field, f"must be text, not {quote(value)}")
     found = KINDS.get((str(api_version), str(kind)))
     if found is not None:
         return found
     versions = [version for version, known in KINDS if known == kind]
     if versions:
         raise ApiError(
-            "apiVersion", f"must be {' or '.join(versions)} for a {kind}, not {shown(api_version)}"
+            "apiVersion", f"must be {' or '.join(versions)} for a {kind}, not {quote(api_version)}"
         )
     known_kinds = ", ".join(sorted({known for _, known in KINDS}))
-    raise ApiError("kind", f"must be one of {known_kinds}, not {shown(kind)}")
+    raise ApiError("kind", f"must be one of {known_kinds}, not {quote(kind)}")
 
 
-def _called(document: object) -> str:
-    """What to call an object that could not be read: kind, namespace and name as far as they make sense."""
+def _object_name(document: object) -> str:
+    """The kind, namespace and name of an object that could not be decoded, as far as they are usable."""
     if not isinstance(document, Mapping):
         return ""
     kind, meta = document.get("kind"), document.get("metadata")
@@ -109,24 +107,24 @@ def _convert(document: object, type: type[T]) -> T:
     try:
         return msgspec.convert(document, type)
     except msgspec.ValidationError:
-        mended = _as_a_server_reads(document)
+        normalized = _normalized(document)
     try:
-        return msgspec.convert(mended, type)
+        return msgspec.convert(normalized, type)
     except msgspec.ValidationError as error:
-        raise _in_our_words(str(error), mended) from None
+        raise _translated(str(error), normalized) from None
 
 
-def _as_a_server_reads(value: Any, *, inside: str = "") -> Any:
+def _normalized(value: Any, *, inside: str = "") -> Any:
     if isinstance(value, Mapping):
         return {
-            name: _as_a_server_reads(part, inside=name if isinstance(name, str) else "")
+            name: _normalized(part, inside=name if isinstance(name, str) else "")
             if inside != "annotations"
             else _annotation(part)
             for name, part in value.items()
             if part is not None
         }
     if isinstance(value, list):
-        return [_as_a_server_reads(part) for part in value]
+        return [_normalized(part) for part in value]
     return _date_text(value) if isinstance(value, date) else value
 
 
@@ -139,14 +137,14 @@ def _annotation(value: Any) -> Any:
 
 
 def _date_text(value: date) -> str:
-    """The text the user wrote. YAML takes a time without a zone for UTC, and so does Kubernetes' `Z`."""
+    """The text the user wrote. YAML reads a time without a zone as UTC, which Kubernetes writes as `Z`."""
     if not isinstance(value, datetime):
         return value.isoformat()
     return value.isoformat().removesuffix("+00:00") + ("" if value.utcoffset() else "Z")
 
 
-def _in_our_words(problem: str, document: object) -> ApiError:
-    """msgspec says `Expected `int`, got `str` - at `$.spec.weight``; people want `spec.weight: must be …`."""
+def _translated(problem: str, document: object) -> ApiError:
+    """msgspec's error (`Expected `int`, got `str` - at `$.spec.weight``) in our format (`spec.weight: must be …`)."""
     place = _PLACE.fullmatch(problem)
     text = place["problem"] if place else problem
     steps = [match[0] for match in _STEP.finditer((place["path"] or "") if place else "")]
@@ -161,15 +159,15 @@ def _in_our_words(problem: str, document: object) -> ApiError:
         words = [word for word in expected["expected"].split(" | ") if word != "null"]
         if "float" in words and "int" in words:
             words.remove("int")
-        wanted = " or ".join(_TYPE_WORDS.get(word, word) for word in words)
+        expected_types = " or ".join(_TYPE_WORDS.get(word, word) for word in words)
         if in_key:
-            return ApiError(path, f"must have keys that are {wanted}; write them in quotes")
-        return ApiError(path, f"must be {wanted}, not {shown(value)}")
+            return ApiError(path, f"must have keys that are {expected_types}; write them in quotes")
+        return ApiError(path, f"must be {expected_types}, not {quote(value)}")
     return ApiError(path, f"cannot be read: {text[:1].lower()}{text[1:]}")
 
 
 def _candidates(value: Any, steps: list[str], got: str, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Places that fit msgspec's path. It does not tell which key of a mapping it means, so all are tried."""
+    """The fields that match msgspec's path. It does not name the key of a mapping, so all keys are tried."""
     if not steps:
         if not got or _type_name(value) == got:
             yield path, value
@@ -178,7 +176,7 @@ def _candidates(value: Any, steps: list[str], got: str, path: str = "") -> Itera
     if step == "[...]":
         if isinstance(value, Mapping):
             for name, part in value.items():
-                yield from _candidates(part, rest, got, member(path, name))
+                yield from _candidates(part, rest, got, member_path(path, name))
         elif isinstance(value, list):
             for index, part in enumerate(value):
                 yield from _candidates(part, rest, got, f"{path}[{index}]")

@@ -1,25 +1,24 @@
-"""What an object means where its user said nothing.
+"""Default values of fields that the user left out.
 
-An API server with Volcano's webhooks fills these in before anybody sees the object. A simulation has
-neither, and the rest of the program must not care which world it is in, so the same is done here, once, at
-the border. Filling in twice changes nothing.
+An API server with Volcano's webhooks sets them before anybody sees the object. A simulation has neither, and the rest
+of the program must not depend on where it runs, so the same defaults are set here when an object is decoded. Setting
+them twice changes nothing.
 """
 
 from __future__ import annotations
 
-from stromboli.api.kinds.batch import Job, PodGroup, Queue, Reservation
-from stromboli.api.kinds.core import Node, ReplicaSet
-from stromboli.api.kinds.pods import Pod, PodSpec
-
+from .kinds import CLUSTER_SCOPED, KObject
+from .kinds.batch import Job, PodGroup, Queue, Reservation
+from .kinds.core import Node, ReplicaSet
+from .kinds.pods import Pod, PodSpec
 from .names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, DEFAULT_SCHEDULER
-from .objects import CLUSTER_SCOPED, KObject
 
 MAX_RETRY = 3
 RESERVATION_TTL = "24h"
 
 
 def default(obj: KObject) -> None:
-    """Fill in, in place, what was left unsaid."""
+    """Set the defaults of an object, in place."""
     if type(obj) in CLUSTER_SCOPED:
         obj.metadata.namespace = ""
     elif not obj.metadata.namespace:
@@ -45,7 +44,7 @@ def _pod_spec(spec: PodSpec) -> None:
     if spec.host_network:
         for container in spec.containers:
             for port in container.ports:
-                # In the node's own network a container cannot listen without taking the node's port.
+                # With hostNetwork a container that listens on a port occupies that port of the node.
                 port.host_port = port.host_port or port.container_port
 
 
@@ -66,14 +65,14 @@ def _job(job: Job) -> None:
     spec.queue = spec.queue or DEFAULT_QUEUE
     spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
     spec.max_retry = MAX_RETRY if spec.max_retry is None else spec.max_retry
-    least = 0
+    total = 0
     for index, task in enumerate(spec.tasks):
         task.name = task.name or f"default{index}"
         task.max_retry = MAX_RETRY if task.max_retry is None else task.max_retry
         task.min_available = task.replicas if task.min_available is None else task.min_available
-        least += task.min_available
+        total += task.min_available
         _pod_spec(task.template.spec)
-    spec.min_available = least if spec.min_available is None else spec.min_available
+    spec.min_available = total if spec.min_available is None else spec.min_available
 
 
 def _reservation(reservation: Reservation) -> None:

@@ -1,4 +1,4 @@
-"""What is wrong with an object, for the person who wrote it: which object, which field, what it must be."""
+"""Errors in objects, for the person who wrote them: which object, which field, and what the field must be."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 
 
 class ApiError(ValueError):
-    """One thing wrong with one object. `str()` is one line: `Job ns1/j1: spec.queue: must be …`.
+    """One error in one object. `str()` is one line: `Job ns1/j1: spec.queue: must be …`.
 
-    A rule knows just the field and the message; `about` adds which object, and where it was read.
+    A rule knows only the field and the message; `about` adds the object and the file it was read from.
     """
 
     def __init__(self, field: str, message: str, *, what: str = "", where: str = "") -> None:
@@ -24,12 +24,12 @@ class ApiError(ValueError):
         return ApiError(self.field, self.message, what=what, where=where)
 
 
-def member(path: str, name: object) -> str:
+def member_path(path: str, name: object) -> str:
     """The path of one entry of a mapping: `requests.cpu`, but `labels[example.com/app]`."""
     return f"{path}.{name}" if re.fullmatch(r"[A-Za-z0-9_-]+", str(name)) else f"{path}[{name}]"
 
 
-def shown(value: object) -> str:
-    """A value inside a message: on one line, as JSON, and never longer than a glance."""
+def quote(value: object) -> str:
+    """A value inside a message: as JSON on one line, shortened to 60 characters."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,23 +1,23 @@
-"""Groups that nobody wrote.
+"""PodGroups that the PodGroup controller generates.
 
-Every pod is scheduled as part of a PodGroup. For pods that name none, the PodGroup controller makes one per owner (or
-per pod) and names it after the owner's uid. Such a group states nothing a user said: its pods exist already, so
-there is nothing to hold back or to promise before they are created, and it is no gang that must be kept whole.
+Every pod is scheduled as part of a PodGroup. For pods that name none, the PodGroup controller creates one per owner (or
+per pod) and names it after the owner's uid. No user asked for such a group: its pods exist already, so no resources
+have to be reserved before they are created, and it is not a gang.
 """
 
 from __future__ import annotations
 
-from stromboli.api.kinds.batch import PodGroup
-from stromboli.api.kinds.metadata import OwnerReference
+from .kinds.batch import PodGroup
+from .kinds.metadata import OwnerReference
 
 GENERATED_PREFIX = "podgroup-"
 
 
-def generated_name(owner: OwnerReference) -> str:
-    # A reference without a uid is to an owner that only a scenario mentions: there is no more than its name.
+def generated_group_name(owner: OwnerReference) -> str:
+    # A reference without a uid is to an owner that exists only in a scenario: only its kind and name are known.
     return GENERATED_PREFIX + (owner.uid or f"{owner.kind}-{owner.name}".lower())
 
 
-def is_generated(group: PodGroup) -> bool:
-    """Whether the group was made for pods without one, rather than by a user or a Job."""
-    return any(group.metadata.name == generated_name(owner) for owner in group.metadata.owner_references)
+def is_generated_group(group: PodGroup) -> bool:
+    """Whether the group was generated for pods without one, rather than created by a user or for a Job."""
+    return any(group.metadata.name == generated_group_name(owner) for owner in group.metadata.owner_references)

@@ -1,7 +1,7 @@
-"""JSON merge patch (RFC 7386): how users and controllers say "change just this".
+"""JSON merge patch (RFC 7386).
 
-A mapping is merged key by key, null deletes, and anything else, lists included, replaces what was there. The
-document is not touched: the result shares with it what the patch does not mention.
+A mapping is merged key by key, null deletes a key, and any other value, lists included, replaces the old one. The
+document is not modified: the result shares with it what the patch does not mention.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def merge_patch(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, An
             merged.pop(name, None)
         elif isinstance(change, dict):
             present = merged.get(name)
-            # A mapping that replaces a non-mapping still loses its nulls: they mean "absent", never a value.
+            # Nulls are removed from a mapping that replaces another value, too: they mean "absent", never a value.
             merged[name] = merge_patch(present if isinstance(present, dict) else {}, change)
         else:
             merged[name] = change

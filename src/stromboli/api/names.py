@@ -1,7 +1,7 @@
-"""Names that users write in labels, annotations and quotas, each in exactly one place.
+"""Names of labels, annotations and quota keys.
 
-Volcano's names are kept because manifests in the wild carry them; where history left two names for one
-thing, both are read and the first listed is the one we write. Names of our own live under `stromboli.io`.
+Volcano's names are kept because existing manifests use them. Where there are two names for one thing, both are read and
+the first one is written. Our own names end in `stromboli.io`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ DEFAULT_QUEUE = "default"
 ROOT_QUEUE = "root"
 DEFAULT_SCHEDULER = "volcano"
 
-# A pod says which group, queue and role it belongs to.
+# The group, queue and role of a pod.
 GROUP_NAME = "scheduling.k8s.io/group-name"
 GROUP_NAME_VOLCANO = "scheduling.volcano.sh/group-name"
 GROUP_NAMES = (GROUP_NAME, GROUP_NAME_VOLCANO)
@@ -21,7 +21,7 @@ GROUP_MIN_RESOURCES = "scheduling.volcano.sh/group-min-resources"
 TASK_SPEC = "volcano.sh/task-spec"
 TASK_PRIORITY = "volcano.sh/task-priority"
 
-# What the Job controller writes on the pods it makes.
+# What the Job controller writes on the pods it creates.
 JOB_NAME = "volcano.sh/job-name"
 JOB_NAMESPACE = "volcano.sh/job-namespace"
 JOB_QUEUE = "volcano.sh/queue-name"
@@ -31,7 +31,7 @@ TASK_INDEX = "volcano.sh/task-index"
 TEMPLATE_UID = "volcano.sh/template-uid"
 VOLCANO_PREFIX = "volcano.sh/"
 
-# How a pod, a job or a queue wants to be treated.
+# How a pod, a job or a queue is scheduled.
 PREEMPTABLE = "volcano.sh/preemptable"
 REVOCABLE_ZONE = "volcano.sh/revocable-zone"
 COOLDOWN_TIME = "volcano.sh/cooldown-time"
@@ -57,7 +57,7 @@ ESTIMATE = "scheduling.stromboli.io/estimate"
 GOES_WHOLE = "scheduling.stromboli.io/goes-whole"
 RESERVATION_ALLOCATED = "scheduling.stromboli.io/reservation"
 
-# A scenario says when things happen.
+# When the events of a scenario happen.
 SIM_AT = "sim.stromboli.io/at"
 SIM_UNTIL = "sim.stromboli.io/until"
 SIM_RUN = "sim.stromboli.io/run"

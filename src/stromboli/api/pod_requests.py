@@ -1,9 +1,8 @@
-"""What a pod asks of a node: one amount per resource for all its containers together.
+"""The effective requests of a pod: one amount per resource for all its containers together.
 
-A pod's containers run side by side, so their requests add up. Its init containers run before them, one after
-the other, so of those only the largest counts. A sidecar (an init container that is restarted for ever)
-starts in its turn and then stays: it stands beside every init container after it, and beside the main
-containers.
+A pod's containers run side by side, so their requests add up. Its init containers run before them, one after the other,
+so only the largest of them counts. A sidecar (an init container with restartPolicy Always) starts in its turn and keeps
+running: its requests add to every later init container and to the main containers.
 
              time ─────────────────────────────────────────▶
     sidecar s      ███████████████████████████████████████████
@@ -11,26 +10,25 @@ containers.
     init b              ▒▒▒▒▒▒                                    needs s + b
     main x, y                 ████████████████████████████████   needs s + x + y
 
-The pod needs the largest of these moments, and its overhead on top. Requests written for the pod as a whole
-replace what the containers add up to, resource by resource.
+The pod requests the largest of these sums, plus its overhead. Requests of the pod as a whole replace the sum of the
+containers, resource by resource.
 
-A limit without a request is a request, as the API server would have it: a container that may use at most one
-core and says nothing else has asked for one core.
+A limit without a request is a request, as in the API server: a container with a limit of one core and no request
+requests one core.
 """
 
 from __future__ import annotations
 
-from stromboli.api.kinds.pods import Container, PodSpec, ResourceRequirements
-
+from .kinds.pods import Container, PodSpec, ResourceRequirements
 from .quantity import amounts
 
 
 def pod_requests(spec: PodSpec) -> dict[str, int]:
-    """The effective request of a pod, without zeros and without the pod's own place among a node's `pods`."""
+    """The effective requests of a pod, without zeros and without the one in the node's resource `pods`."""
     if len(spec.containers) == 1 and not spec.init_containers:
         total = container_requests(spec.containers[0])
     else:
-        total = _largest_moment(spec)
+        total = _peak_requests(spec)
     if spec.resources is not None:
         total.update(_pod_level(spec.resources, counted=total))
     if spec.overhead:
@@ -49,18 +47,18 @@ def is_sidecar(init_container: Container) -> bool:
     return init_container.restart_policy == "Always"
 
 
-def _largest_moment(spec: PodSpec) -> dict[str, int]:
+def _peak_requests(spec: PodSpec) -> dict[str, int]:
     started: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec.init_containers:
-        asked = container_requests(container)
+        requests = container_requests(container)
         if is_sidecar(container):
-            _add(started, asked)
-            moment = started
+            _add(started, requests)
+            current = started
         else:
-            moment = dict(started)
-            _add(moment, asked)
-        _raise_to(peak, moment)
+            current = dict(started)
+            _add(current, requests)
+        _raise_to(peak, current)
     running = dict(started)
     for container in spec.containers:
         _add(running, container_requests(container))
@@ -69,12 +67,12 @@ def _largest_moment(spec: PodSpec) -> dict[str, int]:
 
 
 def _pod_level(resources: ResourceRequirements, *, counted: dict[str, int]) -> dict[str, int]:
-    """The pod's own word. Its limits speak only of what no container has asked for."""
-    stated = amounts(resources.requests)
+    """The requests of the pod as a whole. A limit counts only for resources that no container requests."""
+    requests = amounts(resources.requests)
     for resource, limit in amounts(resources.limits).items():
-        if resource not in stated and resource not in counted:
-            stated[resource] = limit
-    return stated
+        if resource not in requests and resource not in counted:
+            requests[resource] = limit
+    return requests
 
 
 def _add(total: dict[str, int], more: dict[str, int]) -> None:
@@ -82,7 +80,7 @@ def _add(total: dict[str, int], more: dict[str, int]) -> None:
         total[resource] = total.get(resource, 0) + value
 
 
-def _raise_to(total: dict[str, int], least: dict[str, int]) -> None:
-    for resource, value in least.items():
+def _raise_to(total: dict[str, int], minimum: dict[str, int]) -> None:
+    for resource, value in minimum.items():
         if value > total.get(resource, 0):
             total[resource] = value

@@ -1,10 +1,10 @@
-"""How a pod that only pretends to run behaves, in the annotations `sim.stromboli.io/*`.
+"""How a simulated pod behaves, from the annotations `sim.stromboli.io/*`.
 
-A pod, or the template pods are made from, says how long it runs, how it ends and how long it takes to go. The simulator
-reads this in virtual time and hollow nodes in real time, so one scenario tells the same story on both.
+A pod, or its template, states how long it runs, its exit code, and how long its deletion takes. The simulator uses this
+in virtual time and hollow nodes in real time, so that a scenario behaves the same on both.
 
-Lengths of time are seconds. What cannot be read is an ApiError: an annotation that nobody understands would otherwise
-just not happen.
+Durations are seconds. An annotation that cannot be parsed is an ApiError: if it were ignored, its event would just not
+happen.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from .quantity import QuantityError, parse_duration
 
 @dataclass(frozen=True, slots=True)
 class PodTiming:
-    run: float | None = None  # None: for ever
+    run: float | None = None  # None: until it is deleted
     exit_code: int = 0
-    grace: float | None = None  # None: not said
+    grace: float | None = None  # None: not given
 
 
 def pod_timing(annotations: Mapping[str, str], *, field: str = "metadata.annotations") -> PodTiming:
-    """How a pod runs; raises ApiError for what cannot be read."""
+    """The timing of a pod; raises ApiError for an annotation that cannot be parsed."""
     code = annotations.get(names.SIM_EXIT_CODE, "0")
     if not (code.isascii() and code.isdigit() and int(code) <= 255):
         raise ApiError(f"{field}[{names.SIM_EXIT_CODE}]", f'must be a whole number from 0 to 255, not "{code}"')
     return PodTiming(
-        run=stated_duration(annotations, names.SIM_RUN, field=field),
+        run=annotated_duration(annotations, names.SIM_RUN, field=field),
         exit_code=int(code),
-        grace=stated_duration(annotations, names.SIM_GRACE, field=field),
+        grace=annotated_duration(annotations, names.SIM_GRACE, field=field),
     )
 
 
-def stated_duration(annotations: Mapping[str, str], name: str, *, field: str) -> float | None:
-    """The seconds an annotation says, or None where there is no such annotation."""
+def annotated_duration(annotations: Mapping[str, str], name: str, *, field: str) -> float | None:
+    """The duration in an annotation, in seconds; None if there is no such annotation."""
     text = annotations.get(name)
     if text is None:
         return None

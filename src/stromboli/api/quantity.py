@@ -1,12 +1,11 @@
-"""Amounts and durations: from what people write to exact numbers, and back.
+"""Quantities and durations: from text to exact numbers, and back.
 
-Kubernetes writes amounts as decimal numbers with a suffix (`500m`, `1.5Gi`, `2e3`). Reading them as floats
-loses bytes above 2**53 and makes 0.1 + 0.2 cores something else than 0.3, and a scheduler that compares such
-numbers decides differently from one day to the next. So a quantity is a Fraction while it is being read and
-an integer ever after: CPU counts millicores, everything else counts its own unit, and what lies between two
-integers is rounded away from zero, so that a request never shrinks.
+Kubernetes writes amounts as decimal numbers with a suffix (`500m`, `1.5Gi`, `2e3`). As floats they would lose bytes
+above 2**53, and 0.1 + 0.2 cores would not equal 0.3, so comparisons would not be reliable. So a quantity is a Fraction
+while it is parsed and an integer afterwards: millicores for CPU, whole units for everything else. Fractions of a unit
+are rounded away from zero, so that a request never becomes smaller.
 
-A cluster of fifty thousand pods has a handful of different amounts. Every reading is remembered by its text.
+A cluster of fifty thousand pods has only a few different amounts, so results are cached by their text.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))"
     r"(?:(?P<binary>[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]+)|(?P<decimal>[numkMGTPE]?))"
 )
-# Nothing a person means needs a larger power of ten, and 10**999999999 would take the memory of the machine.
+# No real amount needs a larger power of ten, and 10**999999999 would exhaust the memory.
 _LARGEST_EXPONENT = 99
 _LONGEST_TEXT = 100
 
@@ -50,7 +49,7 @@ _LONGEST_SECONDS = 2**53
 
 
 class QuantityError(ValueError):
-    """An amount or a duration that cannot be read. Its text is a sentence for the user."""
+    """An amount or a duration that cannot be parsed. Its text is a message for the user."""
 
 
 def parse_quantity(text: Written) -> Fraction:
@@ -59,7 +58,7 @@ def parse_quantity(text: Written) -> Fraction:
 
 
 def amount(resource: str, quantity: Written) -> int:
-    """A quantity as we count it: millicores of CPU, whole units of all else, rounded away from zero."""
+    """A quantity as an integer: millicores of CPU, whole units of everything else, rounded away from zero."""
     return _amount(_as_text(quantity, "a quantity"), _unit_of(resource) == "cpu")
 
 
@@ -85,7 +84,7 @@ def parse_duration(text: Written) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration to the millisecond, as short as it can be said: `1h30m`, `2.5s`, `250ms`, `0s`."""
+    """A duration to the millisecond, in its shortest form: `1h30m`, `2.5s`, `250ms`, `0s`."""
     milliseconds = round(abs(seconds) * 1000)
     if milliseconds == 0:
         return "0s"
@@ -104,9 +103,9 @@ def format_duration(seconds: float) -> str:
 
 
 def _as_text(value: object, what: str) -> str:
-    """Bare numbers are read through their text: the float 0.1 means a tenth, not the nearest binary fraction.
+    """Numbers are parsed from their text: the float 0.1 means a tenth, not the nearest binary fraction.
 
-    Checked here, before any cache is asked, because True and 1 are the same key to a cache.
+    The type is checked here, before the cache is used, because True and 1 are the same key in a cache.
     """
     if isinstance(value, str):
         return value
@@ -120,12 +119,12 @@ def _as_text(value: object, what: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    shown = text if len(text) <= 40 else text[:37] + "..."
-    return '"' + shown.encode("unicode_escape").decode("ascii") + '"'
+    quote = text if len(text) <= 40 else text[:37] + "..."
+    return '"' + quote.encode("unicode_escape").decode("ascii") + '"'
 
 
 def _unit_of(resource: str) -> str:
-    """`cpu`, `bytes` or `count`. A quota's `requests.cpu` is counted as `cpu` is."""
+    """`cpu`, `bytes` or `count`. A quota's `requests.cpu` has the unit of `cpu`."""
     if resource in ("cpu", "requests.cpu", "limits.cpu"):
         return "cpu"
     name = resource.removeprefix("requests.").removeprefix("limits.")

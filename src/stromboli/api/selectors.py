@@ -1,21 +1,20 @@
-"""Who is meant: labels against selectors, pods against nodes, tolerations against taints.
+"""Matching: labels against selectors, pods against nodes, tolerations against taints.
 
-Every rule here is Kubernetes' own, and the traps are in what is *not* written. An absent selector means
-nobody, an empty one everybody. "Not in" is also true of a label that is not there; "greater than" is false
-of it. Terms of a node selector are alternatives, what stands inside a term must hold together, and a term
-that says nothing matches nothing. A pod affinity term that names no namespace means the namespace of the pod
-that carries it.
+The rules are those of Kubernetes; the pitfalls are in what is *not* written. A missing selector matches nothing, an
+empty one everything. NotIn is true for a missing label; Gt and Lt are false for it. The terms of a node selector are
+alternatives, the requirements inside a term must all hold, and an empty term matches nothing. A pod affinity term
+without namespaces refers to the namespace of the pod that has the term.
 
-All functions are pure: structs in, an answer out.
+All functions are pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from stromboli.api.kinds.core import Node, Taint
-from stromboli.api.kinds.metadata import LabelSelector, LabelSelectorRequirement
-from stromboli.api.kinds.pods import (
+from .kinds.core import Node, Taint
+from .kinds.metadata import LabelSelector, LabelSelectorRequirement
+from .kinds.pods import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -34,11 +33,11 @@ def matches_labels(selector: LabelSelector | None, labels: Labels) -> bool:
     for name, value in selector.match_labels.items():
         if labels.get(name) != value:
             return False
-    return all(_holds(requirement, labels) for requirement in selector.match_expressions)
+    return all(_is_satisfied(requirement, labels) for requirement in selector.match_expressions)
 
 
 def matches_node_selector(selector: NodeSelector, labels: Labels, node_name: str) -> bool:
-    """Whether any one of the selector's terms holds for a node."""
+    """Whether any of the selector's terms matches a node."""
     return any(matches_node_term(term, labels, node_name) for term in selector.node_selector_terms)
 
 
@@ -46,13 +45,13 @@ def matches_node_term(term: NodeSelectorTerm, labels: Labels, node_name: str) ->
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": node_name}
-    return all(_holds(requirement, labels) for requirement in term.match_expressions) and all(
-        _holds(requirement, fields) for requirement in term.match_fields
+    return all(_is_satisfied(requirement, labels) for requirement in term.match_expressions) and all(
+        _is_satisfied(requirement, fields) for requirement in term.match_fields
     )
 
 
 def matches_required_node(spec: PodSpec, node: Node) -> bool:
-    """Whether a node is one the pod insists on: its nodeSelector and its required node affinity."""
+    """Whether a node matches the pod's nodeSelector and its required node affinity."""
     labels = node.metadata.labels
     for name, value in spec.node_selector.items():
         if labels.get(name) != value:
@@ -97,7 +96,7 @@ def affinity_term_selects(
     labels: Labels,
     namespace_labels: Labels,
 ) -> bool:
-    """Whether a term carried by one pod (`own_…`) means another, by that pod's and its namespace's labels."""
+    """Whether a term of one pod (`own_…`) selects another pod, by that pod's labels and those of its namespace."""
     return affinity_term_covers_namespace(
         term, own_namespace=own_namespace, namespace=namespace, namespace_labels=namespace_labels
     ) and _selects_with_keys(
@@ -134,7 +133,7 @@ def _selects_with_keys(
     same: Iterable[str],
     different: Iterable[str],
 ) -> bool:
-    """A selector narrowed to pods that agree (or disagree) with our own labels; keys we lack say nothing."""
+    """A selector restricted to pods whose labels equal our own (or differ); keys that we do not have are ignored."""
     if not matches_labels(selector, labels):
         return False
     return all(labels.get(name) == own_labels[name] for name in same if name in own_labels) and all(
@@ -149,12 +148,11 @@ def _tolerates_one(toleration: Toleration, taint: Taint) -> bool:
         return False
     if toleration.operator == "Exists":
         return True
-    # Without a key only Exists means anything: an empty Equal would tolerate taints that happen to have no
-    # value.
+    # Without a key only Exists is valid: Equal with an empty value would tolerate all taints without a value.
     return toleration.operator in ("", "Equal") and bool(toleration.key) and toleration.value == taint.value
 
 
-def _holds(requirement: LabelSelectorRequirement | NodeSelectorRequirement, labels: Labels) -> bool:
+def _is_satisfied(requirement: LabelSelectorRequirement | NodeSelectorRequirement, labels: Labels) -> bool:
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":
@@ -166,13 +164,13 @@ def _holds(requirement: LabelSelectorRequirement | NodeSelectorRequirement, labe
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt":
-            return _compares(value, requirement)
+            return _compare(value, requirement)
         case _:
             return False
 
 
-def _compares(value: str | None, requirement: LabelSelectorRequirement | NodeSelectorRequirement) -> bool:
-    """Gt and Lt compare integers; a label or a bound that is none never compares."""
+def _compare(value: str | None, requirement: LabelSelectorRequirement | NodeSelectorRequirement) -> bool:
+    """Gt and Lt compare integers; they are false if the label or the bound is not an integer."""
     left = _integer(value)
     right = _integer(requirement.values[0]) if len(requirement.values) == 1 else None
     if left is None or right is None:

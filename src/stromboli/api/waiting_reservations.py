@@ -1,15 +1,15 @@
-"""Reservations that wait: room set aside on a node for a pod of a starving job.
+"""Waiting reservations: a node is reserved for a pod of a starving job.
 
-One Reservation per pod, in phase Waiting, owned by the pod's group. It holds nothing yet: it closes the node to others
-until enough of it is free. Everything the scheduler has to remember of it is in the object, so a scheduler that is
-killed and started again goes on where it was.
+There is one Reservation per pod, in phase Waiting, owned by the pod's group. It holds no resources yet: it closes the
+node to other pods until enough is free. The object holds the whole state, so a scheduler that is killed and started
+again continues where it stopped.
 """
 
 from __future__ import annotations
 
-from stromboli.api.kinds.batch import PodGroup, Reservation, ReservationOwner, ReservationSpec, ReservationStatus
-from stromboli.api.kinds.metadata import ObjectMeta, ObjectReference, OwnerReference
-from stromboli.api.kinds.pods import Pod, PodTemplateSpec
+from .kinds.batch import PodGroup, Reservation, ReservationOwner, ReservationSpec, ReservationStatus
+from .kinds.metadata import ObjectMeta, ObjectReference, OwnerReference
+from .kinds.pods import Pod, PodTemplateSpec
 
 WAITING = "Waiting"
 
@@ -19,11 +19,11 @@ def waiting_name(pod: Pod) -> str:
 
 
 def waiting_reservation(pod: Pod, group: PodGroup, node: str) -> Reservation:
-    """The object that sets room aside on `node` for a pod."""
+    """The object that reserves `node` for a pod."""
     owner = OwnerReference(
         api_version=group.api_version, kind=group.kind, name=group.metadata.name, uid=group.metadata.uid
     )
-    who = ObjectReference(
+    pod_reference = ObjectReference(
         api_version="v1",
         kind="Pod",
         namespace=pod.metadata.namespace,
@@ -34,7 +34,7 @@ def waiting_reservation(pod: Pod, group: PodGroup, node: str) -> Reservation:
         metadata=ObjectMeta(name=waiting_name(pod), owner_references=[owner]),
         spec=ReservationSpec(
             template=PodTemplateSpec(spec=pod.spec),
-            owners=[ReservationOwner(object=who)],
+            owners=[ReservationOwner(object=pod_reference)],
             ttl="0s",
             allocate_once=True,
             queue=group.spec.queue,
@@ -44,21 +44,21 @@ def waiting_reservation(pod: Pod, group: PodGroup, node: str) -> Reservation:
     )
 
 
-def waits_for(reservation: Reservation) -> str | None:
-    """The pod ("namespace/name") a waiting reservation is for; None if it is of another kind.
+def waiting_pod_of(reservation: Reservation) -> str | None:
+    """The pod ("namespace/name") that a waiting reservation is for; None for any other reservation.
 
-    A server writes an object and its status one after the other. One whose status was never written, because its
-    scheduler was killed in between, is known by its name: it waits from the first moment.
+    An API server writes an object and its status one after the other. If the scheduler was killed in between, the
+    status is empty, and the reservation is recognized by its name.
     """
     for owner in reservation.spec.owners:
-        who = owner.object
-        if who is not None and who.kind == "Pod" and _is_waiting(reservation, who.uid):
-            return f"{who.namespace}/{who.name}"
+        pod = owner.object
+        if pod is not None and pod.kind == "Pod" and _is_waiting(reservation, pod.uid):
+            return f"{pod.namespace}/{pod.name}"
     return None
 
 
-def node_set_aside(reservation: Reservation) -> str:
-    """Where a waiting reservation has its room."""
+def reserved_node_of(reservation: Reservation) -> str:
+    """The node that a waiting reservation reserves."""
     return reservation.status.node_name or reservation.spec.node_name
 
 

@@ -1,9 +1,14 @@
-"""What we know: nodes, tasks, jobs, queues and namespaces, in columns, and the ledger that keeps them."""
+"""The scheduler's state: nodes, tasks, jobs, queues and namespaces, and the ledger of what they occupy.
+
+`Cluster` takes events and gives snapshots. Its parts are `task_index` (pods and reservations), `queue_index` (groups
+and queues), `ledger` and `node_table` (amounts per node), and `model` (the classes of all these).
+"""
 
 from .cluster import Cluster
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
-from .ledger import Holding, Ledger, NodeTable
+from .ledger import Holding, Ledger
 from .model import OCCUPYING, WAITING, Job, JobKey, NamespaceInfo, Node, Queue, QueueName, Shape, Status, Task, TaskKey
+from .node_table import NodeTable
 from .resources import CPU, MEMORY, PODS, UNLIMITED, Matrix, ResourceAxis, Vector, fits
 from .snapshot import Snapshot
 

@@ -1,4 +1,4 @@
-"""What can happen to what we know. `Cluster.apply` takes nothing else, whichever world it comes from."""
+"""The events that `Cluster.apply` accepts, from a real cluster as from a simulation."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from .model import TaskKey
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """An object exists, now in this form (created or changed)."""
+    """An object was created or changed; this is its present version."""
 
     object: KObject
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """An object is gone. Only its kind, namespace and name are read."""
+    """An object was deleted. Only its kind, namespace and name are read."""
 
     object: KObject
 
 
 @dataclass(frozen=True, slots=True)
 class BindFailed:
-    """A bind we decided on did not happen."""
+    """A bind that the scheduler decided on has failed."""
 
     task: TaskKey
 
 
 @dataclass(frozen=True, slots=True)
 class EvictFailed:
-    """An eviction we decided on did not happen."""
+    """An eviction that the scheduler decided on has failed."""
 
     task: TaskKey
 

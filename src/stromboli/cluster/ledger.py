@@ -1,63 +1,51 @@
-"""The ledger: who occupies what, kept in columns.
+"""The ledger: which tasks occupy which resources.
 
-One table says, for every status of a task, which columns of its node the task's request adds to. A change of status
-is always `leave` then `enter`; nothing else writes the columns, the counters of jobs, or what queues and namespaces
-have. So one property keeps all of it honest: the columns rebuilt from the tasks equal the columns kept
-incrementally, after any sequence of operations (`validate`).
+A table (`EFFECTS`) says, for every status of a task, which columns of its node (see node_table) the task's request is
+added to. A change of status is always `leave` and then `enter`; nothing else writes the columns, the counters of jobs,
+or the allocations of queues and namespaces. So one property covers all of them: after any sequence of operations, the
+columns equal those rebuilt from the tasks (see ledger_validation).
 
-Columns, per node and resource (rows are nodes in the order of names)::
-
-    allocatable  what the node offers            used         what tasks hold, holdings included
-    idle         allocatable - used              releasing    the part of used that is on its way out
-    pipelined    promised out of what is released
-    backfilled   the part of used that is lent   conditional  promised out of idle + backfilled
-    reserved     set aside for starving jobs     held         remainders of Reservations, part of used
-
-`idle` may be negative: a node can shrink below what runs on it.
+A session changes statuses tentatively with `move` and `draw`; `settle` makes a change permanent, and `restore` undoes
+the tentative ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from .model import OCCUPYING, WAITING, Job, JobKey, Node, Queue, Status, Task, TaskKey
-from .resources import PODS, Matrix, ResourceAxis, Vector
+from .model import OCCUPYING, WAITING, Job, Node, Queue, Status, Task, TaskKey
+from .node_table import NodeTable
+from .resources import ResourceAxis, Vector
 
-NO_POD_LIMIT = 1 << 40
-"""What the column "pods" holds for a node that states no limit."""
-
-COLUMNS = ("idle", "used", "releasing", "pipelined", "backfilled", "conditional", "reserved", "held")
-
-_OCCUPY = (("idle", -1), ("used", +1))
+_OCCUPIES = (("idle", -1), ("used", +1))
 EFFECTS: dict[Status, tuple[tuple[str, int], ...]] = {
     Status.PENDING: (),
     Status.PIPELINED: (("pipelined", +1),),
     Status.CONDITIONAL: (("conditional", +1),),
     Status.RESERVED: (("reserved", +1),),
-    Status.ALLOCATED: _OCCUPY,
-    Status.BINDING: _OCCUPY,
-    Status.BOUND: _OCCUPY,
-    Status.RUNNING: _OCCUPY,
-    Status.RELEASING: (*_OCCUPY, ("releasing", +1)),
+    Status.ALLOCATED: _OCCUPIES,
+    Status.BINDING: _OCCUPIES,
+    Status.BOUND: _OCCUPIES,
+    Status.RUNNING: _OCCUPIES,
+    Status.RELEASING: (*_OCCUPIES, ("releasing", +1)),
     Status.SUCCEEDED: (),
     Status.FAILED: (),
-    Status.UNKNOWN: _OCCUPY,
+    Status.UNKNOWN: _OCCUPIES,
 }
 """Which columns a task's request is added to (+1) or taken from (-1) while it is on a node in that status.
-A backfill task in an occupying status is in `backfilled` as well."""
+A backfill task in an occupying status counts in `backfilled` as well."""
 
 SHARED = OCCUPYING | {Status.PIPELINED}
-"""Statuses that count in what a job, its namespace and its queue have. A released task's share is free at once,
-and what is only conditional or reserved was not given to anybody yet."""
+"""Statuses that count in the allocation of a job, its namespace and its queue. The share of a releasing task is free at
+once; conditional and reserved tasks have not been allocated yet."""
 
 
 @dataclass(slots=True)
 class Holding:
-    """What is left of a Reservation on a node, and the queue that pays for it (None: nobody does)."""
+    """The unused part of a Reservation on a node, and the queue it counts for (None: no queue)."""
 
     node: Node
     remainder: Vector
@@ -65,121 +53,35 @@ class Holding:
     namespace: str = ""
 
 
-class NodeTable:
-    """The columns. Rows follow the order of node names, so the first of several best rows is the first by name."""
-
-    def __init__(self, axis: ResourceAxis) -> None:
-        self.axis = axis
-        self.nodes: list[Node] = []
-        self.by_name: dict[str, Node] = {}
-        self.locked_by: list[str | None] = []  # the queue each node is locked for
-        self.allocatable: Matrix = np.zeros((0, axis.width), dtype=np.int64)
-        self.idle = self.allocatable.copy()
-        self.used = self.allocatable.copy()
-        self.releasing = self.allocatable.copy()
-        self.pipelined = self.allocatable.copy()
-        self.backfilled = self.allocatable.copy()
-        self.conditional = self.allocatable.copy()
-        self.reserved = self.allocatable.copy()
-        self.held = self.allocatable.copy()
-        self.ready: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        self.schedulable: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-
-    def __len__(self) -> int:
-        return len(self.nodes)
-
-    def column(self, name: str) -> Matrix:
-        column: Matrix = getattr(self, name)
-        return column
-
-    @property
-    def future_idle(self) -> Matrix:
-        """What will be free once everything on its way out is gone and every promise is kept."""
-        return self.idle + self.releasing - self.pipelined
-
-    def future_idle_of(self, row: int) -> Vector:
-        return np.asarray(self.idle[row] + self.releasing[row] - self.pipelined[row])
-
-    @property
-    def accessible(self) -> Matrix:
-        """What could be had if all lent room were given back, less what is already counted on."""
-        return self.idle + self.backfilled - self.conditional
-
-    def set_node(self, node: Node) -> None:
-        """Write a node's own facts into its row; `idle` follows."""
-        row = node.row
-        amounts = dict(node.allocatable)
-        amounts.setdefault("pods", NO_POD_LIMIT)
-        self.allocatable[row] = self.axis.vector(amounts)
-        self.idle[row] = self.allocatable[row] - self.used[row]
-        self.ready[row] = node.ready
-        self.schedulable[row] = node.schedulable
-
-    def lay_out(self, nodes: Iterable[Node]) -> None:
-        """Put rows in the order of names again after nodes came or went; known rows keep their amounts."""
-        ordered = sorted(nodes, key=lambda node: node.name)
-        old = np.array([node.row for node in ordered], dtype=np.int64)
-        known = old >= 0
-        width = self.axis.width
-
-        def permuted(column: Matrix) -> Matrix:
-            fresh = np.zeros((len(ordered), width), dtype=np.int64)
-            fresh[known, : column.shape[1]] = column[old[known]]
-            return fresh
-
-        locks = {node.name: self.locked_by[node.row] for node in ordered if node.row >= 0}
-        for name in ("allocatable", *COLUMNS):
-            setattr(self, name, permuted(self.column(name)))
-        for name in ("ready", "schedulable"):
-            flags = np.zeros(len(ordered), dtype=np.bool_)
-            flags[known] = getattr(self, name)[old[known]]
-            setattr(self, name, flags)
-        self.nodes = ordered
-        self.by_name = {node.name: node for node in ordered}
-        self.locked_by = [locks.get(node.name) for node in ordered]
-        for row, node in enumerate(ordered):
-            new = node.row < 0
-            node.row = row
-            if new:
-                self.set_node(node)
-
-    def widen(self) -> None:
-        """Follow the axis when it became wider."""
-        short = self.axis.width - self.allocatable.shape[1]
-        if short > 0:
-            for name in ("allocatable", *COLUMNS):
-                setattr(self, name, np.pad(self.column(name), ((0, 0), (0, short))))
-
-
 class Ledger:
-    """Moves tasks between statuses and keeps every column and counter in step."""
+    """Moves tasks between statuses and updates every column and counter."""
 
     def __init__(self, axis: ResourceAxis) -> None:
         self.axis = axis
         self.table = NodeTable(axis)
         self.holdings: dict[str, Holding] = {}  # by the name of the Reservation
-        # What a session has taken out of holdings and not made true.
+        # What a session has tentatively taken from holdings, by Reservation.
         self.drawn: dict[str, Vector] = {}
-        # Rows in the order they were written: caches over the columns remember how far they have read.
+        # Changed rows in the order of the changes: caches over the columns remember how far they have read.
         self.log: list[int] = []
-        # Grows whenever room may have become free: who found none before need not look again until it does.
+        # Grows whenever resources may have become free: a failed search need not be repeated before that.
         self.freed = 0
-        # Tasks on nodes that are leaving or were promised room: none of them, and idle is all there is to know.
+        # The number of releasing and pipelined tasks. If it is 0, future idle equals idle everywhere.
         self.in_transit = 0
-        # Tasks whose status or node differs from what is so outside the session.
-        self.strayed: dict[TaskKey, Task] = {}
-        # Waiting tasks for which a node was made free: what they were promised outlives the session.
+        # Tasks that a session has moved tentatively: status or node differ from true_status and true_node.
+        self.tentative: dict[TaskKey, Task] = {}
+        # Waiting tasks for which pods are being evicted from a node: a nomination outlives the session.
         self.nominated: dict[TaskKey, Task] = {}
-        # Tasks for which room is set aside, on whichever node; and a number that changes whenever that does.
+        # Tasks in status Reserved, on any node; and a number that changes whenever they do.
         self.reserved_tasks: dict[TaskKey, Task] = {}
         self.reserved_epoch = 0
-        # Jobs any of whose tasks moved since the log was cleared.
+        # Jobs with a task that changed since the log was cleared.
         self.changed_jobs: dict[str, Job] = {}
 
     # -- one task -----------------------------------------------------------------------------------------------
 
     def move(self, task: Task, status: Status, node: Node | None) -> None:
-        """Give a task a status and a node. This is a session's word: what is so outside stays as it was."""
+        """Give a task a status and a node tentatively: its true status and node stay as they are."""
         old = task.status
         if node is task.node and old in OCCUPYING and status in OCCUPYING:
             self._count(task, -1)
@@ -191,22 +93,22 @@ class Ledger:
             task.node = node
             self.enter(task)
         if status == task.true_status and node is task.true_node:
-            self.strayed.pop(task.key, None)
+            self.tentative.pop(task.key, None)
         else:
-            self.strayed[task.key] = task
+            self.tentative[task.key] = task
 
     def settle(self, task: Task, status: Status, node: Node | None) -> None:
-        """Say what is so, from now on, for everybody."""
+        """Give a task a status and a node permanently."""
         task.true_status = status
         task.true_node = node
         task.true_backfill = task.backfill
         if task.status is not status or task.node is not node:
             self.move(task, status, node)
         else:
-            self.strayed.pop(task.key, None)
+            self.tentative.pop(task.key, None)
 
     def nominate(self, task: Task, node: str) -> None:
-        """Remember that a node is being made free for a task ("": no more)."""
+        """Record that pods are evicted from a node for a task ("" removes the nomination)."""
         task.nominated = node
         if node:
             self.nominated[task.key] = task
@@ -252,14 +154,14 @@ class Ledger:
         if job is not None:
             self._count(task, sign)
             if status in SHARED:
-                self._share(job, task.shape.request, sign)
+                self._add_share(job, task.shape.request, sign)
             elif status in WAITING and not task.gated:
                 if sign > 0:
                     job.queue.wanted += task.shape.request
                 else:
                     job.queue.wanted -= task.shape.request
 
-    def _share(self, job: Job, amount: Vector, sign: int) -> None:
+    def _add_share(self, job: Job, amount: Vector, sign: int) -> None:
         queue = job.queue
         inside = queue.by_namespace.get(job.namespace)
         if inside is None:
@@ -281,8 +183,8 @@ class Ledger:
         change = sign * times
         status = task.status
         job.counts[status] += change
-        waits_for_nothing = status is Status.PENDING and task.shape.best_effort
-        if waits_for_nothing:
+        is_pending_best_effort = status is Status.PENDING and task.shape.best_effort
+        if is_pending_best_effort:
             job.pending_best_effort += change
         if task.gated and status is Status.PENDING:
             job.gated += change
@@ -291,14 +193,14 @@ class Ledger:
             if counts is None:
                 counts = job.role_counts[task.role] = [0] * len(Status)
             counts[status] += change
-            if waits_for_nothing:
+            if is_pending_best_effort:
                 before = job.role_pending_best_effort.get(task.role, 0)
                 job.role_pending_best_effort[task.role] = before + change
 
     # -- many tasks of one job and shape ------------------------------------------------------------------------
 
     def place_many(self, tasks: Sequence[Task], status: Status, nodes: Sequence[Node]) -> None:
-        """Move pending tasks of one job and one shape onto nodes at once; the same as one `move` each."""
+        """Move pending tasks of one job and one shape to nodes at once; equivalent to one `move` each."""
         first = tasks[0]
         request = first.shape.request
         table = self.table
@@ -316,45 +218,45 @@ class Ledger:
             task.node = node
             self._count(task, +1)
             node.tasks[task.key] = task
-            self.strayed[task.key] = task
+            self.tentative[task.key] = task
         if status is Status.PIPELINED:
             self.in_transit += len(tasks)
         total = request * len(tasks)
         job.queue.wanted -= total
-        self._share(job, total, +1)
+        self._add_share(job, total, +1)
 
     # -- holdings -----------------------------------------------------------------------------------------------
 
     def set_holding(self, name: str, holding: Holding | None) -> Holding | None:
-        """Say what a Reservation holds, for everybody (None: nothing any more); returns what it held before."""
+        """Set what a Reservation holds, permanently (None: nothing); returns what it held before."""
         self.drawn.pop(name, None)
-        return self._put_holding(name, holding)
+        return self._replace_holding(name, holding)
 
     def draw(self, name: str, amount: Vector) -> None:
-        """Take this much out of a holding, or with a negative amount put it back. This is a session's word."""
+        """Take an amount from a holding tentatively, or put it back with a negative amount."""
         held = self.holdings[name]
-        self._put_holding(name, replace(held, remainder=held.remainder - amount))
-        self._note_drawn(name, amount)
+        self._replace_holding(name, replace(held, remainder=held.remainder - amount))
+        self._add_drawn(name, amount)
 
     def settle_draw(self, name: str, amount: Vector) -> None:
-        """What was drawn is gone for everybody."""
-        self._note_drawn(name, -amount)
+        """Make a draw permanent."""
+        self._add_drawn(name, -amount)
 
-    def _note_drawn(self, name: str, amount: Vector) -> None:
+    def _add_drawn(self, name: str, amount: Vector) -> None:
         drawn = self.drawn.pop(name, self.axis.zeros()) + amount
         if drawn.any():
             self.drawn[name] = drawn
 
-    def _put_holding(self, name: str, holding: Holding | None) -> Holding | None:
+    def _replace_holding(self, name: str, holding: Holding | None) -> Holding | None:
         before = self.holdings.pop(name, None)
         if before is not None:
-            self._hold(before, -1)
+            self._add_holding(before, -1)
         if holding is not None:
             self.holdings[name] = holding
-            self._hold(holding, +1)
+            self._add_holding(holding, +1)
         return before
 
-    def _hold(self, holding: Holding, sign: int) -> None:
+    def _add_holding(self, holding: Holding, sign: int) -> None:
         row = holding.node.row
         table = self.table
         amount = sign * holding.remainder
@@ -370,78 +272,24 @@ class Ledger:
                 inside = queue.by_namespace.setdefault(holding.namespace, self.axis.zeros())
                 inside += amount
 
-    # -- honesty ------------------------------------------------------------------------------------------------
+    # -- back to the true state ---------------------------------------------------------------------------------
 
     def restore(self) -> None:
-        """Put every strayed task, and every holding drawn from, back to what is so outside the session."""
+        """Undo all tentative changes of tasks and holdings."""
         for name in sorted(self.drawn):
             self.draw(name, -self.drawn[name])
-        for key in sorted(self.strayed):
-            task = self.strayed[key]
+        for key in sorted(self.tentative):
+            task = self.tentative[key]
             self.leave(task)
             task.status = task.true_status
             task.node = task.true_node
             task.backfill = task.true_backfill
             self.enter(task)
-        self.strayed.clear()
+        self.tentative.clear()
 
-    def validate(self, tasks: Iterable[Task], jobs: Iterable[Job], queues: Iterable[Queue]) -> None:
-        """Raise AssertionError unless columns and counters are what the tasks say."""
-        everything = list(tasks)
-        shadow = Ledger(self.axis)
-        shadow.table.lay_out(
-            [Node(n.name, n.object, -1, n.labels, n.ready, n.schedulable, n.allocatable) for n in self.table.nodes]
-        )
-        twin_queue = {
-            queue.name: Queue(queue.name, self.axis.zeros(), self.axis.zeros()) for queue in queues
-        }
-        twin_job = {
-            job.key: Job(job.key, job.name, job.namespace, twin_queue[job.queue.name], self.axis.zeros())
-            for job in jobs
-        }
-        for name, held in self.holdings.items():
-            node = shadow.table.by_name[held.node.name]
-            payer = None if held.queue is None else twin_queue[held.queue.name]
-            shadow.set_holding(name, Holding(node, held.remainder, payer, held.namespace))
-        for task in everything:
-            twin = _twin(task, shadow, twin_job)
-            shadow.enter(twin)
-            if task.node is not None:
-                assert task.node.tasks.get(task.key) is task, f"{task} is not among the tasks of its node"
-        for node in self.table.nodes:
-            listed = set(node.tasks)
-            true = set(shadow.table.by_name[node.name].tasks)
-            assert listed == true, f"node {node.name} lists {sorted(listed ^ true)} wrongly"
-        assert self.in_transit == shadow.in_transit, "tasks in transit are miscounted"
-        for column in ("allocatable", *COLUMNS):
-            mine, rebuilt = self.table.column(column), shadow.table.column(column)
-            assert (mine == rebuilt).all(), f"column {column} is off on rows {np.argwhere(mine != rebuilt)}"
-        assert (self.table.idle == self.table.allocatable - self.table.used).all()
-        for job in jobs:
-            other = twin_job[job.key]
-            assert job.counts == other.counts, f"{job}: counts {job.counts} should be {other.counts}"
-            assert (job.allocated == other.allocated).all(), f"{job}: allocated is off"
-            assert job.pending_best_effort == other.pending_best_effort, f"{job}: pending BestEffort is off"
-            assert job.gated == other.gated, f"{job}: gated is off"
-            for role, counts in job.role_counts.items():
-                assert counts == other.role_counts.get(role, [0] * len(Status)), f"{job}: role {role} is off"
-        for queue in queues:
-            reckoned = twin_queue[queue.name]
-            assert (queue.allocated == reckoned.allocated).all(), f"{queue}: allocated is off"
-            assert (queue.wanted == reckoned.wanted).all(), f"{queue}: wanted is off"
-            for namespace, amount in queue.by_namespace.items():
-                true_amount = reckoned.by_namespace.get(namespace, self.axis.zeros())
-                assert (amount == true_amount).all(), f"{queue}: namespace {namespace} is off"
-
-
-def _twin(task: Task, shadow: Ledger, jobs: dict[JobKey, Job]) -> Task:
-    node = None if task.node is None else shadow.table.by_name[task.node.name]
-    return Task(
-        key=task.key, name=task.name, namespace=task.namespace, uid=task.uid, pod=task.pod, shape=task.shape,
-        job=None if task.job is None else jobs[task.job.key], priority=task.priority, role=task.role,
-        index=task.index, created=task.created, preemptable=task.preemptable, may_preempt=task.may_preempt,
-        gated=task.gated, backfill=task.backfill, nominated=task.nominated, status=task.status, node=node,
-    )  # fmt: skip
-
-
-__all__ = ["COLUMNS", "EFFECTS", "NO_POD_LIMIT", "PODS", "SHARED", "Holding", "Ledger", "NodeTable"]
+    def widen(self) -> None:
+        """Pad everything to the width of the axis."""
+        self.table.widen()
+        for holding in self.holdings.values():
+            holding.remainder = self.axis.pad(holding.remainder)
+        self.drawn = {name: self.axis.pad(amount) for name, amount in self.drawn.items()}

@@ -1,19 +1,18 @@
-"""The things a scheduler reasons about: nodes, tasks, jobs, queues and namespaces.
+"""The scheduler's data model: nodes, tasks, jobs, queues and namespaces.
 
-These are plain holders with the few questions that can be answered from themselves alone. Amounts and counters in
-them belong to the ledger (ledger.py): nothing else writes them. "Task" is a pod as the scheduler sees it, and "job"
-is a PodGroup with its tasks.
+These classes hold data and compute only what follows from their own fields. Only the ledger (ledger.py) writes their
+amounts and counters. A "task" is a pod as the scheduler sees it, and a "job" is a PodGroup with its tasks.
 
-The life of a task's status::
+The statuses of a task::
 
     Pending ──▶ Allocated ──▶ Binding ──▶ Bound ──▶ Running ──▶ Succeeded / Failed
        │  ▲                                 │          │
        │  └─ undo                           └────┬─────┘
-       ├──▶ Pipelined     promised room that is being released      ▼
-       ├──▶ Conditional   counts on room lent to backfill        Releasing ──▶ (gone)
-       └──▶ Reserved      room set aside for a starving job
+       ├──▶ Pipelined     waits for resources being released        ▼
+       ├──▶ Conditional   needs resources lent to backfill       Releasing ──▶ (deleted)
+       └──▶ Reserved      a node is reserved for it
 
-Allocated, Pipelined and Conditional live inside one session; the others outlive it.
+Allocated, Pipelined and Conditional exist only during a session; the others outlive it.
 """
 
 from __future__ import annotations
@@ -49,18 +48,18 @@ class Status(IntEnum):
 
 
 OCCUPYING = frozenset({Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING})
-"""Statuses in which a task holds room on a node and counts in shares."""
+"""Statuses in which a task occupies resources of a node and counts in shares."""
 WAITING = frozenset({Status.PENDING, Status.CONDITIONAL, Status.RESERVED})
-"""Statuses in which a task still wants a place."""
+"""Statuses in which a task still has to be placed."""
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Shape:
-    """What all pods with the same scheduling needs share: filters and scores are computed once per shape."""
+    """What pods with the same scheduling requirements share: filters and scores are computed once per shape."""
 
     id: int
     request: Vector  # with one in the column "pods"
-    best_effort: bool  # asks for nothing but its place among the node's pods
+    best_effort: bool  # requests no resource but "pods"
     pod: Pod  # any pod of this shape, to read selectors, tolerations, ports and so on from
     has_pod_terms: bool  # inter-pod (anti-)affinity or topology spread: labels and namespace matter
     has_ports: bool
@@ -70,12 +69,12 @@ class Shape:
 class Node:
     name: str
     object: NodeObject
-    row: int  # where its amounts stand in the NodeTable; rows are in the order of names
+    row: int  # its row in the NodeTable, in the order of names; -1 before it has one
     labels: dict[str, str]
     ready: bool
     schedulable: bool  # not cordoned
     allocatable: dict[str, int]
-    tasks: dict[TaskKey, Task] = field(default_factory=dict)  # every task that is on it in any status
+    tasks: dict[TaskKey, Task] = field(default_factory=dict)  # all tasks on it, in any status
 
 
 @dataclass(eq=False, slots=True)
@@ -86,19 +85,19 @@ class Task:
     uid: str
     pod: Pod
     shape: Shape
-    job: Job | None  # None: not in any group, so no business of ours but for the room it takes
+    job: Job | None  # None: in no group, so it is not scheduled and only occupies resources
     priority: int
     role: str
     index: int  # the number at the end of its name, -1 if there is none
     created: float
     preemptable: bool
     may_preempt: bool  # preemptionPolicy is not Never
-    gated: bool  # has scheduling gates: not to be placed yet
-    backfill: bool  # runs on room lent by a gang that was not ready
-    nominated: str  # node promised to it by an earlier eviction, or ""
+    gated: bool  # has scheduling gates, so it must not be placed yet
+    backfill: bool  # runs on resources lent by a gang that was not ready
+    nominated: str  # the node from which pods are evicted for it, or ""
     status: Status = Status.PENDING
     node: Node | None = None
-    # What is so outside any session; a snapshot puts status and node back to it.
+    # The state outside any session; a snapshot restores status, node and backfill from it.
     true_status: Status = Status.PENDING
     true_node: Node | None = None
     true_backfill: bool = False
@@ -113,7 +112,7 @@ class Task:
 
     @property
     def lent_room(self) -> bool:
-        """Whether it counts in the node's column of backfilled room."""
+        """Whether it counts in the node's column `backfilled`."""
         return self.backfill and self.status in OCCUPYING
 
     def __repr__(self) -> str:
@@ -127,14 +126,14 @@ class Job:
     name: str
     namespace: str
     queue: Queue
-    allocated: Vector  # what its tasks occupy, and what they were promised (pipelined)
+    allocated: Vector  # requests of its occupying and pipelined tasks
     object: PodGroup | None = None  # None: tasks name a group that does not exist (yet)
     priority: int = 0
     created: float = 0.0
     min_available: int = 1
     role_minimums: dict[str, int] = field(default_factory=dict)
     min_resources: Vector | None = None
-    goes_whole: bool = False  # its owner gives up all of it when one task is evicted
+    goes_whole: bool = False  # its owner stops or restarts all tasks when one is evicted
     phase: str = "Pending"
     tasks: dict[TaskKey, Task] = field(default_factory=dict)
     counts: list[int] = field(default_factory=lambda: [0] * len(Status))  # tasks by status
@@ -161,7 +160,7 @@ class Job:
 
     @property
     def valid_count(self) -> int:
-        """Tasks that run, ran, or may still be placed."""
+        """Tasks that run, have succeeded, or may still be placed."""
         return self.ready_count + self.waiting_count + self.pending_count
 
     @property
@@ -174,12 +173,12 @@ class Job:
 
     @property
     def is_conditionally_ready(self) -> bool:
-        """With room counted that is lent to backfill tasks."""
+        """Ready if the resources lent to backfill tasks are counted."""
         return self._promised_count + self.counts[Status.CONDITIONAL] >= self.min_available
 
     @property
-    def is_condition_ready(self) -> bool:
-        """With room counted that is set aside for it."""
+    def is_ready_with_reserved(self) -> bool:
+        """Ready if lent resources and reserved nodes are counted."""
         promised = self._promised_count + self.counts[Status.CONDITIONAL]
         return promised + self.counts[Status.RESERVED] >= self.min_available
 
@@ -193,7 +192,7 @@ class Job:
 
     @property
     def roles_matter(self) -> bool:
-        """Role minimums that add up to more than the gang's own are taken for a mistake and ignored, as in Volcano."""
+        """Whether role minimums apply. If their sum exceeds the gang's own minimum, they are ignored, as in Volcano."""
         return bool(self.role_minimums) and self.min_available >= sum(self.role_minimums.values())
 
     def role_occupied(self, role: str, *, with_pipelined: bool = False) -> int:
@@ -224,20 +223,20 @@ class Job:
 class Queue:
     name: QueueName
     allocated: Vector
-    wanted: Vector  # what its waiting tasks ask for
+    wanted: Vector  # requests of its waiting tasks
     object: QueueObject | None = None  # None: jobs name a queue that does not exist (yet)
     weight: int = 1
     priority: int = 0
     created: float = 0.0
-    capability: Vector | None = None  # UNLIMITED in the columns that are not named
+    capability: Vector | None = None  # UNLIMITED for resources that are not given
     guarantee: Vector | None = None
-    deserved: Vector | None = None  # what the spec says, for the capacity plugin
+    deserved: Vector | None = None  # from the spec, for the capacity plugin
     reclaimable: bool = True
     open: bool = True
     fifo: bool = False  # stops at its first job that cannot be placed
     parent: str = ""
     jobs: dict[JobKey, Job] = field(default_factory=dict)
-    by_namespace: dict[str, Vector] = field(default_factory=dict)  # what each namespace has allocated here
+    by_namespace: dict[str, Vector] = field(default_factory=dict)  # allocation of each namespace in this queue
 
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"
@@ -247,7 +246,7 @@ class Queue:
 class NamespaceInfo:
     name: str
     labels: dict[str, str] = field(default_factory=dict)
-    weights: dict[str, int] = field(default_factory=dict)  # by the name of the ResourceQuota that says so
+    weights: dict[str, int] = field(default_factory=dict)  # by the name of the ResourceQuota
 
     @property
     def weight(self) -> int:

@@ -1,12 +1,11 @@
-"""The axis of resources: which column of a vector means what.
+"""The axis of resources: which column of a vector belongs to which resource.
 
-Every amount the scheduler compares is an int64 vector over one shared axis, so that sums, differences and "does it
-fit" are single operations on arrays. The axis only ever grows: a new resource name takes the next free column, and
-old columns never move. Vectors are padded to the axis' width (a power of two with room to spare); when the width
-itself has to grow, the cluster pads everything it holds, once.
+All amounts are int64 vectors over one shared axis, so that sums, differences and comparisons are single operations on
+arrays. The axis only grows: a new resource gets the next free column, and existing columns never move. Vectors are
+padded to the axis' width, a power of two; when the width itself grows, the cluster pads all its vectors once.
 
-NB: the column of a resource depends on who mentioned it first, so nothing may depend on column order. What adds up
-floats walks `by_name()`, and what picks "the first short resource" does so by name.
+The column of a resource depends on which object named it first, so nothing may depend on the order of columns. Code
+that adds up floats iterates over `by_name()`, and code that picks "the first insufficient resource" does so by name.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class ResourceAxis:
         return len(self.names)
 
     def column(self, name: str) -> int:
-        """The column of a resource; a name not seen before takes the next one."""
+        """The column of a resource; a new name gets the next one."""
         column = self.index.get(name)
         if column is None:
             column = len(self.names)
@@ -50,7 +49,7 @@ class ResourceAxis:
         return column
 
     def vector(self, amounts: Mapping[str, int], *, missing: int = 0) -> Vector:
-        """The amounts as a vector; resources not named there are `missing`."""
+        """The amounts as a vector; resources that are not given have the value `missing`."""
         columns = [self.column(name) for name in amounts]
         vector = np.full(self.width, missing, dtype=np.int64)
         for column, amount in zip(columns, amounts.values(), strict=True):
@@ -61,7 +60,7 @@ class ResourceAxis:
         return np.zeros(self.width, dtype=np.int64)
 
     def pad(self, vector: Vector, *, missing: int = 0) -> Vector:
-        """The same amounts at today's width."""
+        """The same amounts, padded to the present width."""
         short = self.width - len(vector)
         if short <= 0:
             return vector
@@ -82,7 +81,7 @@ class ResourceAxis:
                 yield name, values[column]
 
 
-def fits(request: Vector, room: Vector) -> bool:
-    """Whether every amount asked for is there. What is not asked for may be short: a node that shrank below its
-    use in one resource still takes pods that want none of it."""
-    return bool(((request <= room) | (request == 0)).all())
+def fits(request: Vector, available: Vector) -> bool:
+    """Whether every requested amount is available. Resources that are not requested do not matter: a node that is
+    overcommitted in one resource still accepts pods that request none of it."""
+    return bool(((request <= available) | (request == 0)).all())

@@ -1,19 +1,18 @@
-"""Shapes: pods that ask for the same thing are judged once.
+"""Shapes: pods with the same scheduling requirements are filtered and scored once.
 
 Most pods of a batch cluster are copies: fifty thousand pods may have fifty different sets of requests, selectors,
-tolerations and so on. Interning that part of the spec lets filters and scores run per shape instead of per pod.
-A shape lives as long as some pod has it.
+tolerations and so on. Pods with equal ones share a shape, and filters and scores run per shape instead of per pod. A
+shape lives as long as some pod has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from stromboli.api import Pod
-from stromboli.api.pod_requests import pod_requests
+from stromboli.api.pod_requests import is_sidecar, pod_requests
 
 from .model import Shape
 from .resources import PODS, ResourceAxis
@@ -21,23 +20,25 @@ from .resources import PODS, ResourceAxis
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class ShapeBook:
+class ShapeRegistry:
     def __init__(self, axis: ResourceAxis) -> None:
         self.axis = axis
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._next_id = 0
 
-    def __iter__(self) -> Iterator[Shape]:
-        return iter(list(self._shapes.values()))
+    def widen(self) -> None:
+        """Pad all requests to the width of the axis."""
+        for shape in list(self._shapes.values()):
+            shape.request = self.axis.pad(shape.request)
 
     def of(self, pod: Pod) -> Shape:
         spec = pod.spec
         requests = pod_requests(spec)
-        # An ordinary init container is done before the others start; one that stays holds its ports like the others.
-        staying = [*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always")]
+        # An ordinary init container ends before the others start; a sidecar keeps its ports like the main containers.
+        long_running = [*spec.containers, *(c for c in spec.init_containers if is_sidecar(c))]
         ports = [
             port
-            for container in staying
+            for container in long_running
             for port in container.ports
             if port.host_port or (spec.host_network and port.container_port)
         ]

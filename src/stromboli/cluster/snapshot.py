@@ -1,20 +1,21 @@
-"""What a session sees of the cluster."""
+"""The state of the cluster at the start of a session."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from stromboli.api import PodDisruptionBudget, Reservation
-from stromboli.api.waiting_reservations import waits_for
+from stromboli.api.waiting_reservations import waiting_pod_of
 
-from .ledger import Ledger, NodeTable
+from .ledger import Ledger
 from .model import Job, NamespaceInfo, Queue, QueueName, TaskKey
+from .node_table import NodeTable
 from .resources import Vector
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a session sees. Jobs are those with a PodGroup in a queue that exists, in the order of their keys."""
+    """Jobs are those with a PodGroup, in a queue that exists, in the order of their keys."""
 
     ledger: Ledger
     jobs: list[Job]
@@ -22,18 +23,18 @@ class Snapshot:
     namespaces: dict[str, NamespaceInfo]
     budgets: dict[str, PodDisruptionBudget]
     reservations: dict[str, Reservation]
-    total: Vector  # allocatable of all ready nodes; "pods" left out, it is no currency
+    total: Vector  # allocatable of all ready nodes, without "pods", which shares are not measured in
 
     @property
     def nodes(self) -> NodeTable:
         return self.ledger.table
 
     def waiting_reservations(self) -> list[tuple[str, TaskKey]]:
-        """Reservations that wait, and the task each is for."""
+        """The waiting reservations, each with the task it is for."""
         return [
             (name, TaskKey(task))
             for name, reservation in self.reservations.items()
-            if (task := waits_for(reservation)) is not None
+            if (task := waiting_pod_of(reservation)) is not None
         ]
 
     def reservation_of(self, task: TaskKey) -> Reservation | None:

@@ -1,9 +1,8 @@
-"""What controllers read and what they answer with.
+"""What controllers read and what they return.
 
-A controller is a function from objects and the time to changes. It reads through `Objects`, which any world
-can offer (the simulator's store, a reflector's cache), and answers with `Change` values that the world
-carries out. Objects handed out are the world's own: a controller copies (`msgspec.structs.replace`) before
-it changes anything.
+A controller is a function from objects and the time to changes. It reads through `Objects`, which any environment can
+provide (the simulator's store, a reflector's cache), and returns `Change` values for the caller to apply. The objects
+belong to the caller: a controller copies one (`msgspec.structs.replace`) before it changes anything.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ class Objects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make it, if it is not there. A pod made from a task's template says which: the user may have written more in
-    it than we read, and a world that knows the rest adds it."""
+    """Create the object if it does not exist. A pod made from a task's template names the task: the template may have
+    fields that our types do not, and a caller that knows them adds them."""
 
     object: KObject
     task: TaskSpec | None = None
@@ -36,14 +35,14 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The object as it should be from now on; its uid and resourceVersion say which one is meant."""
+    """The object as it should be. Its uid and resourceVersion identify the version that it replaces."""
 
     object: KObject
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete it as a user would: a running pod gets its grace period."""
+    """Delete the object as a user would: a running pod gets its grace period."""
 
     object: KObject
     reason: str = ""
@@ -60,23 +59,23 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
-    """What a job needs besides its group and its pods: a Service, say. We write it and never look into it, so it is
-    kept the way it is written: `content` makes everything but the metadata."""
+class OwnedObject:
+    """An object that a job needs besides its group and its pods, such as a Service. We write it and never read it, so
+    there is no type for it: `content` returns everything but the metadata."""
 
     api_version: str
     kind: str
     name: str
     content: Callable[[], Mapping[str, Any]]
-    once: bool = False  # written when it is not there, and never again: a key pair, say
+    create_only: bool = False  # written if it does not exist, and never updated: a key pair, for example
 
 
 @dataclass(frozen=True, slots=True)
-class Provide:
-    """Write something that belongs to a job. Only when it is there may what follows for this job be done."""
+class EnsureOwned:
+    """Write an object that a job owns. Later changes of this job may be applied only when it exists."""
 
     object: Job
-    belonging: Belonging
+    owned: OwnedObject
 
 
-Change = Create | Update | Delete | Notify | Provide
+Change = Create | Update | Delete | Notify | EnsureOwned

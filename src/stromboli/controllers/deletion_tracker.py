@@ -1,10 +1,9 @@
-"""Which pods' leaving is already accounted for.
+"""Which deletions of pods a controller already knows of.
 
-A pod can be heard to leave twice: when it is evicted, and again when its grace period is over and the
-object goes. And a controller that deletes a pod itself will hear of it as of any other. Only the first news
-of a departure nobody arranged is news; this memory tells them apart. It holds a pod for as long as the
-pod's object exists, so it does not grow, and losing it in a restart costs at most one departure taken for
-news again.
+A deletion may be reported twice: when the pod is evicted, and again when its grace period is over and the object goes.
+And a controller that deletes a pod itself gets the same reports. Only the first report of a deletion that the
+controller did not ask for matters; the tracker tells them apart. It remembers a pod while its object exists, so it does
+not grow. Losing it in a restart costs at most one deletion that is counted again.
 """
 
 from __future__ import annotations
@@ -14,21 +13,22 @@ from stromboli.api import Pod, key
 from .changes import Objects
 
 
-class Departures:
+class DeletionTracker:
     def __init__(self) -> None:
         self._keys_by_uid: dict[str, str] = {}
 
-    def expect(self, pod: Pod) -> None:
+    def expect_deletion(self, pod: Pod) -> None:
         self._keys_by_uid[pod.metadata.uid] = key(pod)
 
-    def is_news(self, pod: Pod) -> bool:
-        """Whether nobody expected this pod to go. From now on everybody does."""
+    def is_unexpected(self, pod: Pod) -> bool:
+        """Whether this deletion was neither expected nor reported before. From now on it is expected."""
         if pod.metadata.uid in self._keys_by_uid:
             return False
-        self.expect(pod)
+        self.expect_deletion(pod)
         return True
 
-    def forget_gone(self, objects: Objects) -> None:
+    def prune(self, objects: Objects) -> None:
+        """Forget pods whose objects no longer exist."""
         gone = []
         for uid, pod_key in self._keys_by_uid.items():
             pod = objects.get(Pod, pod_key)

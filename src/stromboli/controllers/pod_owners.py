@@ -1,28 +1,22 @@
-"""Who owns a pod, and all pods of a pass sorted by it.
+"""Who owns a pod.
 
-A cluster writes owner references with uids. People who write a scenario by hand do not know them: the API
-server hands uids out. So an owner that stands before us is recognised by its kind and name, and its own uid
-counts; the uid in the reference is believed only of owners we cannot see (a StatefulSet, say).
-
-Every controller asks for "the pods of this owner" or "the pods of this group". `PodIndex` walks the pods
-once for all of them.
+A cluster writes owner references with uids. The author of a scenario does not know the uids, because the API server
+assigns them. So an owner that we can see is identified by kind and name, and its own uid counts. The uid in the
+reference is used only for owners that we cannot see, such as a StatefulSet.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator
-
-from stromboli.api import Job, ObjectMeta, OwnerReference, Pod, PodGroup, ReplicaSet, names
+from stromboli.api import Job, ObjectMeta, OwnerReference, Pod, ReplicaSet
 
 from .changes import Objects
 
 Owner = ReplicaSet | Job
 
 FINISHED = frozenset({"Succeeded", "Failed"})
-"""Phases a pod does not come back from."""
+"""Final phases of a pod."""
 
-_JOB_GROUP = "batch.volcano.sh/"
+_JOB_API_GROUP = "batch.volcano.sh/"
 
 
 def is_finished(pod: Pod) -> bool:
@@ -30,15 +24,15 @@ def is_finished(pod: Pod) -> bool:
 
 
 def was_evicted(pod: Pod) -> bool:
-    """Whether a node threw the pod out and left its object behind."""
+    """Whether the node evicted the pod and left its object behind."""
     return pod.status.phase == "Failed" and pod.status.reason == "Evicted"
 
 
-def is_leaving(pod: Pod) -> bool:
+def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
-def reference_to(owner: ReplicaSet | Job | Pod) -> OwnerReference:
+def owner_reference_to(owner: ReplicaSet | Job | Pod) -> OwnerReference:
     return OwnerReference(
         api_version=owner.api_version,
         kind=owner.kind,
@@ -50,7 +44,7 @@ def reference_to(owner: ReplicaSet | Job | Pod) -> OwnerReference:
 
 
 def controlling_reference(metadata: ObjectMeta) -> OwnerReference | None:
-    """The reference marked as controller. One to a ReplicaSet needs no mark: a set adopts what names it."""
+    """The reference with `controller: true`. One to a ReplicaSet needs no such mark: a set adopts pods that name it."""
     for reference in metadata.owner_references:
         if reference.controller:
             return reference
@@ -61,8 +55,8 @@ def controlling_reference(metadata: ObjectMeta) -> OwnerReference | None:
 
 
 def refers_to_job(reference: OwnerReference) -> bool:
-    """Kubernetes has a Job of its own (batch/v1), which is not ours to keep."""
-    return reference.kind == "Job" and reference.api_version.startswith(_JOB_GROUP)
+    """Whether the owner is a Job of Volcano's API group. Kubernetes has a Job of its own (batch/v1)."""
+    return reference.kind == "Job" and reference.api_version.startswith(_JOB_API_GROUP)
 
 
 def find_owner(reference: OwnerReference, namespace: str, objects: Objects) -> Owner | None:
@@ -74,61 +68,6 @@ def find_owner(reference: OwnerReference, namespace: str, objects: Objects) -> O
     return None
 
 
-def is_visible_kind(reference: OwnerReference) -> bool:
+def is_watched_kind(reference: OwnerReference) -> bool:
     """Whether we would see the owner if it existed."""
     return reference.kind == "ReplicaSet" or refers_to_job(reference)
-
-
-def group_of(pod: Pod) -> str:
-    """The name of the pod's group, or nothing."""
-    annotations = pod.metadata.annotations
-    return annotations.get(names.GROUP_NAME) or annotations.get(names.GROUP_NAME_VOLCANO, "")
-
-
-class PodIndex:
-    """The pods of one pass, in the order of their keys.
-
-    Built in every pass, whether or not anything has changed, so the loop is written for speed: no key is put together
-    that nobody may ask for.
-    """
-
-    def __init__(self, objects: Objects) -> None:
-        self.without_group: list[Pod] = []
-        self._by_group: defaultdict[tuple[str, str], list[Pod]] = defaultdict(list)
-        self._by_owner: defaultdict[tuple[str, str, str], list[Pod]] = defaultdict(list)
-        self._by_namespace: defaultdict[str, list[Pod]] | None = None
-        self._pods = objects.list(Pod)
-        for pod in self._pods:
-            metadata = pod.metadata
-            namespace = metadata.namespace
-            if metadata.owner_references:
-                reference = controlling_reference(metadata)
-                if reference is not None and is_visible_kind(reference):
-                    self._by_owner[reference.kind, namespace, reference.name].append(pod)
-            group = group_of(pod)
-            if group:
-                self._by_group[namespace, group].append(pod)
-            else:
-                self.without_group.append(pod)
-
-    def of_replica_set(self, replica_set: ReplicaSet) -> list[Pod]:
-        return self._by_owner.get(("ReplicaSet", replica_set.metadata.namespace, replica_set.metadata.name), [])
-
-    def of_job(self, job: Job) -> list[Pod]:
-        return self._by_owner.get(("Job", job.metadata.namespace, job.metadata.name), [])
-
-    def of_missing_groups(self, present: Collection[tuple[str, str]]) -> Iterator[Pod]:
-        """Pods whose groups, named by namespace and name, are not among those that are there."""
-        for place, pods in self._by_group.items():
-            if place not in present:
-                yield from pods
-
-    def has_pods(self, group: PodGroup) -> bool:
-        return (group.metadata.namespace, group.metadata.name) in self._by_group
-
-    def in_namespace(self, namespace: str) -> list[Pod]:
-        if self._by_namespace is None:
-            self._by_namespace = defaultdict(list)
-            for pod in self._pods:
-                self._by_namespace[pod.metadata.namespace].append(pod)
-        return self._by_namespace.get(namespace, [])

@@ -1,4 +1,4 @@
-"""Queues: open, closing, closed, and how many groups are in them.
+"""The Queue controller: the state of each queue and the number of groups in it.
 
                       Close, has groups
           ┌───────┐ ────────────────────▶ ┌─────────┐
@@ -10,16 +10,15 @@
             └───────────▶ └────────┘
            Close, is empty
 
-A state that is none of these becomes Unknown, from which Open and Close lead back.
+Any other state becomes Unknown; the commands Open and Close work from there as well.
 
-Parents rule their children, and that is kept as a rule about states rather than as a consequence of
-commands: below a queue that is not open no queue is open. A child closed for that reason carries an
-annotation that says so, and opens again with its parent; one that its own user had closed stays closed. So
-it does not matter whether a state was changed by a command, by a patch, or while no controller ran. Queues
-are looked at from the root downwards, and one pass is enough for any depth.
+A queue is open only if its parent is. This is a rule about states, not a side effect of commands: it holds whether a
+state was changed by a command, by a patch, or while no controller ran. A child that is closed because of its parent
+gets an annotation that says so and opens again with the parent; one that a user closed stays closed. Queues are
+processed from the root downwards, so one pass is enough for any depth.
 
-The root is never closed. The queue `default` is always there, and so is the root where people look for it.
-A queue that breaks the rules keeps its state, whatever happens.
+The root is never closed. The queue `default` always exists; on a real cluster the root exists as well, because users
+list it. An invalid queue keeps its state.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from msgspec.structs import replace
 from stromboli.api import Command, Condition, ObjectMeta, PodGroup, Queue, QueueStatus, default, names
 
 from .changes import Change, Create, Delete, Notify, Objects, Update
-from .commands import commands_for
-from .refusals import Refusals, refusal_of_queue, with_verdict
+from .commands import next_commands
+from .validator import Validator, reject_queue, with_accepted_condition
 
 OPEN, CLOSING, CLOSED, UNKNOWN = "Open", "Closing", "Closed", "Unknown"
 
-_COUNTED_AS = {
+_COUNT_BY_PHASE = {
     "": "pending",
     "Pending": "pending",
     "Inqueue": "inqueue",
@@ -45,47 +44,47 @@ _COUNTED_AS = {
 }
 
 
-def reconcile(objects: Objects, refusals: Refusals, now: float, *, always: Sequence[str]) -> list[Change]:
+def reconcile(objects: Objects, validator: Validator, now: float, *, required: Sequence[str]) -> list[Change]:
     queues = {queue.metadata.name: queue for queue in objects.list(Queue)}
     counts = _count_groups(objects.list(PodGroup))
     changes: list[Change] = []
-    for name in always:
+    for name in required:
         if name not in queues:
             missing = Queue(metadata=ObjectMeta(name=name))
             default(missing)
             changes.append(Create(missing))
-    commands = commands_for("Queue", objects)
+    commands = next_commands("Queue", objects)
     for command in commands.values():
-        changes.append(Delete(command, reason="the command is being obeyed"))
+        changes.append(Delete(command, reason="the command is being executed"))
 
     states: dict[str, str] = {}
     for queue in _parents_first(queues):
         name = queue.metadata.name
-        why = refusals.why_not(queue)
-        if why:
+        error = validator.error_in(queue)
+        if error:
             states[name] = queue.status.state or OPEN
-            changes += refusal_of_queue(queue, why, now)
+            changes += reject_queue(queue, error, now)
             if name in commands:
-                changes.append(Notify(queue, "CommandRefused", f"The queue is invalid: {why}", warning=True))
+                changes.append(Notify(queue, "CommandRefused", f"The queue is invalid: {error}", warning=True))
             continue
         groups = counts.get(name, {})
         parent = queue.spec.parent or names.ROOT_QUEUE
         parent_open = name == names.ROOT_QUEUE or states.get(parent, OPEN) == OPEN
-        state, by_parent = _synchronised(queue, has_groups=bool(groups), parent_open=parent_open)
-        order = commands.get(name)
-        if order is not None:
-            refusal = _refusal(order, queue, parent_open=parent_open)
-            if refusal:
-                changes.append(Notify(queue, "CommandRefused", refusal, warning=True))
+        state, by_parent = _state_without_command(queue, has_groups=bool(groups), parent_open=parent_open)
+        queue_command = commands.get(name)
+        if queue_command is not None:
+            problem = _problem_with(queue_command, queue, parent_open=parent_open)
+            if problem:
+                changes.append(Notify(queue, "CommandRefused", problem, warning=True))
             else:
-                state, by_parent = _obeyed(order, state, by_parent, has_groups=bool(groups))
+                state, by_parent = _state_after(queue_command, state, by_parent, has_groups=bool(groups))
         states[name] = state
-        changes += _written(queue, state, by_parent, groups, now)
+        changes += _status_update(queue, state, by_parent, groups, now)
     return changes
 
 
-def _synchronised(queue: Queue, *, has_groups: bool, parent_open: bool) -> tuple[str, bool]:
-    """The state by itself, and whether the queue is closed on its parent's account."""
+def _state_without_command(queue: Queue, *, has_groups: bool, parent_open: bool) -> tuple[str, bool]:
+    """The state of the queue, and whether it is closed because of its parent."""
     state = queue.status.state or OPEN
     by_parent = queue.metadata.annotations.get(names.CLOSED_BY_PARENT) == "true"
     if state not in (OPEN, CLOSING, CLOSED):
@@ -99,22 +98,23 @@ def _synchronised(queue: Queue, *, has_groups: bool, parent_open: bool) -> tuple
     return state, by_parent and state != OPEN
 
 
-def _refusal(command: Command, queue: Queue, *, parent_open: bool) -> str:
+def _problem_with(command: Command, queue: Queue, *, parent_open: bool) -> str:
+    """Why the command cannot be executed; "" if it can."""
     if command.action == "CloseQueue":
         if queue.metadata.name == names.ROOT_QUEUE:
-            return "The queue root cannot be closed: all other queues are below it. Close those instead."
+            return "The queue root cannot be closed, because all other queues are below it. Close those instead."
         return ""
     if command.action == "OpenQueue":
         if not parent_open:
             return (
-                f"The queue {queue.metadata.name} cannot be opened while its parent is not: "
-                f"open {queue.spec.parent} first."
+                f"The queue {queue.metadata.name} cannot be opened, because its parent is not open. "
+                f"Open {queue.spec.parent} first."
             )
         return ""
-    return f"A queue can be told OpenQueue or CloseQueue, not {command.action}."
+    return f"A queue supports the actions OpenQueue and CloseQueue, not {command.action}."
 
 
-def _obeyed(command: Command, state: str, by_parent: bool, *, has_groups: bool) -> tuple[str, bool]:
+def _state_after(command: Command, state: str, by_parent: bool, *, has_groups: bool) -> tuple[str, bool]:
     if command.action == "OpenQueue":
         return OPEN, False
     if state in (CLOSING, CLOSED):
@@ -126,7 +126,7 @@ def _closed(has_groups: bool) -> str:
     return CLOSING if has_groups else CLOSED
 
 
-def _written(queue: Queue, state: str, by_parent: bool, groups: dict[str, int], now: float) -> list[Change]:
+def _status_update(queue: Queue, state: str, by_parent: bool, groups: dict[str, int], now: float) -> list[Change]:
     status: QueueStatus = replace(
         queue.status,
         state=state,
@@ -135,7 +135,7 @@ def _written(queue: Queue, state: str, by_parent: bool, groups: dict[str, int], 
         running=groups.get("running", 0),
         completed=groups.get("completed", 0),
         unknown=groups.get("unknown", 0),
-        conditions=with_verdict(queue.status.conditions, Condition, "", now),
+        conditions=with_accepted_condition(queue.status.conditions, Condition, "", now),
     )
     annotations = dict(queue.metadata.annotations)
     if by_parent:
@@ -149,24 +149,24 @@ def _written(queue: Queue, state: str, by_parent: bool, groups: dict[str, int], 
 
 
 def _count_groups(groups: Iterable[PodGroup]) -> dict[str, dict[str, int]]:
-    """How many groups of each queue are in which count of its status."""
+    """The counts of each queue's status: its groups by phase."""
     counts: dict[str, dict[str, int]] = {}
     for group in groups:
         of_queue = counts.setdefault(group.spec.queue or names.DEFAULT_QUEUE, {})
-        counted_as = _COUNTED_AS.get(group.status.phase, "unknown")
-        of_queue[counted_as] = of_queue.get(counted_as, 0) + 1
+        count = _COUNT_BY_PHASE.get(group.status.phase, "unknown")
+        of_queue[count] = of_queue.get(count, 0) + 1
     return counts
 
 
 def _parents_first(queues: dict[str, Queue]) -> list[Queue]:
-    """In the order of names, but none before its parent. A circle of parents is entered at its first name."""
+    """In the order of names, but none before its parent. A cycle of parents starts at its first name."""
     ordered: dict[str, Queue] = {}
     for name in queues:
-        line: list[str] = []
-        step = name
-        while step in queues and step not in ordered and step not in line:
-            line.append(step)
-            step = queues[step].spec.parent or names.ROOT_QUEUE
-        for ancestor in reversed(line):
+        ancestors: list[str] = []
+        current = name
+        while current in queues and current not in ordered and current not in ancestors:
+            ancestors.append(current)
+            current = queues[current].spec.parent or names.ROOT_QUEUE
+        for ancestor in reversed(ancestors):
             ordered[ancestor] = queues[ancestor]
     return list(ordered.values())

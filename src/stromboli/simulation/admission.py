@@ -1,8 +1,7 @@
-"""What an API server does to an object before it is there: fill in, or refuse.
+"""Admission: what an API server does to an object before it is stored.
 
-Filling in is for pods. Their priority is a number that comes from a class, and a pod that names no scheduler
-is for ours. Refusing is for what only the state of the cluster can tell: an object that is invalid by itself
-never gets as far as a run.
+It sets fields of pods: the priority, which comes from a PriorityClass, and our scheduler if the pod names none. And it
+rejects objects because of the state of the cluster. Objects that are invalid by themselves are rejected before the run.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from stromboli.api import ApiError, Job, KObject, Pod, PodGroup, PriorityClass, 
 from .store import Store
 
 
-def admitted(obj: KObject, store: Store, *, before: KObject | None = None) -> KObject:
-    """The object as it goes into the store; ApiError if it is refused. `before` is what it replaces."""
+def admit(obj: KObject, store: Store, *, before: KObject | None = None) -> KObject:
+    """The object as it is stored; raises ApiError if it is rejected. `before` is the version that it replaces."""
     match obj:
         case Pod():
             same_class = isinstance(before, Pod) and before.spec.priority_class_name == obj.spec.priority_class_name
@@ -28,15 +27,15 @@ def admitted(obj: KObject, store: Store, *, before: KObject | None = None) -> KO
 
 
 def check_deletion(obj: KObject, store: Store) -> None:
-    """Raise ApiError if the object must stay."""
+    """Raise ApiError if the object cannot be deleted."""
     if not isinstance(obj, Queue):
         return
     name = obj.metadata.name
     groups = sum(group.spec.queue == name for group in store.list(PodGroup))
     if groups:
-        raise ApiError("", f"the queue still holds {groups} pod group{'s' if groups > 1 else ''}")
+        raise ApiError("", f"the queue still has {groups} pod group{'s' if groups > 1 else ''}")
     if any(queue.spec.parent == name for queue in store.list(Queue)):
-        raise ApiError("", "the queue is the parent of others")
+        raise ApiError("", "the queue is the parent of other queues")
 
 
 def _with_priority(pod: Pod, store: Store) -> Pod:
@@ -45,7 +44,7 @@ def _with_priority(pod: Pod, store: Store) -> Pod:
     if spec.priority_class_name:
         found = store.get(PriorityClass, spec.priority_class_name)
         if found is None:
-            raise ApiError("spec.priorityClassName", f'there is no PriorityClass "{spec.priority_class_name}" now')
+            raise ApiError("spec.priorityClassName", f'there is no PriorityClass "{spec.priority_class_name}"')
     elif spec.priority is None:
         found = _default_class(store)
     priority = found.value if found is not None else spec.priority or 0
@@ -62,11 +61,11 @@ def _default_class(store: Store) -> PriorityClass | None:
 def _check_queue(job: Job, store: Store) -> None:
     name = job.spec.queue
     if name == names.ROOT_QUEUE:
-        raise ApiError("spec.queue", "jobs cannot be put into the queue root itself")
+        raise ApiError("spec.queue", "jobs cannot be submitted to the queue root itself")
     queue = store.get(Queue, name)
     if queue is None:
         raise ApiError("spec.queue", f'there is no queue "{name}"')
     if queue.status.state not in ("", "Open"):
-        raise ApiError("spec.queue", f'the queue "{name}" is {queue.status.state}, so it takes no jobs')
+        raise ApiError("spec.queue", f'the queue "{name}" is {queue.status.state}, so it accepts no jobs')
     if any(other.spec.parent == name for other in store.list(Queue)):
-        raise ApiError("spec.queue", f'the queue "{name}" has queues below it; only a leaf takes jobs')
+        raise ApiError("spec.queue", f'the queue "{name}" has queues below it; only a leaf queue accepts jobs')

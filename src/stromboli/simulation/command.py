@@ -1,6 +1,6 @@
 """The command `stromboli simulate`.
 
-Everything is read and checked before anything is printed: what a pipe receives is a whole answer or nothing.
+All input is read and validated before anything is printed, so that a pipe gets a complete result or nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import click
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
 
-from .virtual_time import Moment, moment
+from .virtual_time import Microseconds, microseconds
 
 if TYPE_CHECKING:
     from stromboli.scheduling.configuration.file import Configuration
     from stromboli.scheduling.registry import Registry
-    from stromboli.simulation.scenario.file import Scenario
 
     from .engine import Engine
+    from .scenario import Scenario
 
 _EXAMPLES = """\b
 Examples:
@@ -31,60 +31,60 @@ Examples:
   generate-jobs | stromboli simulate nodes.yaml - --output events
 
 \b
-In a scenario, annotations say when things happen:
+Annotations of a scenario's objects say when things happen:
   sim.stromboli.io/at, until        when the object is created and deleted
   sim.stromboli.io/run, exit-code   how long a pod runs, and how it ends
-  sim.stromboli.io/grace            how long a pod takes to go once it is evicted
+  sim.stromboli.io/grace            how long an evicted or deleted pod takes to terminate
 """
 
 
-class _Duration(click.ParamType[Moment]):
+class _Duration(click.ParamType[Microseconds]):
     name = "duration"
 
     def __init__(self, *, positive: bool = False) -> None:
         self._positive = positive
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Microseconds:
         try:
-            length = moment(parse_duration(str(value)))
+            duration = microseconds(parse_duration(str(value)))
         except QuantityError as error:
             self.fail(f"{error}.", param, ctx)
-        if self._positive and length <= 0:
+        if self._positive and duration <= 0:
             self.fail("must be longer than 0s.", param, ctx)
-        return length
+        return duration
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--config", metavar="FILE", help="The scheduler's configuration; a built-in one if not given.")
+@click.option("--config", metavar="FILE", help="The scheduler's configuration. Default: built in.")
 @click.option("--descheduler-config", metavar="FILE", help="A descheduler's policy (not supported yet).")
-@click.option("--until", type=_Duration(), help="Go on to this time, such as 90s or 1h30m.")
+@click.option("--until", type=_Duration(), help="Run until this time, such as 90s or 1h30m.")
 @click.option(
     "--period",
     type=_Duration(positive=True),
     default="1s",
     show_default=True,
-    help="Time between two cycles.",
+    help="The time between two scheduling cycles.",
 )
 @click.option(
     "--output",
     type=click.Choice(["table", "json", "events"]),
     default="table",
     show_default=True,
-    help="A summary for people, the whole report, or the events as they happen, one a line.",
+    help="Tables for people, the whole report, or one line per event.",
 )
 def simulate(
     files: tuple[str, ...],
     config: str | None,
     descheduler_config: str | None,
-    until: Moment | None,
-    period: Moment,
+    until: Microseconds | None,
+    period: Microseconds,
     output: str,
 ) -> None:
     """Run a scenario through the scheduler in virtual time.
 
-    A scenario is Kubernetes YAML (files, or - for standard input) that also says when. The very scheduler and
-    controllers of the product run on it; hours pass in moments, and equal input gives equal output.
+    A scenario is Kubernetes YAML (files, or - for standard input) with times. The scheduler and the controllers run on
+    it in virtual time, so hours pass in seconds. Equal input gives equal output.
     """
     if descheduler_config is not None:
         raise UserError("--descheduler-config: the descheduler is not supported yet")
@@ -93,24 +93,24 @@ def simulate(
     from stromboli.scheduling.registry import Registry
 
     registry = Registry()
-    configuration = _configured(registry, config)
-    scenario = _checked(files)
+    configuration = _load_configuration(registry, config)
+    scenario = _load_scenario(files)
     for warning in configuration.warnings:
         click.echo(f"stromboli: warning: {warning}", err=True)
-    engine = _engine(scenario, registry, configuration, until, period, streamed=output == "events")
+    engine = _new_engine(scenario, registry, configuration, until, period, stream_events=output == "events")
     engine.run()
     if output == "json":
-        from stromboli.simulation.report.document import build_report, encode_report
+        from .report import build_report, encode_report
 
         _write(encode_report(build_report(engine)))
     elif output == "table":
-        from stromboli.simulation.report.document import build_report
-        from stromboli.simulation.report.table import print_table
+        from .report import build_report
+        from .report.table import print_table
 
         print_table(build_report(engine), engine.journal.jobs)
 
 
-def _configured(registry: Registry, path: str | None) -> Configuration:
+def _load_configuration(registry: Registry, path: str | None) -> Configuration:
     if path is None:
         return registry.default()
     try:
@@ -120,37 +120,36 @@ def _configured(registry: Registry, path: str | None) -> Configuration:
     return registry.load(text, where=path)
 
 
-def _checked(files: tuple[str, ...]) -> Scenario:
-    from stromboli.simulation.scenario.file import read_scenario
-    from stromboli.simulation.scenario.validation import check_scenario
+def _load_scenario(files: tuple[str, ...]) -> Scenario:
+    from .scenario import check_scenario, read_scenario
 
     scenario = read_scenario(files)
     check_scenario(scenario)
     return scenario
 
 
-def _engine(
+def _new_engine(
     scenario: Scenario,
     registry: Registry,
     configuration: Configuration,
-    until: Moment | None,
-    period: Moment,
+    until: Microseconds | None,
+    period: Microseconds,
     *,
-    streamed: bool,
+    stream_events: bool,
 ) -> Engine:
     from stromboli.scheduling.cycle import Scheduler
-    from stromboli.simulation.report.document import encode_event
-    from stromboli.simulation.report.journal import Event, Journal
 
     from .engine import Engine
+    from .journal import Event, Journal
+    from .report import encode_event
 
     def stream(event: Event) -> None:
         _write(encode_event(event))
 
     return Engine(
         scenario,
-        Journal(stream if streamed else None),
-        make_scheduler=lambda: Scheduler(configuration, registry),
+        Journal(stream if stream_events else None),
+        new_scheduler=lambda: Scheduler(configuration, registry),
         period=period,
         until=until,
     )

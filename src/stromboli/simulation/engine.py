@@ -1,17 +1,15 @@
-"""The run: virtual time, and the components in it.
+"""The engine: it advances virtual time and runs the components.
 
-Cycles are at 0, one period, two periods and so on. At each of them everything that was due until then
-happens, in its own order and with its own time; the controllers run until nothing changes any more; the
-scheduler runs once, and what it decided is carried out; and the controllers run again.
+Cycles are at 0, one period, two periods and so on. In each cycle all events up to its time happen, each at its own
+time; the controllers run until nothing changes any more; the scheduler runs once and its decisions are carried out; and
+the controllers run again.
 
-Time does not pass while nothing can happen. As long as a pod waits every cycle is run, because the
-scheduler's answer may depend on the time. Otherwise the next cycle is the first one at or after the next
-thing that is due. One more cycle follows any that changed something, so that what is reported of groups has
-settled.
+Cycles in which nothing can happen are skipped. While a pod is pending every cycle is run, because the scheduler's
+decision may depend on the time. Otherwise the next cycle is the first one at or after the next event. A cycle that
+changed something is always followed by another one, so that the reported status of groups is up to date.
 
-A run without an end of its own is over when nothing is due and nothing moves. A pod may be pending then: two
-cycles in a row that left everything as it was say that it would stay so, until a threshold of the
-scheduler's own is passed.
+A run without `--until` ends when no events are left and nothing changes. Pods may be pending then: if two cycles in a
+row changed nothing, later ones would not either, except when a time limit of the scheduler itself is exceeded.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from msgspec.structs import replace
 from stromboli.api import ApiError, Condition, KObject, Pod, PodGroup, Queue, Reservation, ResourceList, key, names
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import Applied, Cluster
-from stromboli.controllers import Change, Controllers, Create, Delete, Notify, Update
+from stromboli.controllers import Change, ControllerManager, Create, Delete, Notify, Update
 from stromboli.scheduling.decisions import (
     Bind,
     Cycle,
@@ -37,33 +35,31 @@ from stromboli.scheduling.decisions import (
     Reserve,
     Unreserve,
 )
-from stromboli.simulation.report.journal import EVENT_TYPES, Journal
-from stromboli.simulation.scenario.built_in_objects import givens
-from stromboli.simulation.scenario.file import Arrival, RestartOrder, Scenario
-from stromboli.simulation.scenario.patches import patch_order
 
 from .event_queue import Rank
+from .journal import EVENT_TYPES, Journal
+from .scenario import Scenario, ScenarioObject, ScenarioRestart, built_in_objects, patch_sort_key
 from .store import Conflict
-from .virtual_time import START, Moment, clock, first_tick, from_clock, later, seconds, stamp
+from .virtual_time import START, Microseconds, from_wall_clock, later, next_multiple, timestamp, to_seconds, wall_clock
 from .world import World
 
-MOST_PASSES: Final = 1000
-"""A real scenario settles in a handful of passes; what does not settle in so many never will."""
-_QUIET_CYCLES: Final = 2
+MAX_PASSES: Final = 1000
+"""A scenario settles in a few passes. Controllers that do not settle in this many never will."""
+_MAX_IDLE_CYCLES: Final = 2
 
 
-class Deciding(Protocol):
-    """What the engine asks of a scheduler."""
+class SchedulerProtocol(Protocol):
+    """The scheduler as the engine uses it."""
 
     def run(self, cluster: Cluster, now: float) -> Cycle: ...
 
 
-class SchedulerMaker(Protocol):
-    def __call__(self) -> Deciding: ...
+class SchedulerFactory(Protocol):
+    def __call__(self) -> SchedulerProtocol: ...
 
 
-class Unsettled(RuntimeError):
-    """Controllers that go on changing objects for ever. The program is wrong, not the scenario."""
+class ControllerLoopError(RuntimeError):
+    """Controllers that keep changing objects without end. This is an error of the program, not of the scenario."""
 
 
 class Engine:
@@ -72,116 +68,116 @@ class Engine:
         scenario: Scenario,
         journal: Journal,
         *,
-        make_scheduler: SchedulerMaker,
-        period: Moment,
-        until: Moment | None = None,
+        new_scheduler: SchedulerFactory,
+        period: Microseconds,
+        until: Microseconds | None = None,
     ) -> None:
         self.journal = journal
         self.world = World(journal)
         self.cycle = Cycle()  # the last one
-        self.end = 0.0  # seconds; when the run was over
-        self._make_scheduler = make_scheduler
+        self.end = 0.0  # seconds; the end of the run
+        self._new_scheduler = new_scheduler
         self._period = period
         self._until = until
         self._settled_version = -1  # of the store, when controllers last had nothing to do
         self._last_changed = ""
-        self._moved = False  # whether the last cycle changed any object
-        self._quiet = 0  # cycles in a row that left everything in its place
+        self._changed_objects = False  # whether the last cycle changed any object
+        self._idle_cycles = 0  # cycles in a row without progress
         self._restart_scheduler()
         self._restart_controllers()
-        self._put_down(scenario)
+        self._schedule_scenario(scenario)
 
-    def _put_down(self, scenario: Scenario) -> None:
-        described = {(arrival.object.kind, key(arrival.object)) for arrival in scenario.arrivals}
-        for given in givens():
-            if (given.kind, key(given)) not in described:
-                self.world.create(given, START)
-        for arrival in scenario.arrivals:
-            self._expect(arrival)
-        for order in scenario.patches:
-            namespace, _, name = order.key.rpartition("/")
-            self.world.agenda.put(
-                order.at, Rank.PATCH, partial(self.world.patch, order),
-                namespace=namespace, name=name, kind=order.kind.__name__, detail=patch_order(order)[-1],
+    def _schedule_scenario(self, scenario: Scenario) -> None:
+        described = {(entry.object.kind, key(entry.object)) for entry in scenario.objects}
+        for obj in built_in_objects():
+            if (obj.kind, key(obj)) not in described:
+                self.world.create(obj, START)
+        for entry in scenario.objects:
+            self._schedule_creation(entry)
+        for patch in scenario.patches:
+            namespace, _, name = patch.key.rpartition("/")
+            self.world.event_queue.put(
+                patch.at, Rank.PATCH, partial(self.world.patch, patch),
+                namespace=namespace, name=name, kind=patch.kind.__name__, detail=patch_sort_key(patch)[-1],
             )  # fmt: skip
         for restart in scenario.restarts:
-            self.world.agenda.put(
+            self.world.event_queue.put(
                 restart.at, Rank.RESTART, partial(self._restart, restart),
                 name=restart.component,
             )  # fmt: skip
 
-    def _expect(self, arrival: Arrival) -> None:
-        meta = arrival.object.metadata
-        self.world.agenda.put(
-            arrival.lifetime.at, Rank.CREATE, partial(self.world.arrive, arrival),
-            namespace=meta.namespace, name=meta.name, kind=arrival.object.kind,
+    def _schedule_creation(self, entry: ScenarioObject) -> None:
+        meta = entry.object.metadata
+        self.world.event_queue.put(
+            entry.lifetime.at, Rank.CREATE, partial(self.world.create_from_scenario, entry),
+            namespace=meta.namespace, name=meta.name, kind=entry.object.kind,
         )  # fmt: skip
 
     # -- time -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        at: Moment | None = START
+        at: Microseconds | None = START
         while at is not None and (self._until is None or at <= self._until):
             self._step(at)
             at = self._next(at)
         if self._until is not None:
-            # What is due after the last cycle still happens, it is just not answered any more.
-            self._happen(self._until)
-            self._control(self._until)
-            self.end = seconds(self._until)
+            # Events after the last cycle still happen, but no cycle follows them.
+            self._run_due_events(self._until)
+            self._run_controllers(self._until)
+            self.end = to_seconds(self._until)
         else:
             self.end = self.journal.last
 
-    def _step(self, at: Moment) -> None:
-        self._happen(at)
-        self._control(at)
-        moves = self.world.moves
+    def _step(self, at: Microseconds) -> None:
+        self._run_due_events(at)
+        self._run_controllers(at)
+        progress = self.world.progress
         version = self.world.store.version
-        self.cycle = self._scheduler.run(self.cluster, clock(at))
+        self.cycle = self._scheduler.run(self.cluster, wall_clock(at))
         for decision in self.cycle.decisions:
-            self._decided(decision, at)
-        self._control(at)
-        self._moved = self.world.store.version != version
-        self._quiet = self._quiet + 1 if self.world.moves == moves else 0
+            self._carry_out(decision, at)
+        self._run_controllers(at)
+        self._changed_objects = self.world.store.version != version
+        self._idle_cycles = self._idle_cycles + 1 if self.world.progress == progress else 0
 
-    def _happen(self, at: Moment) -> None:
-        for due in self.world.agenda.take(at):
-            due.act(due.at)
-        self._warn_of_crowded_nodes(at)
+    def _run_due_events(self, at: Microseconds) -> None:
+        for event in self.world.event_queue.pop_due(at):
+            event.action(event.at)
+        self._warn_of_overcommitted_nodes(at)
 
-    def _next(self, at: Moment) -> Moment | None:
+    def _next(self, at: Microseconds) -> Microseconds | None:
         """The next cycle worth running; None if there is none."""
         due = self._next_due(at)
-        if self.world.pending or self._moved:
-            stuck = due is None and self._quiet >= _QUIET_CYCLES
-            if self._until is not None or not stuck:
+        if self.world.pending or self._changed_objects:
+            is_stuck = due is None and self._idle_cycles >= _MAX_IDLE_CYCLES
+            if self._until is not None or not is_stuck:
                 return later(at, self._period)
             due = None
-        # Also a job that has no pods yet may be waiting for a threshold.
-        due = min((moment for moment in (due, self._next_threshold()) if moment is not None), default=None)
+        # A job that has no pods yet may also wait for a time limit.
+        due = min((time for time in (due, self._next_time_limit()) if time is not None), default=None)
         if due is None:
             return None
-        return max(first_tick(self._period, due), later(at, self._period))
+        return max(next_multiple(self._period, due), later(at, self._period))
 
-    def _next_threshold(self) -> Moment | None:
-        """When the scheduler will decide otherwise although nothing happens: the threshold has to be passed, not
-        only reached."""
-        reached = self.cycle.next_due
-        return None if reached is None else Moment(from_clock(reached) + 1)
+    def _next_time_limit(self) -> Microseconds | None:
+        """When the scheduler may decide differently although nothing happens: its next time limit must be exceeded,
+        not only reached."""
+        limit = self.cycle.next_due
+        return None if limit is None else Microseconds(from_wall_clock(limit) + 1)
 
-    def _next_due(self, at: Moment) -> Moment | None:
-        due = [self.world.agenda.next()]
-        controllers = self._controllers.next_due(self.world.store, clock(at))
+    def _next_due(self, at: Microseconds) -> Microseconds | None:
+        due = [self.world.event_queue.next_time()]
+        controllers = self._controllers.next_due(self.world.store, wall_clock(at))
         if controllers is not None:
-            due.append(from_clock(controllers))
-        return min((moment for moment in due if moment is not None), default=None)
+            due.append(from_wall_clock(controllers))
+        return min((time for time in due if time is not None), default=None)
 
     # -- components -----------------------------------------------------------------------------------------
 
-    def _restart(self, order: RestartOrder, at: Moment) -> None:
-        if order.component in ("scheduler", "all"):
+    def _restart(self, restart: ScenarioRestart, at: Microseconds) -> None:
+        if restart.component in ("scheduler", "all"):
             self._restart_scheduler()
-        if order.component in ("controllers", "all"):
+        if restart.component in ("controllers", "all"):
             self._restart_controllers()
 
     def _restart_scheduler(self) -> None:
@@ -189,33 +185,33 @@ class Engine:
         for obj in self.world.store.everything():
             self.cluster.apply(Applied(obj))
         self.world.store.listener = self.cluster.apply
-        self._scheduler = self._make_scheduler()
+        self._scheduler = self._new_scheduler()
 
     def _restart_controllers(self) -> None:
-        controllers = Controllers()
+        controllers = ControllerManager()
         self._controllers = controllers
-        self.world.pod_gone = lambda pod, now, evicted: controllers.pod_gone(pod, now, evicted=evicted)
+        self.world.pod_deleted = lambda pod, now, evicted: controllers.pod_deleted(pod, now, evicted=evicted)
         self._settled_version = -1
 
-    def _control(self, at: Moment) -> None:
-        """Run the controllers until nothing changes any more; not at all if they have nothing to look at."""
+    def _run_controllers(self, at: Microseconds) -> None:
+        """Run the controllers until nothing changes any more; skip them if nothing changed since and nothing is due."""
         store = self.world.store
-        now = clock(at)
-        due = self._controllers.next_due(store, clock(Moment(at - 1)))
-        if store.version == self._settled_version and (due is None or from_clock(due) > at):
+        now = wall_clock(at)
+        due = self._controllers.next_due(store, wall_clock(Microseconds(at - 1)))
+        if store.version == self._settled_version and (due is None or from_wall_clock(due) > at):
             return
-        for _ in range(MOST_PASSES):
+        for _ in range(MAX_PASSES):
             before = store.version
             for change in self._controllers.reconcile(store, now):
-                self._changed(change, at)
+                self._apply_change(change, at)
             if store.version == before:
                 self._settled_version = before
                 return
-        raise Unsettled(f"controllers still change {self._last_changed} after {MOST_PASSES} passes")
+        raise ControllerLoopError(f"controllers still change {self._last_changed} after {MAX_PASSES} passes")
 
-    # -- what components want -------------------------------------------------------------------------------
+    # -- changes and decisions ------------------------------------------------------------------------------
 
-    def _changed(self, change: Change, at: Moment) -> None:
+    def _apply_change(self, change: Change, at: Microseconds) -> None:
         obj = change.object
         before = self.world.store.version
         match change:
@@ -226,19 +222,19 @@ class Engine:
             case Delete():
                 self.world.delete(obj, at, change.reason)
             case Notify():
-                self._tell(at, key(obj), change.reason, change.message, warning=change.warning)
+                self._record_event(at, key(obj), change.reason, change.message, warning=change.warning)
         if self.world.store.version != before:
             self._last_changed = f"{obj.kind} {key(obj)}"
 
-    def _put(self, obj: KObject, at: Moment) -> None:
+    def _put(self, obj: KObject, at: Microseconds) -> None:
         try:
             self.world.change(obj, at)
         except Conflict:
-            pass  # somebody else was first; whoever wanted this sees the object as it is now, and asks again
+            pass  # another change came first; the component sees the new version in its next pass and decides again
         except ApiError as error:
             self.journal.warn(at, key(obj), "Refused", str(error))
 
-    def _decided(self, decision: Decision, at: Moment) -> None:
+    def _carry_out(self, decision: Decision, at: Microseconds) -> None:
         store = self.world.store
         match decision:
             case Bind():
@@ -274,40 +270,40 @@ class Engine:
                     }
                     self._put(replace(queue, status=replace(queue.status, allocated=allocated)), at)
             case Notice():
-                self._tell(at, decision.key, decision.reason, decision.message, warning=decision.warning)
+                self._record_event(at, decision.key, decision.reason, decision.message, warning=decision.warning)
 
-    def _tell(self, at: Moment, subject: str, reason: str, message: str, *, warning: bool) -> None:
-        """Events are for what the contract names, and for warnings; the rest is talk."""
+    def _record_event(self, at: Microseconds, subject: str, reason: str, message: str, *, warning: bool) -> None:
+        """Record warnings and the event types of the output format; other notifications are dropped."""
         if warning:
             self.journal.warn(at, subject, reason, message)
         elif reason in EVENT_TYPES:
             self.journal.write(at, reason, subject, message=message)
 
-    def _warn_of_crowded_nodes(self, at: Moment) -> None:
-        """Pods that are put on a node by hand may be more than it holds. They run; their user should know."""
-        if not self.world.crowded:
+    def _warn_of_overcommitted_nodes(self, at: Microseconds) -> None:
+        """Pods whose nodeName is set in the scenario may exceed their node. They run, and the user gets a warning."""
+        if not self.world.nodes_to_check:
             return
         table = self.cluster.snapshot().nodes
-        for name in sorted(self.world.crowded):
+        for name in sorted(self.world.nodes_to_check):
             node = table.by_name.get(name)
             if node is None:
                 continue
-            short = table.axis.amounts((-table.idle[node.row]).clip(min=0))
-            if short:
-                listed = ", ".join(f"{format_amount(r, amount)} {r}" for r, amount in short.items())
+            excess = table.axis.amounts((-table.idle[node.row]).clip(min=0))
+            if excess:
+                listed = ", ".join(f"{format_amount(r, amount)} {r}" for r, amount in excess.items())
                 self.journal.warn(at, name, "Overcommitted", f"Its pods request {listed} more than the node offers.")
-        self.world.crowded.clear()
+        self.world.nodes_to_check.clear()
 
 
-def _with_reason(pod: Pod, decision: PatchPod, at: Moment) -> Pod:
+def _with_reason(pod: Pod, decision: PatchPod, at: Microseconds) -> Pod:
     condition = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-    since = condition.last_transition_time if condition is not None and condition.status == "False" else stamp(at)
-    said = Condition(
+    since = condition.last_transition_time if condition is not None and condition.status == "False" else timestamp(at)
+    pending = Condition(
         type="PodScheduled", status="False", reason=decision.reason, message=decision.message,
         last_transition_time=since,
     )  # fmt: skip
     others = [c for c in pod.status.conditions if c.type != "PodScheduled"]
-    status = replace(pod.status, conditions=[*others, said], nominated_node_name=decision.nominated)
+    status = replace(pod.status, conditions=[*others, pending], nominated_node_name=decision.nominated)
     return replace(pod, status=status)
 
 

@@ -1,8 +1,8 @@
-"""What is due, in the order in which it happens.
+"""The events of a run that are still to come, in the order in which they happen.
 
-Things happen by time. At one moment, pods finish first, then objects are deleted, then created, then patched,
-and components restart last; things of one sort go by namespace, name and kind. Nothing else decides, least of
-all the order in which they were put down, so no order of files or documents can be seen in a run.
+Events are ordered by time. At the same time, pods finish first, then objects are deleted, created and patched, and
+components restart last. Events of the same type are ordered by namespace, name and kind. The order in which events were
+scheduled has no influence, so the order of files and documents has none either.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappop, heappush
 
-from .virtual_time import Moment
+from .virtual_time import Microseconds
 
 
 class Rank(IntEnum):
-    """The order of things that are due at one moment."""
+    """The order of events at the same time."""
 
     FINISH = 0
     DELETE = 1
@@ -26,43 +26,43 @@ class Rank(IntEnum):
 
 
 @dataclass(order=True, slots=True, frozen=True)
-class Due:
-    at: Moment
+class ScheduledEvent:
+    at: Microseconds
     rank: Rank
     namespace: str
     name: str
     kind: str
     detail: bytes
-    act: Callable[[Moment], None] = field(compare=False)
-    # Whether it will still mean anything: the end of a pod that was evicted since does not.
-    holds: Callable[[], bool] = field(compare=False)
+    action: Callable[[Microseconds], None] = field(compare=False)
+    # Whether it still applies: the end of a pod that has been evicted since does not.
+    is_valid: Callable[[], bool] = field(compare=False)
 
 
-class Agenda:
+class EventQueue:
     def __init__(self) -> None:
-        self._heap: list[Due] = []
+        self._heap: list[ScheduledEvent] = []
 
     def put(
         self,
-        at: Moment,
+        at: Microseconds,
         rank: Rank,
-        act: Callable[[Moment], None],
+        action: Callable[[Microseconds], None],
         *,
         namespace: str = "",
         name: str = "",
         kind: str = "",
         detail: bytes = b"",
-        holds: Callable[[], bool] = lambda: True,
+        is_valid: Callable[[], bool] = lambda: True,
     ) -> None:
-        heappush(self._heap, Due(at, rank, namespace, name, kind, detail, act, holds))
+        heappush(self._heap, ScheduledEvent(at, rank, namespace, name, kind, detail, action, is_valid))
 
-    def next(self) -> Moment | None:
-        """When the next thing is due that still holds."""
-        while self._heap and not self._heap[0].holds():
+    def next_time(self) -> Microseconds | None:
+        """The time of the next valid event."""
+        while self._heap and not self._heap[0].is_valid():
             heappop(self._heap)
         return self._heap[0].at if self._heap else None
 
-    def take(self, until: Moment) -> Iterator[Due]:
-        """Everything due at or before a moment; what one thing puts down may come next."""
-        while (at := self.next()) is not None and at <= until:
+    def pop_due(self, until: Microseconds) -> Iterator[ScheduledEvent]:
+        """All events up to a time, including those that are added by the actions of earlier ones."""
+        while (at := self.next_time()) is not None and at <= until:
             yield heappop(self._heap)

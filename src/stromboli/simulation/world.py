@@ -1,16 +1,16 @@
-"""The world around the components: an API server, kubelets and users, in memory and in virtual time.
+"""The simulated cluster: an API server, kubelets and users, in memory and in virtual time.
 
-Everything that changes an object goes through here, whoever wants it: a user by the scenario, the scheduler
-by a decision, a controller by a change. The life of a pod is here in one piece::
+Every change of an object goes through this module, whether it comes from a user (the scenario), the scheduler (a
+decision) or a controller (a change). It also holds the whole lifecycle of a pod::
 
-    created ──▶ Pending ──bind──▶ Running ──its time is up──▶ Succeeded / Failed (the object stays)
+    created ──▶ Pending ──bind──▶ Running ──duration is over──▶ Succeeded / Failed (the object stays)
                    │                 │
                    │ deleted         │ evicted or deleted
                    ▼                 ▼
-                 gone ◀──grace── leaving (deletionTimestamp set, the room is still taken)
+                gone ◀──grace── terminating (deletionTimestamp set, still occupies its node)
 
-An object that goes takes along what it owns, as a garbage collector would; a namespace takes what is in it;
-and the pods of a node that goes are lost with it.
+Deleting an object also deletes what it owns, as the garbage collector does; deleting a namespace deletes the objects in
+it; and the pods of a deleted node are lost with it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from stromboli.api import (
     names,
 )
 from stromboli.api.pod_timing import PodTiming, pod_timing
-from stromboli.simulation.report.journal import Journal
-from stromboli.simulation.scenario.file import Arrival, PatchOrder, called
-from stromboli.simulation.scenario.patches import patched
+from stromboli.controllers import is_terminating
 
-from .admission import admitted, check_deletion
-from .event_queue import Agenda, Rank
+from .admission import admit, check_deletion
+from .event_queue import EventQueue, Rank
+from .journal import Journal
+from .scenario import ScenarioObject, ScenarioPatch, apply_patch, kind_and_key
 from .store import Conflict, Store
-from .virtual_time import Moment, clock, later, moment, seconds, stamp
+from .virtual_time import Microseconds, later, microseconds, timestamp, to_seconds, wall_clock
 
 T = TypeVar("T", bound=KObject)
 
@@ -55,88 +55,88 @@ _FINISHED = ("Succeeded", "Failed")
 class World:
     def __init__(self, journal: Journal) -> None:
         self.store = Store()
-        self.agenda = Agenda()
+        self.event_queue = EventQueue()
         self.journal = journal
-        # Told whenever a pod is evicted or its object goes; the controllers of the day.
-        self.pod_gone: Callable[[Pod, float, bool], None] = lambda pod, now, evicted: None
-        self.pending: set[str] = set()  # keys of pods without a node that are to get one
-        self.crowded: set[str] = set()  # nodes whose room or load somebody set by hand; to be looked at
-        # Counts what gets anybody further: objects that come, go or reach another phase. Words may change
-        # from cycle to cycle (how long a pod has been waiting, say) without anything having moved.
-        self.moves = 0
-        self._starts: dict[str, Moment] = {}  # by uid of a running pod
-        self._ends: dict[str, Moment] = {}  # by uid of a running pod whose end is known
-        self._on_node: dict[str, set[str]] = {}  # keys of pods that hold room there
+        # Called when a pod is evicted and when its object is deleted; set to the running controllers.
+        self.pod_deleted: Callable[[Pod, float, bool], None] = lambda pod, now, evicted: None
+        self.pending: set[str] = set()  # keys of pods that wait for our scheduler
+        self.nodes_to_check: set[str] = set()  # nodes that the scenario may have overcommitted
+        # Counts objects that are created, deleted or reach another phase. Messages may change from cycle to cycle (how
+        # long a pod has been waiting, for example) without any progress.
+        self.progress = 0
+        self._starts: dict[str, Microseconds] = {}  # by uid of a running pod
+        self._ends: dict[str, Microseconds] = {}  # by uid of a running pod whose end is known
+        self._on_node: dict[str, set[str]] = {}  # keys of pods that occupy a node, by its name
 
     # -- users ----------------------------------------------------------------------------------------------
 
-    def arrive(self, arrival: Arrival, at: Moment) -> None:
-        created = self.create(arrival.object, at)
-        until = arrival.lifetime.until
+    def create_from_scenario(self, entry: ScenarioObject, at: Microseconds) -> None:
+        created = self.create(entry.object, at)
+        until = entry.lifetime.until
         if created is not None and until is not None:
-            self._put_deletion(created, until, lambda when: self.delete(created, when))
+            self._schedule_deletion(created, until, lambda when: self.delete(created, when))
 
-    def patch(self, order: PatchOrder, at: Moment) -> None:
-        before = self.store.get(order.kind, order.key)
+    def patch(self, patch: ScenarioPatch, at: Microseconds) -> None:
+        before = self.store.get(patch.kind, patch.key)
         if before is None:
-            self.journal.warn(at, order.key, "PatchRefused", f"There is no {called(order.kind, order.key)}.")
+            self.journal.warn(at, patch.key, "PatchRefused", f"There is no {kind_and_key(patch.kind, patch.key)}.")
             return
         try:
-            after = patched(before, order)
+            after = apply_patch(before, patch)
             meta = replace(after.metadata, generation=before.metadata.generation + 1)
             self.change(replace(after, metadata=meta), at)
         except ApiError as error:
-            self.journal.warn(at, order.key, "PatchRefused", _sentence(error))
+            self.journal.warn(at, patch.key, "PatchRefused", _message(error))
             return
         if isinstance(after, Node):
-            self.crowded.add(after.metadata.name)
+            self.nodes_to_check.add(after.metadata.name)
         elif isinstance(after, Pod):
-            self._pod_patched(order.key, at)
+            self._pod_patched(patch.key, at)
 
-    def _pod_patched(self, pod_key: str, at: Moment) -> None:
+    def _pod_patched(self, pod_key: str, at: Microseconds) -> None:
         pod = self.store.get(Pod, pod_key)
         assert pod is not None
         started = self._starts.get(pod.metadata.uid)
-        if started is not None and not _is_leaving(pod):
-            self._expect_end(pod, started, not_before=at)
+        if started is not None and not is_terminating(pod):
+            self._schedule_end(pod, started, not_before=at)
 
     # -- objects --------------------------------------------------------------------------------------------
 
-    def create(self, obj: T, at: Moment) -> T | None:
-        """Put an object there; None, with a warning, if it is refused."""
+    def create(self, obj: T, at: Microseconds) -> T | None:
+        """Create an object; None, with a warning, if it is rejected."""
         try:
-            created = self.store.create(admitted(obj, self.store), at)
+            created = self.store.create(admit(obj, self.store), at)
         except ApiError as error:
-            self.journal.warn(at, key(obj), "Refused", _sentence(error))
+            self.journal.warn(at, key(obj), "Refused", _message(error))
             return None
         except Conflict:
-            self.journal.warn(at, key(obj), "Refused", f"A {obj.kind} of that name is there already.")
+            self.journal.warn(at, key(obj), "Refused", f"A {obj.kind} of that name exists already.")
             return None
-        self.moves += 1
+        self.progress += 1
         if isinstance(created, PodGroup):
-            self.journal.group_seen(created)
+            self.journal.note_group(created)
         elif isinstance(created, Job):
-            self.journal.jobs[key(created)] = seconds(at)
+            self.journal.jobs[key(created)] = to_seconds(at)
         elif isinstance(created, Pod):
             self._pod_created(created, at)
         assert isinstance(created, type(obj))
         return created
 
-    def change(self, obj: KObject, at: Moment) -> KObject:
-        """Put a changed object in place; ApiError or Conflict if that cannot be."""
+    def change(self, obj: KObject, at: Microseconds) -> KObject:
+        """Replace an object by a changed version; raises ApiError or Conflict if that is not possible."""
         before = self.store.current(obj)
-        updated = self.store.update(admitted(obj, self.store, before=before))
-        self.moves += _phase(updated) != _phase(before)
+        updated = self.store.update(admit(obj, self.store, before=before))
+        self.progress += _phase(updated) != _phase(before)
         if isinstance(updated, PodGroup):
-            self.journal.group_seen(updated)
+            self.journal.note_group(updated)
         elif isinstance(updated, Pod):
-            self.journal.pod_seen(updated)
+            self.journal.note_pod(updated)
             self._track(updated)
             if updated.status.phase in _FINISHED and isinstance(before, Pod) and before.status.phase not in _FINISHED:
-                self._ended(updated, at, "it was told so by a patch")
+                self._record_end(updated, at, "a patch set the phase")
         return updated
 
-    def delete(self, obj: KObject, at: Moment, reason: str = "") -> None:
+    def delete(self, obj: KObject, at: Microseconds, reason: str = "") -> None:
         """Delete an object as a user would: a running pod gets its grace period."""
         found = self.store.current(obj)
         if found is None:
@@ -147,10 +147,10 @@ class World:
         try:
             check_deletion(found, self.store)
         except ApiError as error:
-            self.journal.warn(at, key(found), "DeletionRefused", _sentence(error))
+            self.journal.warn(at, key(found), "DeletionRefused", _message(error))
             return
         self.store.delete(found)
-        self.moves += 1
+        self.progress += 1
         match found:
             case Node():
                 for pod_key in sorted(self._on_node.get(found.metadata.name, ())):
@@ -159,20 +159,20 @@ class World:
                     self.journal.evicted(pod, at, "NodeLost", f"Its node {found.metadata.name} was deleted.")
                     self._remove_pod(pod, at, evicted=True)
             case Namespace():
-                for inhabitant in self.store.everything():
-                    if is_namespaced(type(inhabitant)) and inhabitant.metadata.namespace == found.metadata.name:
-                        self.delete(inhabitant, at, "its namespace was deleted")
+                for member in self.store.everything():
+                    if is_namespaced(type(member)) and member.metadata.namespace == found.metadata.name:
+                        self.delete(member, at, "its namespace was deleted")
             case _:
                 pass
-        self._orphaned(found, at)
+        self._delete_dependents(found, at)
 
-    def _orphaned(self, owner: KObject, at: Moment) -> None:
+    def _delete_dependents(self, owner: KObject, at: Microseconds) -> None:
         for dependent in self.store.dependents(owner.metadata.uid):
-            self.delete(dependent, at, f"its owner, {owner.kind} {owner.metadata.name}, is gone")
+            self.delete(dependent, at, f"its owner, {owner.kind} {owner.metadata.name}, was deleted")
 
     # -- pods -----------------------------------------------------------------------------------------------
 
-    def bind(self, pod: Pod, node: str, at: Moment, *, backfill: bool) -> None:
+    def bind(self, pod: Pod, node: str, at: Microseconds, *, backfill: bool) -> None:
         meta = pod.metadata
         if backfill:
             meta = replace(meta, annotations={**meta.annotations, names.BACKFILL: "true"})
@@ -180,58 +180,58 @@ class World:
         self.journal.write(at, "Bound", key(pod), node=node)
         self._start(bound, at)
 
-    def evict(self, pod: Pod, at: Moment, reason: str, message: str) -> None:
-        if _is_leaving(pod) or pod.status.phase in _FINISHED:
+    def evict(self, pod: Pod, at: Microseconds, reason: str, message: str) -> None:
+        if is_terminating(pod) or pod.status.phase in _FINISHED:
             return
         self.journal.evicted(pod, at, reason, message)
-        self.moves += 1
-        self._leave(pod, at, evicted=True)
+        self.progress += 1
+        self._start_deletion(pod, at, evicted=True)
 
-    def _pod_created(self, pod: Pod, at: Moment) -> None:
+    def _pod_created(self, pod: Pod, at: Microseconds) -> None:
         self.journal.submitted(pod, at)
-        self.journal.pod_seen(pod)
+        self.journal.note_pod(pod)
         if pod.status.phase in _FINISHED:
-            self.journal.finished(pod, at, "it was created as finished")
+            self.journal.finished(pod, at, "it was finished when it was created")
         elif pod.spec.node_name:
-            self.crowded.add(pod.spec.node_name)
+            self.nodes_to_check.add(pod.spec.node_name)
             self._start(pod, at)
         elif pod.status.phase != "Pending":
             self.store.update(replace(pod, status=replace(pod.status, phase="Pending")))
         self._track(pod)
 
-    def _start(self, pod: Pod, at: Moment) -> None:
-        scheduled = Condition(type="PodScheduled", status="True", last_transition_time=stamp(at))
+    def _start(self, pod: Pod, at: Microseconds) -> None:
+        scheduled = Condition(type="PodScheduled", status="True", last_transition_time=timestamp(at))
         status = replace(
-            pod.status, phase="Running", start_time=stamp(at), conditions=[scheduled], nominated_node_name=""
+            pod.status, phase="Running", start_time=timestamp(at), conditions=[scheduled], nominated_node_name=""
         )
         running = self.store.update(replace(pod, status=status))
-        self.moves += 1
+        self.progress += 1
         self._starts[running.metadata.uid] = at
         self.journal.started(running, at)
-        self.journal.pod_seen(running)
+        self.journal.note_pod(running)
         self._track(running)
-        self._expect_end(running, at, not_before=at)
+        self._schedule_end(running, at, not_before=at)
 
-    def _expect_end(self, pod: Pod, started: Moment, *, not_before: Moment) -> None:
-        """Put the end of a running pod down. Called again after a patch, it replaces what was expected."""
+    def _schedule_end(self, pod: Pod, started: Microseconds, *, not_before: Microseconds) -> None:
+        """Schedule the end of a running pod. Called again after a patch, it replaces the earlier end."""
         uid = pod.metadata.uid
         run = _timing(pod).run
         if run is None:
             self._ends.pop(uid, None)
             return
-        end = max(later(started, moment(run)), not_before)
+        end = max(later(started, microseconds(run)), not_before)
         if self._ends.get(uid) == end:
             return
         self._ends[uid] = end
-        self.agenda.put(
+        self.event_queue.put(
             end, Rank.FINISH, lambda when: self._finish(key(pod), uid, when),
             namespace=pod.metadata.namespace, name=pod.metadata.name, kind=pod.kind,
-            holds=lambda: self._ends.get(uid) == end,
+            is_valid=lambda: self._ends.get(uid) == end,
         )  # fmt: skip
 
-    def _finish(self, pod_key: str, uid: str, at: Moment) -> None:
+    def _finish(self, pod_key: str, uid: str, at: Microseconds) -> None:
         pod = self.store.get(Pod, pod_key)
-        assert pod is not None, "an end that still holds has its pod"
+        assert pod is not None, "an end that is still valid has its pod"
         assert pod.metadata.uid == uid
         code = _timing(pod).exit_code
         ended = ContainerState(terminated=ContainerStateTerminated(exit_code=code))
@@ -240,52 +240,54 @@ class World:
             phase="Failed" if code else "Succeeded",
             container_statuses=[ContainerStatus(name=c.name, state=ended) for c in pod.spec.containers],
         )
-        self._ended(self.store.update(replace(pod, status=status)), at, f"exit code {code}")
+        self._record_end(self.store.update(replace(pod, status=status)), at, f"exit code {code}")
 
-    def _ended(self, pod: Pod, at: Moment, message: str) -> None:
+    def _record_end(self, pod: Pod, at: Microseconds, message: str) -> None:
         self._forget(pod)
         self.journal.finished(pod, at, message)
 
-    def _delete_pod(self, pod: Pod, at: Moment, reason: str) -> None:
-        if _is_leaving(pod):
+    def _delete_pod(self, pod: Pod, at: Microseconds, reason: str) -> None:
+        if is_terminating(pod):
             return
         self.journal.deleted(pod, at, reason)
         if pod.status.phase == "Running":
-            self._leave(pod, at, evicted=False)
+            self._start_deletion(pod, at, evicted=False)
         else:
             self._remove_pod(pod, at, evicted=False)
 
-    def _leave(self, pod: Pod, at: Moment, *, evicted: bool) -> None:
-        grace = moment(_timing(pod).grace or 0)
+    def _start_deletion(self, pod: Pod, at: Microseconds, *, evicted: bool) -> None:
+        grace = microseconds(_timing(pod).grace or 0)
         if not grace:
             self._remove_pod(pod, at, evicted=evicted)
             return
         gone = later(at, grace)
         meta = replace(
-            pod.metadata, deletion_timestamp=stamp(gone), deletion_grace_period_seconds=round(seconds(grace))
+            pod.metadata, deletion_timestamp=timestamp(gone), deletion_grace_period_seconds=round(to_seconds(grace))
         )
-        leaving = self.store.update(replace(pod, metadata=meta))
+        terminating = self.store.update(replace(pod, metadata=meta))
         self._ends.pop(pod.metadata.uid, None)
-        self.pod_gone(leaving, clock(at), evicted)
-        self._put_deletion(leaving, gone, lambda when: self._gone(leaving, when, evicted=evicted))
+        self.pod_deleted(terminating, wall_clock(at), evicted)
+        self._schedule_deletion(
+            terminating, gone, lambda when: self._finish_deletion(terminating, when, evicted=evicted)
+        )
 
-    def _gone(self, pod: Pod, at: Moment, *, evicted: bool) -> None:
+    def _finish_deletion(self, pod: Pod, at: Microseconds, *, evicted: bool) -> None:
         current = self.store.current(pod)
-        assert current is not None, "a departure that still holds has its pod"
+        assert current is not None, "a deletion that is still valid has its pod"
         self._remove_pod(current, at, evicted=evicted)
 
-    def _remove_pod(self, pod: Pod, at: Moment, *, evicted: bool) -> None:
+    def _remove_pod(self, pod: Pod, at: Microseconds, *, evicted: bool) -> None:
         self.store.delete(pod)
         self._forget(pod)
         self.journal.gone(pod, at)
-        self.pod_gone(pod, clock(at), evicted)
-        self._orphaned(pod, at)
+        self.pod_deleted(pod, wall_clock(at), evicted)
+        self._delete_dependents(pod, at)
 
-    def _put_deletion(self, obj: KObject, at: Moment, act: Callable[[Moment], None]) -> None:
-        self.agenda.put(
-            at, Rank.DELETE, act,
+    def _schedule_deletion(self, obj: KObject, at: Microseconds, action: Callable[[Microseconds], None]) -> None:
+        self.event_queue.put(
+            at, Rank.DELETE, action,
             namespace=obj.metadata.namespace, name=obj.metadata.name, kind=obj.kind,
-            holds=lambda: self.store.current(obj) is not None,
+            is_valid=lambda: self.store.current(obj) is not None,
         )  # fmt: skip
 
     def _track(self, pod: Pod) -> None:
@@ -298,7 +300,7 @@ class World:
             self._on_node.setdefault(pod.spec.node_name, set()).add(key(pod))
 
     def _forget(self, pod: Pod) -> None:
-        """It neither waits nor holds room any more."""
+        """The pod neither waits nor occupies a node any more."""
         uid = pod.metadata.uid
         self._starts.pop(uid, None)
         self._ends.pop(uid, None)
@@ -322,9 +324,5 @@ def _phase(obj: KObject | None) -> str:
             return ""
 
 
-def _is_leaving(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is not None
-
-
-def _sentence(error: ApiError) -> str:
+def _message(error: ApiError) -> str:
     return f"{error.field}: {error.message}" if error.field else error.message

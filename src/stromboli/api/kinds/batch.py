@@ -1,11 +1,11 @@
 """The batch kinds: Queue, PodGroup, Job and Command under Volcano's names, and our Reservation.
 
-Volcano's groups and field names are kept to the letter, so that manifests, client libraries and operators
-written for it work here unchanged. Where we add something (a queue's locked nodes, a group's migration),
-it is an optional field that an older reader simply does not see.
+Volcano's API groups and field names are kept exactly, so that manifests, client libraries and operators written for
+Volcano work unchanged. What we add (a queue's locked nodes, a group's migration) is an optional field that other
+clients ignore.
 
-A field that `default` fills in is None here while nobody has said anything: a queue without a
-weight and a queue of weight 1 must stay distinguishable until then.
+A field that `default` sets is None while it is not given: a queue without a weight and a queue of weight 1 must stay
+distinguishable until then.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class Command(ApiObject):
 
 
 class ReservationController(ApiStruct):
-    """Pods owned by this controller, in this namespace; an empty field says nothing."""
+    """Pods owned by this controller, in this namespace; an empty field matches everything."""
 
     api_version: str = ""
     kind: str = ""

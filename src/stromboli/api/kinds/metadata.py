@@ -1,17 +1,14 @@
-"""The parts every Kubernetes object is made of: metadata, owners, conditions, selectors, amounts.
+"""The parts of every Kubernetes object: metadata, owner references, conditions, selectors, amounts.
 
-Our types hold the fields we read and nothing else. A field we do not know is skipped while decoding,
-which is safe because we never write whole objects back: a world sends patches, so what a user wrote
-beside our fields stays.
+Our types hold only the fields that we read. Unknown fields are skipped while decoding, which is safe because we never
+write whole objects back: we send patches, so fields that we do not know keep their values.
 
-Two conventions hold for every struct in this package. Attributes are snake_case and their JSON is
-camelCase (where Kubernetes capitalises an abbreviation, as in `hostIP`, the field says so). And an
-optional field has the default that means "not given", so that a test or a controller can build an object
-from just what matters to it.
+Two conventions hold for every struct in this package. Attributes are snake_case and their JSON is camelCase (where
+Kubernetes capitalises an abbreviation, as in `hostIP`, the field has an explicit name). And an optional field has the
+default that means "not given", so that a test or a controller can build an object from the fields it needs.
 
-`gc=False` tells the interpreter that these objects never form reference cycles. They are trees, decoded
-from trees, and with fifty thousand pods in memory the cyclic collector would otherwise walk all of them,
-again and again, to find nothing.
+`gc=False` tells the interpreter that these objects never form reference cycles. They are trees, and with fifty thousand
+pods in memory the cyclic garbage collector would otherwise traverse all of them again and again, and find nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ class OwnerReference(ApiStruct):
 
 
 class ObjectReference(ApiStruct):
-    """A pointer at one object; an empty field says nothing about it."""
+    """A reference to an object; an empty field matches everything."""
 
     api_version: str = ""
     kind: str = ""
@@ -62,7 +59,7 @@ class ObjectMeta(ApiStruct):
 
 
 class ApiObject(ApiStruct, omit_defaults=False):
-    """Base of every kind that stands on its own. Always encoded with its apiVersion and kind."""
+    """Base of every top-level kind. Always encoded with its apiVersion and kind."""
 
     api_version: str = ""
     kind: str = ""

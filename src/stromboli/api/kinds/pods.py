@@ -1,4 +1,4 @@
-"""Pods and the template they are made from, as far as scheduling reads them."""
+"""Pods and pod templates, with the fields that scheduling reads."""
 
 from __future__ import annotations
 

@@ -1,0 +1,10 @@
+"""The rules that objects must follow. `validate` checks an object, `validate_update` a change of one.
+
+`objects` dispatches by kind, `batch` and `pods` hold the rules of their kinds, and `rules` the checks that they share.
+"""
+
+from __future__ import annotations
+
+from .objects import validate, validate_update
+
+__all__ = ["validate", "validate_update"]

@@ -1,13 +1,12 @@
-"""What queues, groups, jobs, commands and reservations must keep to.
+"""The rules for queues, groups, jobs, commands and reservations.
 
-Only what an object can be told by itself is checked here. Whether a job's queue exists and is open, or
-whether a guarantee fits the cluster, depends on everything else there is, and is asked where everything
-else is known.
+Only the object itself is checked here. Whether a job's queue exists and is open, or whether a guarantee fits the
+cluster, depends on other objects, and is checked where those are known.
 """
 
 from __future__ import annotations
 
-from stromboli.api.errors import ApiError, member, shown
+from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds.batch import (
     Command,
     Guarantee,
@@ -90,7 +89,7 @@ def check_pod_group(group: PodGroup) -> None:
     rules.one_of(group.status.phase, GROUP_PHASES, "status.phase")
     rules.at_least(spec.min_member, 0, "spec.minMember")
     for task, least in spec.min_task_member.items():
-        rules.at_least(least, 0, member("spec.minTaskMember", task))
+        rules.at_least(least, 0, member_path("spec.minTaskMember", task))
     rules.dns_subdomain(spec.queue, "spec.queue")
     rules.quantities(spec.min_resources, "spec.minResources")
     if spec.priority_class_name:
@@ -115,7 +114,7 @@ def check_job(job: Job) -> None:
         _task(task, f"spec.tasks[{index}]")
         if task.name in names:
             raise ApiError(
-                f"spec.tasks[{index}].name", f"must not be used twice in a job: {shown(task.name)}"
+                f"spec.tasks[{index}].name", f"must not be used twice in a job: {quote(task.name)}"
             )
         names.add(task.name)
     _dependencies(spec.tasks)
@@ -155,7 +154,7 @@ def check_reservation(reservation: Reservation) -> None:
         raise ApiError("spec.template", "is required")
     check_template(spec.template, "spec.template")
     if not pod_requests(spec.template.spec):
-        raise ApiError("spec.template.spec", "must request something: a reservation of nothing holds nothing")
+        raise ApiError("spec.template.spec", "must request at least one resource")
     if not spec.owners:
         raise ApiError("spec.owners", "must have at least one owner")
     for index, owner in enumerate(spec.owners):
@@ -167,7 +166,7 @@ def check_reservation(reservation: Reservation) -> None:
         rules.dns_subdomain(spec.node_name, "spec.nodeName")
     pinned = spec.template.spec.node_name
     if pinned and spec.node_name and pinned != spec.node_name:
-        raise ApiError("spec.nodeName", f"must be the node of the template, {shown(pinned)}")
+        raise ApiError("spec.nodeName", f"must be the node of the template, {quote(pinned)}")
 
 
 def _guarantee(guarantee: Guarantee, at: str) -> None:
@@ -179,9 +178,9 @@ def _guarantee(guarantee: Guarantee, at: str) -> None:
         try:
             value = parse_quantity(percentage.value)
         except QuantityError:
-            raise ApiError(here, f"must be a number from 0 to 1, not {shown(percentage.value)}") from None
+            raise ApiError(here, f"must be a number from 0 to 1, not {quote(percentage.value)}") from None
         if not 0 <= value <= 1:
-            raise ApiError(here, f"must be from 0 to 1, not {shown(percentage.value)}")
+            raise ApiError(here, f"must be from 0 to 1, not {quote(percentage.value)}")
         for index, dimension in enumerate(percentage.dimensions):
             if "/" not in dimension:
                 rules.one_of(dimension, DIMENSIONS, f"{at}.percentage.dimensions[{index}]")
@@ -196,12 +195,12 @@ def _hierarchy(annotations: dict[str, str]) -> None:
     at = f"metadata.annotations[{HIERARCHY}]"
     steps = (path or "").split("/")
     if steps[0] != ROOT_QUEUE or "" in steps:
-        raise ApiError(at, f'must be a path such as "root/science/dev", not {shown(path or "")}')
+        raise ApiError(at, f'must be a path such as "root/science/dev", not {quote(path or "")}')
     at = f"metadata.annotations[{HIERARCHY_WEIGHTS}]"
     parts = (weights or "").split("/")
     if len(parts) != len(steps):
         raise ApiError(
-            at, f"must have one weight for each of the {len(steps)} steps, not {shown(weights or '')}"
+            at, f"must have one weight for each of the {len(steps)} steps, not {quote(weights or '')}"
         )
     for part in parts:
         try:
@@ -209,7 +208,7 @@ def _hierarchy(annotations: dict[str, str]) -> None:
         except QuantityError:
             enough = False
         if not enough:
-            raise ApiError(at, f"must be weights of 1 or more, not {shown(weights)}")
+            raise ApiError(at, f"must be weights of 1 or more, not {quote(weights)}")
 
 
 def _task(task: TaskSpec, at: str) -> None:
@@ -235,8 +234,8 @@ def _task(task: TaskSpec, at: str) -> None:
 
 
 def _dependencies(tasks: list[TaskSpec]) -> None:
-    """Every task waits for tasks of this job, and none, by any detour, for itself."""
-    waits_for: dict[str, list[str]] = {}
+    """Tasks depend only on tasks of this job, and there is no cycle."""
+    dependencies: dict[str, list[str]] = {}
     names = {task.name for task in tasks}
     for index, task in enumerate(tasks):
         if task.depends_on is None:
@@ -245,21 +244,21 @@ def _dependencies(tasks: list[TaskSpec]) -> None:
         rules.one_of(task.depends_on.iteration, ("", "any", "all"), f"{here}.iteration")
         for position, name in enumerate(task.depends_on.name):
             if name not in names:
-                raise ApiError(f"{here}.name[{position}]", f"must name a task of this job, not {shown(name)}")
-        waits_for[task.name] = task.depends_on.name
+                raise ApiError(f"{here}.name[{position}]", f"must name a task of this job, not {quote(name)}")
+        dependencies[task.name] = task.depends_on.name
     for index, task in enumerate(tasks):
-        reached, todo = set[str](), list(waits_for.get(task.name, ()))
-        while todo:
-            name = todo.pop()
+        visited, to_visit = set[str](), list(dependencies.get(task.name, ()))
+        while to_visit:
+            name = to_visit.pop()
             if name == task.name:
                 raise ApiError(f"spec.tasks[{index}].dependsOn", "must not lead back to the task itself")
-            if name not in reached:
-                reached.add(name)
-                todo.extend(waits_for.get(name, ()))
+            if name not in visited:
+                visited.add(name)
+                to_visit.extend(dependencies.get(name, ()))
 
 
 def _policies(policies: list[LifecyclePolicy], at: str) -> None:
-    """One action for each event and each exit code; `*` means every event, so nothing can stand beside it."""
+    """One action for each event and each exit code; `*` means every event, so it excludes other events."""
     seen: set[str | int] = set()
     for index, policy in enumerate(policies):
         here = f"{at}[{index}]"
@@ -275,7 +274,7 @@ def _policies(policies: list[LifecyclePolicy], at: str) -> None:
             rules.one_of(event, EVENTS, f"{here}.event")
         for trigger in [policy.exit_code] if policy.exit_code is not None else events:
             if trigger in seen:
-                raise ApiError(here, f"must not repeat {shown(trigger)}, which has an action already")
+                raise ApiError(here, f"must not repeat {quote(trigger)}, which has an action already")
             seen.add(trigger)
     if "*" in seen and any(isinstance(trigger, str) and trigger != "*" for trigger in seen):
         raise ApiError(at, 'must not name other events beside "*", which means all of them')

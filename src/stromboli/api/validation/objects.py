@@ -1,18 +1,18 @@
-"""Whether an object can be used: the first thing wrong with it, or nothing.
+"""Validation of an object, and of a change to an object, by kind.
 
-`validate` looks at an object by itself, after `default` has filled it in. `validate_update` looks at a
-change: some fields have been acted upon and can no longer move.
+`validate` checks an object by itself, after `default` has set its defaults. `validate_update` checks a change: some
+fields are immutable once they have been acted upon.
 """
 
 from __future__ import annotations
 
-from stromboli.api.errors import ApiError, member, shown
+from stromboli.api.errors import ApiError, member_path, quote
+from stromboli.api.kinds import KObject
 from stromboli.api.kinds.batch import Command, Job, PodGroup, Queue, Reservation
 from stromboli.api.kinds.core import Namespace, Node, PodDisruptionBudget, PriorityClass, ReplicaSet, ResourceQuota
 from stromboli.api.kinds.metadata import ResourceList
 from stromboli.api.kinds.pods import Pod
 from stromboli.api.names import NAMESPACE_WEIGHT
-from stromboli.api.objects import KObject
 from stromboli.api.selectors import matches_labels
 
 from . import rules
@@ -32,13 +32,13 @@ def validate(obj: KObject) -> None:
             check_pod_spec(obj.spec, "spec")
             rules.one_of(obj.status.phase, POD_PHASES, "status.phase")
         case Node():
-            _offer(obj.status.allocatable, "status.allocatable")
-            _offer(obj.status.capacity, "status.capacity")
+            _node_resources(obj.status.allocatable, "status.allocatable")
+            _node_resources(obj.status.capacity, "status.capacity")
             check_taints(obj.spec.taints, "spec.taints")
         case PriorityClass():
             _priority_class(obj)
         case ResourceQuota():
-            # A weight that makes no sense counts as 1, so it must be able to get that far.
+            # An invalid weight counts as 1, so it must not be rejected here.
             rules.quantities(obj.spec.hard, "spec.hard", besides=(NAMESPACE_WEIGHT,))
         case PodDisruptionBudget():
             _budget(obj)
@@ -57,7 +57,7 @@ def validate(obj: KObject) -> None:
 
 
 def validate_update(old: KObject, new: KObject) -> None:
-    """Raise an `ApiError` when a valid object changes what can no longer change."""
+    """Raise an `ApiError` if a valid object changes an immutable field."""
     match old, new:
         case Job(), Job():
             _job_update(old, new)
@@ -69,12 +69,12 @@ def validate_update(old: KObject, new: KObject) -> None:
                     )
 
 
-def _offer(offered: ResourceList, at: str) -> None:
-    """What a node has. Pods and devices are counted: there is no half of one to give away."""
+def _node_resources(offered: ResourceList, at: str) -> None:
+    """The resources of a node. Pods and devices must be whole numbers."""
     rules.quantities(offered, at)
     for resource, quantity in offered.items():
         if resource == "pods" or "/" in resource:
-            rules.whole(quantity, member(at, resource))
+            rules.whole(quantity, member_path(at, resource))
 
 
 def _priority_class(priority: PriorityClass) -> None:
@@ -100,7 +100,7 @@ def _count_or_percentage(value: int | str | None, at: str) -> None:
     elif value is not None:
         digits = value.removesuffix("%")
         if not value.endswith("%") or not (digits.isascii() and digits.isdigit()) or int(digits) > 100:
-            raise ApiError(at, f'must be a number of pods or a percentage such as "50%", not {shown(value)}')
+            raise ApiError(at, f'must be a number of pods or a percentage such as "50%", not {quote(value)}')
 
 
 def _replica_set(replicas: ReplicaSet) -> None:
@@ -112,7 +112,7 @@ def _replica_set(replicas: ReplicaSet) -> None:
     check_template(spec.template, "spec.template")
     if not matches_labels(spec.selector, spec.template.metadata.labels):
         raise ApiError(
-            "spec.template.metadata.labels", "must match spec.selector, or the pods would be strangers"
+            "spec.template.metadata.labels", "must match spec.selector, or the set would not own its pods"
         )
 
 

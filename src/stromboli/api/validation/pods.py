@@ -1,8 +1,7 @@
-"""What a pod must keep to, whether it stands alone or in a template.
+"""The rules for pods and pod templates.
 
-These are the API server's rules for the fields that scheduling reads, and only those: a pod with a
-misspelt image is none of our business, one whose port is 70000 would make us look for a node that cannot
-exist.
+These are the API server's rules for the fields that scheduling reads, and only those. A misspelt image does not concern
+the scheduler; a port of 70000 would make it look for a node that cannot exist.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from stromboli.api.errors import ApiError, member, shown
+from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds.core import Taint
 from stromboli.api.kinds.pods import (
     Affinity,
@@ -84,7 +83,7 @@ def check_taints(taints: Sequence[Taint], at: str) -> None:
         rules.label_value(taint.value, f"{here}.value")
         rules.one_of(taint.effect, EFFECTS, f"{here}.effect")
         if (taint.key, taint.effect) in seen:
-            raise ApiError(here, f"must not repeat the taint {shown(taint.key)} with effect {taint.effect}")
+            raise ApiError(here, f"must not repeat the taint {quote(taint.key)} with effect {taint.effect}")
         seen.add((taint.key, taint.effect))
 
 
@@ -97,7 +96,7 @@ def _containers(spec: PodSpec, at: str) -> None:
                 rules.dns_label(container.name, f"{here}.name")
                 if container.name in names:
                     raise ApiError(
-                        f"{here}.name", f"must not be used twice in a pod: {shown(container.name)}"
+                        f"{here}.name", f"must not be used twice in a pod: {quote(container.name)}"
                     )
                 names.add(container.name)
             if container.resources.requests or container.resources.limits:
@@ -118,7 +117,7 @@ def _resources(resources: ResourceRequirements, at: str) -> None:
                     f"{at}.{part}.pods", "must not be given: every pod takes one place on its node"
                 )
             if "/" in resource:
-                rules.whole(quantity, member(f"{at}.{part}", resource))
+                rules.whole(quantity, member_path(f"{at}.{part}", resource))
     rules.within(resources.requests, resources.limits, f"{at}.requests", "the limit")
 
 
@@ -128,8 +127,8 @@ def _pod_level_resources(resources: ResourceRequirements, at: str) -> None:
         for resource in resource_list:
             if resource not in ("cpu", "memory") and not resource.startswith("hugepages-"):
                 raise ApiError(
-                    member(f"{at}.{part}", resource),
-                    "must stand in a container: a pod as a whole may ask for cpu, memory and hugepages only",
+                    member_path(f"{at}.{part}", resource),
+                    "must be requested by a container: a pod as a whole may request only cpu, memory and hugepages",
                 )
 
 
@@ -189,7 +188,7 @@ def _node_term(term: NodeSelectorTerm, at: str) -> None:
 def _bound(requirement: NodeSelectorRequirement, at: str) -> None:
     values = requirement.values
     if len(values) != 1 or not re.fullmatch(r"[+-]?[0-9]{1,19}", values[0]):
-        raise ApiError(at, f"must be one whole number for {requirement.operator}, not {shown(values)}")
+        raise ApiError(at, f"must be one whole number for {requirement.operator}, not {quote(values)}")
 
 
 def _pod_affinity(affinity: PodAffinity | PodAntiAffinity, at: str) -> None:
@@ -219,7 +218,7 @@ def _toleration(toleration: Toleration, at: str) -> None:
         raise ApiError(f"{at}.operator", "must be Exists when no key is given")
     if toleration.operator == "Exists" and toleration.value:
         raise ApiError(
-            f"{at}.value", f"must be empty with the operator Exists, not {shown(toleration.value)}"
+            f"{at}.value", f"must be empty with the operator Exists, not {quote(toleration.value)}"
         )
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         raise ApiError(f"{at}.effect", "must be NoExecute when tolerationSeconds is given")

@@ -1,8 +1,7 @@
-"""The small rules that objects share: names, labels, counts, amounts, selectors.
+"""The checks that objects share: names, labels, counts, amounts, selectors.
 
-Each takes a value and the path of the field it stands in, and either returns or raises an `ApiError` for
-that field. Names and labels repeat by the thousand in a cluster, so what was found well-formed once is
-remembered.
+Each takes a value and the path of its field, and raises an `ApiError` for that field if the value is invalid. Names and
+labels repeat by the thousand in a cluster, so results are cached.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
-from stromboli.api.errors import ApiError, member, shown
+from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds.metadata import LabelSelector, ObjectMeta, ResourceList
 from stromboli.api.quantity import QuantityError, amount, parse_duration, parse_quantity
 
@@ -27,7 +26,7 @@ SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 def one_of(value: str, allowed: Collection[str], at: str) -> None:
     if value not in allowed:
         choices = ", ".join(choice for choice in allowed if choice)
-        raise ApiError(at, f"must be one of {choices}, not {shown(value)}")
+        raise ApiError(at, f"must be one of {choices}, not {quote(value)}")
 
 
 def between(value: int, low: int, high: int, at: str) -> None:
@@ -36,7 +35,7 @@ def between(value: int, low: int, high: int, at: str) -> None:
 
 
 def at_least(value: int, least: int, at: str) -> None:
-    """A count, which like all of Kubernetes' counts fits 32 bits."""
+    """A count, which fits 32 bits like all counts in Kubernetes."""
     if value < least:
         raise ApiError(at, f"must be {least} or more, not {value}")
     if value > LARGEST_COUNT:
@@ -51,33 +50,33 @@ def required(value: object, at: str) -> None:
 def dns_subdomain(name: str, at: str) -> None:
     if not _is_subdomain(name):
         raise ApiError(
-            at, f'must be lower-case letters, digits, "-" and ".", at most 253 characters, not {shown(name)}'
+            at, f'must be lower-case letters, digits, "-" and ".", at most 253 characters, not {quote(name)}'
         )
 
 
 def dns_label(name: str, at: str) -> None:
     if not _is_dns_label(name):
         raise ApiError(
-            at, f'must be lower-case letters, digits and "-", at most 63 characters, not {shown(name)}'
+            at, f'must be lower-case letters, digits and "-", at most 63 characters, not {quote(name)}'
         )
 
 
 def labels(given: Mapping[str, str], at: str) -> None:
     for name, value in given.items():
         if not (_is_label_key(name) and _is_label_value(value)):
-            label_key(name, member(at, name))
-            label_value(value, member(at, name))
+            label_key(name, member_path(at, name))
+            label_value(value, member_path(at, name))
 
 
 def label_key(name: str, at: str) -> None:
     if not _is_label_key(name):
-        raise ApiError(at, f'must have a key such as "app" or "example.com/app", not {shown(name)}')
+        raise ApiError(at, f'must have a key such as "app" or "example.com/app", not {quote(name)}')
 
 
 def label_value(value: str, at: str) -> None:
     if not _is_label_value(value):
         raise ApiError(
-            at, f'must be letters, digits, "-", "_" and ".", at most 63 characters, not {shown(value)}'
+            at, f'must be letters, digits, "-", "_" and ".", at most 63 characters, not {quote(value)}'
         )
 
 
@@ -95,7 +94,7 @@ def label_selector(selector: LabelSelector | None, at: str) -> None:
 
 
 def operands(operator: str, values: list[str], at: str) -> None:
-    """How many values an operator takes: In and NotIn some, Exists and DoesNotExist none."""
+    """The number of values of an operator: In and NotIn need some, Exists and DoesNotExist take none."""
     if operator in ("In", "NotIn") and not values:
         raise ApiError(at, f"must have at least one value for the operator {operator}")
     if operator in ("Exists", "DoesNotExist") and values:
@@ -103,8 +102,8 @@ def operands(operator: str, values: list[str], at: str) -> None:
 
 
 def quantities(resource_list: ResourceList, at: str, *, besides: Collection[str] = ()) -> dict[str, int]:
-    """The list as exact amounts, when every one can be read and none is below zero. What is named `besides` only
-    stands in the list and is no amount."""
+    """The list as exact amounts, if all of them can be parsed and none is negative. Entries in `besides` are not
+    amounts and are skipped."""
     counted: dict[str, int] = {}
     for resource, quantity in resource_list.items():
         if resource in besides:
@@ -112,24 +111,24 @@ def quantities(resource_list: ResourceList, at: str, *, besides: Collection[str]
         try:
             counted[resource] = value = amount(resource, quantity)
         except QuantityError as error:
-            raise ApiError(member(at, resource), str(error)) from None
+            raise ApiError(member_path(at, resource), str(error)) from None
         if value < 0:
-            raise ApiError(member(at, resource), f"must be 0 or more, not {shown(quantity)}")
+            raise ApiError(member_path(at, resource), f"must be 0 or more, not {quote(quantity)}")
     return counted
 
 
 def whole(quantity: str | int | float, at: str) -> None:
     if parse_quantity(quantity).denominator != 1:
-        raise ApiError(at, f"must be a whole number, not {shown(quantity)}")
+        raise ApiError(at, f"must be a whole number, not {quote(quantity)}")
 
 
 def within(smaller: ResourceList, larger: ResourceList, at: str, other: str) -> None:
-    """Each amount of one list at most that of another, for the resources both of them name."""
+    """No amount of one list exceeds that of the other, for the resources that both of them name."""
     for resource, quantity in smaller.items():
         if resource in larger and amount(resource, quantity) > amount(resource, larger[resource]):
             raise ApiError(
-                member(at, resource),
-                f"must be at most {other}, which is {shown(larger[resource])}, not {shown(quantity)}",
+                member_path(at, resource),
+                f"must be at most {other}, which is {quote(larger[resource])}, not {quote(quantity)}",
             )
 
 
@@ -151,10 +150,10 @@ def metadata(meta: ObjectMeta, *, name_is_label: bool = False) -> None:
 
 
 def annotated(meta: ObjectMeta, at: str) -> None:
-    """Labels and annotation keys: all that a pod template's metadata is checked for."""
+    """Labels and annotation keys: all that is checked in the metadata of a pod template."""
     labels(meta.labels, f"{at}.labels")
     for name in meta.annotations:
-        label_key(name.lower(), member(f"{at}.annotations", name))
+        label_key(name.lower(), member_path(f"{at}.annotations", name))
 
 
 @lru_cache(maxsize=65536)

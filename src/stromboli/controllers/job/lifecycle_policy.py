@@ -1,12 +1,12 @@
-"""What happened to a job, and what its policies say about it.
+"""The events of a job, and which lifecycle policy applies to each.
 
-A policy answers an event (`PodFailed`, …, `*` for any) or an exit code with an action. A task's own
-policies come first, then the job's; within a list the first that fits decides. `PodPending` is the state
-every pod starts in, so it is an event only for a policy that says for how long it may last.
+A policy maps an event (`PodFailed`, …, `*` for any) or an exit code to an action. The policies of a task come first,
+then those of the job; within a list the first match applies. `PodPending` is the phase every pod starts in, so it is an
+event only for a policy with a timeout.
 
-Happenings are states, not moments: "this pod has failed", for as long as it is there and failed. That makes
-a restart harmless, and it makes delays simple. A policy with a timeout acts when its happening has lasted
-that long; a pod that recovers ends the happening, and nothing has to be cancelled.
+Events are states, not moments: "this pod has failed", for as long as the pod exists and is failed. So a restart of the
+controller loses nothing, and timeouts are simple. A policy with a timeout acts when its event has lasted that long; a
+pod that recovers ends the event, and nothing has to be cancelled.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from stromboli.api.defaults import MAX_RETRY
 from stromboli.api.quantity import parse_duration
 from stromboli.controllers.pod_owners import was_evicted
 
+from .pods import TaskPod
+
 POD_FAILED = "PodFailed"
 POD_EVICTED = "PodEvicted"
 POD_PENDING = "PodPending"
@@ -29,10 +31,10 @@ ANY = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """An event with its subject: a pod (by name and place in its task), a task, or the job as a whole."""
+class JobEvent:
+    """An event with its subject: a pod (by name, and by its index in the task), a task, or the whole job."""
 
-    event: str
+    type: str
     task: str = ""
     pod: str = ""
     index: int = -1
@@ -40,7 +42,7 @@ class Happening:
 
     def __str__(self) -> str:
         ended = f" with exit code {self.exit_code}" if self.exit_code else ""
-        match self.event:
+        match self.type:
             case "PodFailed":
                 return f"Pod {self.pod} failed{ended}"
             case "PodEvicted":
@@ -55,83 +57,75 @@ class Happening:
                 return "The state of the job's pods is unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A pod of the job's present version, at its place."""
 
-    task: TaskSpec
-    index: int
-    pod: Pod
-
-
-def policy_for(job: Job, happening: Happening) -> LifecyclePolicy | None:
+def policy_for(job: Job, event: JobEvent) -> LifecyclePolicy | None:
     for task in job.spec.tasks:
-        if task.name == happening.task:
+        if task.name == event.task:
             for policy in task.policies:
-                if _fits(policy, happening):
+                if _matches(policy, event):
                     return policy
-    return next((policy for policy in job.spec.policies if _fits(policy, happening)), None)
+    return next((policy for policy in job.spec.policies if _matches(policy, event)), None)
 
 
-def patience(policy: LifecyclePolicy) -> float:
-    """For how many seconds a happening must last before the policy acts."""
+def timeout_of(policy: LifecyclePolicy) -> float:
+    """For how many seconds an event must last before the policy acts."""
     return 0.0 if policy.timeout is None else parse_duration(policy.timeout)
 
 
-def standing(job: Job, members: Iterable[Member], group: PodGroup | None) -> Iterator[Happening]:
-    """Everything that is the case now, of pods first, then of tasks, then of the job."""
-    by_task: dict[str, list[Member]] = {task.name: [] for task in job.spec.tasks}
+def current_events(job: Job, members: Iterable[TaskPod], group: PodGroup | None) -> Iterator[JobEvent]:
+    """The present events: of pods first, then of tasks, then of the job."""
+    by_task: dict[str, list[TaskPod]] = {task.name: [] for task in job.spec.tasks}
     for member in members:
         by_task[member.task.name].append(member)
-        yield from _of_pod(job, member)
+        yield from _events_of_pod(job, member)
     for task in job.spec.tasks:
         pods = [member.pod for member in by_task[task.name]]
         if _restarted_too_often(task, pods):
-            yield Happening(TASK_FAILED, task=task.name)
+            yield JobEvent(TASK_FAILED, task=task.name)
         if task.replicas and sum(pod.status.phase == "Succeeded" for pod in pods) >= task.replicas:
-            yield Happening(TASK_COMPLETED, task=task.name)
+            yield JobEvent(TASK_COMPLETED, task=task.name)
     if group is not None and group.status.phase == "Unknown":
-        yield Happening(UNKNOWN)
+        yield JobEvent(UNKNOWN)
 
 
-def evicted(member: Member) -> Happening:
-    return Happening(POD_EVICTED, task=member.task.name, pod=member.pod.metadata.name, index=member.index)
+def eviction_of(member: TaskPod) -> JobEvent:
+    return JobEvent(POD_EVICTED, task=member.task.name, pod=member.pod.metadata.name, index=member.index)
 
 
 def exit_code_of(pod: Pod) -> int:
-    """How the first container that failed ended; 0 if the pod does not say."""
+    """The exit code of the first container that failed; 0 if the pod's status has none."""
     for status in pod.status.container_statuses:
         if status.state.terminated is not None and status.state.terminated.exit_code:
             return status.state.terminated.exit_code
     return 0
 
 
-def _of_pod(job: Job, member: Member) -> Iterator[Happening]:
+def _events_of_pod(job: Job, member: TaskPod) -> Iterator[JobEvent]:
     pod = member.pod
     if was_evicted(pod):
-        thrown_out = evicted(member)
-        yield thrown_out
-        if policy_for(job, thrown_out) is not None:
+        eviction = eviction_of(member)
+        yield eviction
+        if policy_for(job, eviction) is not None:
             return
-    # A pod that a node threw out has failed, too: the event its users did prepare for is the one that counts.
+    # A pod that its node evicted has also failed. If no policy handles evictions, one for failures may.
     name = pod.metadata.name
     if pod.status.phase == "Failed":
-        yield Happening(POD_FAILED, member.task.name, name, member.index, exit_code=exit_code_of(pod))
+        yield JobEvent(POD_FAILED, member.task.name, name, member.index, exit_code=exit_code_of(pod))
     elif pod.status.phase == "Pending":
-        yield Happening(POD_PENDING, member.task.name, name, member.index)
+        yield JobEvent(POD_PENDING, member.task.name, name, member.index)
 
 
-def _fits(policy: LifecyclePolicy, happening: Happening) -> bool:
-    if happening.event == POD_PENDING and policy.timeout is None:
+def _matches(policy: LifecyclePolicy, event: JobEvent) -> bool:
+    if event.type == POD_PENDING and policy.timeout is None:
         return False
     events = (policy.event, *policy.events)
-    if happening.event in events or ANY in events:
+    if event.type in events or ANY in events:
         return True
-    return bool(policy.exit_code) and policy.exit_code == happening.exit_code
+    return bool(policy.exit_code) and policy.exit_code == event.exit_code
 
 
 def _restarted_too_often(task: TaskSpec, pods: list[Pod]) -> bool:
-    """Containers that start again inside their pods; a limit of -1 means none."""
+    """Whether the containers of the task's pods restarted more often than maxRetry; -1 means no limit."""
     limit = MAX_RETRY if task.max_retry is None else task.max_retry
     if limit == -1:
         return False

@@ -1,8 +1,8 @@
-"""What a job's pods find when they start: the job's volumes, and what its plugins bring.
+"""What a job's pods get in addition to their template: the job's volumes, and what its plugins add.
 
-What belongs to a job is written before its pods are made, and the job's status remembers that it was
-(`controlledResources`), with a fingerprint of what may change with the job. So it is written again exactly when it is
-different, it is not looked at otherwise, and a process that dies in between starts over.
+The objects that a job owns are written before its pods are created. The job's status records that
+(`controlledResources`) with a hash of the content that may change with the job. So they are written again exactly when
+they differ, and are not read otherwise. A process that dies in between starts over.
 """
 
 from __future__ import annotations
@@ -13,51 +13,42 @@ from hashlib import sha256
 import msgspec
 
 from stromboli.api import Job, Pod
-from stromboli.controllers.changes import Belonging, Provide
+from stromboli.controllers.changes import EnsureOwned, OwnedObject
 
 from .plugins import plugins_of
-from .volumes import check_volumes, claims, with_volumes
+from .volumes import volume_claims, with_volumes
 
 
-def check_furniture(job: Job) -> None:
-    """Raise an ApiError if what the job asks for cannot be had."""
-    check_volumes(job)
-    for plugin in plugins_of(job).values():
-        plugin.check(job)
+def owned_object_changes(job: Job) -> tuple[list[EnsureOwned], dict[str, str]]:
+    """The owned objects that must still be written, and the job's `controlledResources` once they are."""
+    written = job.status.controlled_resources
+    hashes: dict[str, str] = {}
+    changes: list[EnsureOwned] = []
+    sources: list[tuple[str, Iterable[OwnedObject]]] = [("volumes", volume_claims(job))]
+    sources += [(f"plugin-{name}", plugin.owned_objects(job)) for name, plugin in plugins_of(job).items()]
+    for name, source in sources:
+        objects = list(source)
+        if objects:
+            hashes[name] = _hash(objects)
+            if written.get(name) != hashes[name]:
+                changes += [EnsureOwned(job, owned) for owned in objects]
+    return changes, hashes
 
 
-def furnish(job: Job) -> tuple[list[Provide], dict[str, str]]:
-    """What is still to be written for a job, and what its status says when it has been."""
-    present = job.status.controlled_resources
-    marks: dict[str, str] = {}
-    missing: list[Provide] = []
-    needs: list[tuple[str, Iterable[Belonging]]] = [("volumes", claims(job))]
-    needs += [(f"plugin-{name}", plugin.belongings(job)) for name, plugin in plugins_of(job).items()]
-    for name, belongings in needs:
-        belongings = list(belongings)
-        if belongings:
-            marks[name] = _fingerprint(belongings)
-            if present.get(name) != marks[name]:
-                missing += [Provide(job, belonging) for belonging in belongings]
-    return missing, marks
-
-
-def dresser(job: Job) -> Callable[[Pod], Pod]:
-    """What makes a pod of the job complete."""
+def pod_decorator(job: Job) -> Callable[[Pod], Pod]:
+    """The function that adds the job's volumes and plugins to a new pod."""
     plugins = list(plugins_of(job).values())
 
-    def dress(pod: Pod) -> Pod:
+    def decorate(pod: Pod) -> Pod:
         pod = with_volumes(pod, job)
         for plugin in plugins:
-            pod = plugin.dress(pod, job)
+            pod = plugin.decorate(pod, job)
         return pod
 
-    return dress
+    return decorate
 
 
-def _fingerprint(belongings: list[Belonging]) -> str:
-    """Of what is written again when it changes; of the rest that it is there."""
-    told = [
-        (belonging.kind, belonging.name, None if belonging.once else belonging.content()) for belonging in belongings
-    ]
-    return sha256(msgspec.json.encode(told, order="deterministic")).hexdigest()[:12]
+def _hash(objects: list[OwnedObject]) -> str:
+    """Covers the content of objects that are updated, and only the names of those that are written once."""
+    hashed = [(owned.kind, owned.name, None if owned.create_only else owned.content()) for owned in objects]
+    return sha256(msgspec.json.encode(hashed, order="deterministic")).hexdigest()[:12]

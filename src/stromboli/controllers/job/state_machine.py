@@ -1,4 +1,4 @@
-"""The life of a Job, as a table: which phase follows from an action, and which from a count of pods.
+"""The phases of a Job: which phase follows from an action, and which from the number of pods in each phase.
 
                      min running or done                 all done
          ┌─────────┐ ──────────────────▶ ┌─────────┐ ───────────────▶  Completed or Failed
@@ -12,8 +12,8 @@
               │               └── CompleteJob ─▶ Completing ──▶ Completed
               └─ Restarting ◀── ResumeJob, from Aborting and Aborted
 
-An action that a phase does not know changes nothing. Nothing here looks at pods or at the time: `obey` and
-`synchronise` are functions of a phase and of numbers, so that each line of the table is one line of a test.
+An action that is not listed for a phase has no effect. Nothing here reads pods or the time: `apply_action` and
+`next_phase` are functions of a phase and of numbers, so that each transition is one line of a test.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ TERMINATED = "Terminated"
 FAILED = "Failed"
 
 FINISHED_PHASES = frozenset({COMPLETED, TERMINATED, FAILED})
-KILLING_PHASES = FINISHED_PHASES | {ABORTING, ABORTED, COMPLETING, TERMINATING}
-"""Phases in which no pod may run. Those that have finished are kept: they are the job's record."""
+PHASES_WITHOUT_PODS = FINISHED_PHASES | {ABORTING, ABORTED, COMPLETING, TERMINATING}
+"""Phases in which no pod may run. Finished pods are kept: users read their logs and exit codes."""
 
 TARGETED_ACTIONS = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
-"""Actions that kill some pods of a job and leave the others running."""
+"""Actions that delete some pods of a job and leave the others running."""
 
 _WHILE_ACTIVE = {
     "RestartJob": RESTARTING,
@@ -51,12 +51,13 @@ _WHILE_ACTIVE = {
     "TerminateJob": TERMINATING,
     "CompleteJob": COMPLETING,
 }
-_ENDS_AS = {ABORTING: ABORTED, COMPLETING: COMPLETED, TERMINATING: TERMINATED}
+_FINAL_PHASES = {ABORTING: ABORTED, COMPLETING: COMPLETED, TERMINATING: TERMINATED}
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
-    """How many pods of a job are in which phase. `terminating` are those that leave, or are about to be told to."""
+class PodCounts:
+    """How many pods of a job are in each phase. `terminating` are those being deleted, or to be deleted in this
+    pass."""
 
     pending: int = 0
     running: int = 0
@@ -72,16 +73,16 @@ class Census:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Where an action leads. A new version makes every pod and the group of the job outdated: all must go."""
+class Transition:
+    """The result of an action. A new version makes all pods and the group of the job outdated: they are deleted."""
 
     phase: str
-    counts_as_retry: bool
+    is_retry: bool
     new_version: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PhaseResult:
     phase: str
     message: str = ""
 
@@ -91,8 +92,8 @@ def task_minimum(task: TaskSpec) -> int:
 
 
 def job_minimum(job: Job) -> int:
-    stated = job.spec.min_available
-    return sum(task_minimum(task) for task in job.spec.tasks) if stated is None else stated
+    minimum = job.spec.min_available
+    return sum(task_minimum(task) for task in job.spec.tasks) if minimum is None else minimum
 
 
 def total_replicas(job: Job) -> int:
@@ -103,65 +104,66 @@ def retry_limit(job: Job) -> int:
     return MAX_RETRY if job.spec.max_retry is None else job.spec.max_retry
 
 
-def obey(phase: str, action: str) -> Outcome | None:
-    """What an action does to a job in this phase; None when it does nothing."""
+def apply_action(phase: str, action: str) -> Transition | None:
+    """What an action does to a job in this phase; None if it has no effect."""
     if phase in (PENDING, RUNNING) and action in _WHILE_ACTIVE:
-        following = _WHILE_ACTIVE[action]
-        return Outcome(
-            following,
-            counts_as_retry=following == RESTARTING,
+        new_phase = _WHILE_ACTIVE[action]
+        return Transition(
+            new_phase,
+            is_retry=new_phase == RESTARTING,
             new_version=action not in TARGETED_ACTIONS,
         )
     if phase in (ABORTING, ABORTED) and action == "ResumeJob":
-        return Outcome(RESTARTING, counts_as_retry=True, new_version=True)
+        return Transition(RESTARTING, is_retry=True, new_version=True)
     return None
 
 
-def synchronise(job: Job, phase: str, census: Census, *, retry_count: int) -> Verdict:
-    """The phase that the pods say the job is in."""
+def next_phase(job: Job, phase: str, counts: PodCounts, *, retry_count: int) -> PhaseResult:
+    """The phase that follows from the pods, without any action."""
     match phase:
         case "Pending":
-            if job_minimum(job) <= census.running + census.succeeded + census.failed:
-                return Verdict(RUNNING)
+            if job_minimum(job) <= counts.running + counts.succeeded + counts.failed:
+                return PhaseResult(RUNNING)
         case "Running":
-            return _running(job, census)
+            return _running(job, counts)
         case "Restarting":
             if retry_count >= retry_limit(job):
-                message = f"No retry is left: this would be restart {retry_count}, and maxRetry is {retry_limit(job)}."
-                return Verdict(FAILED, message)
-            if total_replicas(job) - census.terminating >= job_minimum(job):
-                return Verdict(PENDING)
-        case "Aborting" | "Completing" | "Terminating" if census.alive == 0:
-            return Verdict(_ENDS_AS[phase])
-    return Verdict(phase)
+                message = f"No retries left: this would be restart {retry_count}, and maxRetry is {retry_limit(job)}."
+                return PhaseResult(FAILED, message)
+            if total_replicas(job) - counts.terminating >= job_minimum(job):
+                return PhaseResult(PENDING)
+        case "Aborting" | "Completing" | "Terminating" if counts.alive == 0:
+            return PhaseResult(_FINAL_PHASES[phase])
+    return PhaseResult(phase)
 
 
-def _running(job: Job, census: Census) -> Verdict:
+def _running(job: Job, counts: PodCounts) -> PhaseResult:
     replicas = total_replicas(job)
     if replicas == 0:
-        # Scaled to zero for now. A job that wants no pods has neither succeeded nor failed.
-        return Verdict(RUNNING)
-    enough = job.spec.min_success
-    if enough is not None and census.succeeded >= enough:
-        return Verdict(COMPLETED, f"{census.succeeded} pods succeeded; {enough} were to.")
-    if census.succeeded + census.failed == replicas:
-        return _all_done(job, census, replicas)
-    if census.pending > replicas - job_minimum(job):
-        return Verdict(PENDING)
-    return Verdict(RUNNING)
+        # Scaled to zero for now. A job without replicas has neither succeeded nor failed.
+        return PhaseResult(RUNNING)
+    min_success = job.spec.min_success
+    if min_success is not None and counts.succeeded >= min_success:
+        return PhaseResult(COMPLETED, f"{counts.succeeded} pods succeeded; minSuccess is {min_success}.")
+    if counts.succeeded + counts.failed == replicas:
+        return _all_finished(job, counts, replicas)
+    if counts.pending > replicas - job_minimum(job):
+        return PhaseResult(PENDING)
+    return PhaseResult(RUNNING)
 
 
-def _all_done(job: Job, census: Census, replicas: int) -> Verdict:
+def _all_finished(job: Job, counts: PodCounts, replicas: int) -> PhaseResult:
     minimum = job_minimum(job)
-    # Minimums of tasks mean nothing when the job as a whole is content with fewer pods than they add up to.
+    # The minimums of tasks are ignored if the job's own minimum is lower than their sum.
     if minimum >= sum(task_minimum(task) for task in job.spec.tasks):
         for task in job.spec.tasks:
-            succeeded = census.by_task.get(task.name, {}).get("Succeeded", 0)
+            succeeded = counts.by_task.get(task.name, {}).get("Succeeded", 0)
             if succeeded < task_minimum(task):
-                return Verdict(
+                return PhaseResult(
                     FAILED,
-                    f"{succeeded} of {task.replicas} pods of task {task.name} succeeded; {task_minimum(task)} had to.",
+                    f"{succeeded} of {task.replicas} pods of task {task.name} succeeded; "
+                    f"at least {task_minimum(task)} must succeed.",
                 )
     needed = max(minimum, job.spec.min_success or 0)
-    message = f"{census.succeeded} of {replicas} pods succeeded; {needed} had to."
-    return Verdict(COMPLETED if census.succeeded >= needed else FAILED, message)
+    message = f"{counts.succeeded} of {replicas} pods succeeded; at least {needed} must succeed."
+    return PhaseResult(COMPLETED if counts.succeeded >= needed else FAILED, message)

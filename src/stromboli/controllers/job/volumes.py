@@ -1,11 +1,11 @@
-"""`spec.volumes` of a Job: claims that all its containers mount.
+"""`spec.volumes` of a Job: volume claims that all its containers mount.
 
     volumes:
-    - {mountPath: /data, volumeClaimName: corpus}                     a claim that is there already
-    - {mountPath: /scratch, volumeClaim: {accessModes: […], …}}       a claim made for the job, as <job>-volume-<n>
+    - {mountPath: /data, volumeClaimName: corpus}                     an existing claim
+    - {mountPath: /scratch, volumeClaim: {accessModes: […], …}}       a claim created for the job, as <job>-volume-<n>
 
-A claim that was made for a job belongs to it and goes with it. Its name follows from the job's, so that nothing has
-to be written back into what the user said.
+A claim that is created for a job is owned by it and deleted with it. Its name follows from the job's name, so that the
+user's spec need not be changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from stromboli.api import ApiError, Job, Pod
-from stromboli.controllers.changes import Belonging
+from stromboli.controllers.changes import OwnedObject
 from stromboli.controllers.job.plugins.containers import with_volume
 
 
@@ -34,11 +34,11 @@ def check_volumes(job: Job) -> None:
             raise ApiError(f"spec.volumes[{index}]", "must have either a volumeClaimName or a volumeClaim")
 
 
-def claims(job: Job) -> Iterator[Belonging]:
+def volume_claims(job: Job) -> Iterator[OwnedObject]:
     for index, volume in enumerate(_volumes(job)):
         claim = volume.volume_claim
         if claim is not None:
-            yield _claim(_claim_name(job, index, volume), claim)
+            yield _owned_claim(_claim_name(job, index, volume), claim)
 
 
 def with_volumes(pod: Pod, job: Job) -> Pod:
@@ -48,8 +48,8 @@ def with_volumes(pod: Pod, job: Job) -> Pod:
     return pod
 
 
-def _claim(name: str, claim: dict[str, Any]) -> Belonging:
-    return Belonging("v1", "PersistentVolumeClaim", name, lambda: {"spec": claim}, once=True)
+def _owned_claim(name: str, claim: dict[str, Any]) -> OwnedObject:
+    return OwnedObject("v1", "PersistentVolumeClaim", name, lambda: {"spec": claim}, create_only=True)
 
 
 def _claim_name(job: Job, index: int, volume: _Volume) -> str:

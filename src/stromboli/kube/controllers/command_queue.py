@@ -13,8 +13,7 @@ from typing import Final, TypeVar, cast
 
 from stromboli.api import ApiError, Command, Job, KObject, Queue, key, validate
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.controllers import Objects
-from stromboli.controllers.commands import commands_for
+from stromboli.controllers import Objects, next_commands
 from stromboli.kube.client.client import Client
 from stromboli.kube.client.errors import Failure, is_conflict, is_not_found
 from stromboli.kube.client.resources import COMMANDS
@@ -68,7 +67,7 @@ class Orders:
                 waiting[key(command)] = command
         busy = {_target_name(command) for command in self._taken.values()}
         for kind in ("Job", "Queue"):
-            for command in commands_for(kind, _WithCommands(objects, waiting)).values():
+            for command in next_commands(kind, _WithCommands(objects, waiting)).values():
                 if _target_name(command) not in busy:
                     complete = await self._delete(command, to_obey=True) and complete
         return complete

@@ -22,8 +22,7 @@ from msgspec.structs import replace
 from stromboli.api import Command, Job, KObject, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, default, key, names
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Deleted
-from stromboli.controllers import Change, Controllers, Objects
-from stromboli.controllers.pod_owners import is_leaving
+from stromboli.controllers import Change, ControllerManager, Objects, is_terminating
 from stromboli.kube.client.client import Client
 from stromboli.kube.client.rate_limit import TokenBucket
 from stromboli.kube.client.reflector import Reflector
@@ -97,7 +96,7 @@ class ControllersProcess:
         self._awake = asyncio.Event()
         self._foreign: set[str] = set()  # keys of Jobs that are another scheduler's
         self._told_to_go: dict[str, str] = {}  # uid and key of pods that we have deleted and that may not show it yet
-        self._controllers: Controllers | None = None  # while we lead
+        self._controllers: ControllerManager | None = None  # while we lead
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="controllers")
         self._crashes = 0
 
@@ -185,18 +184,18 @@ class ControllersProcess:
         await self._absorb()
         self._orders.forget()
         self._told_to_go.clear()
-        self._controllers = Controllers(
+        self._controllers = ControllerManager(
             scheduler_name=self._scheduler_name,
-            stand_in=False,
-            furnish_jobs=True,
-            check=True,
-            always=(names.DEFAULT_QUEUE, names.ROOT_QUEUE),
+            run_builtin_controllers=False,
+            run_job_plugins=True,
+            validate=True,
+            required_queues=(names.DEFAULT_QUEUE, names.ROOT_QUEUE),
         )
         self._metrics.leads(True)
 
     # -- passes -------------------------------------------------------------------------------------------------
 
-    async def _pass(self, controllers: Controllers) -> tuple[float | None, float]:
+    async def _pass(self, controllers: ControllerManager) -> tuple[float | None, float]:
         """One pass, carried out. When to look again although nothing is heard, and for how long the pass ran."""
         await self._absorb()
         took_all = await self._orders.take(self._cache, self._foreign, self._clock())
@@ -216,11 +215,11 @@ class ControllersProcess:
         self._metrics.observe(self._cache.list(Queue))
         outcome = await self._changer.carry_out(changes, self._cache)
         for change in outcome.undone:
-            controllers.undone(change)
+            controllers.change_failed(change)
         self._orders.obeyed(outcome.obeyed)
         return self._next_look(controllers, now, outcome.left or not took_all or bool(self._orders)), took
 
-    def _next_look(self, controllers: Controllers, now: float, left: bool) -> float | None:
+    def _next_look(self, controllers: ControllerManager, now: float, left: bool) -> float | None:
         looks = [AGAIN] if left else []
         due = controllers.next_due(self._cache, now)
         if due is not None:
@@ -279,7 +278,7 @@ class ControllersProcess:
             pod = self._cache.get(Pod, pod_key)
             if pod is None or pod.metadata.uid != uid:
                 del self._told_to_go[uid]
-            elif not is_leaving(pod):
+            elif not is_terminating(pod):
                 # The server knows, and its word is on the way. Until then nobody may act upon the pod as if it stayed.
                 leaving = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=format_timestamp(now)))
                 self._cache.apply(Applied(leaving))
@@ -296,17 +295,17 @@ class ControllersProcess:
         """A pod that is going is news once: when it begins to leave, or when it is gone without having been seen to.
         One that was leaving when we first saw it is somebody else's news."""
         before = self._cache.get(Pod, key(event.object))
-        if self._controllers is None or before is None or is_leaving(before):
+        if self._controllers is None or before is None or is_terminating(before):
             return
         after = event.object
         assert isinstance(after, Pod)
         if isinstance(event, Deleted) or after.metadata.uid != before.metadata.uid:
-            self._controllers.pod_gone(before, now, evicted=False)
-        elif is_leaving(after):
-            self._controllers.pod_gone(after, now, evicted=False)
+            self._controllers.pod_deleted(before, now, evicted=False)
+        elif is_terminating(after):
+            self._controllers.pod_deleted(after, now, evicted=False)
 
 
-def _reconciled(controllers: Controllers, objects: Objects, now: float) -> list[Change]:
+def _reconciled(controllers: ControllerManager, objects: Objects, now: float) -> list[Change]:
     changes = controllers.reconcile(objects, now)
     garbage_collection.sweep()
     return changes

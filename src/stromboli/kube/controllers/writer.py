@@ -3,7 +3,7 @@
 What one pass asks for is sorted into errands: all that concerns one Job, one Queue, or one group of plain pods.
 Errands do not wait for each other; within one the order counts.
 
-    1. the object itself, its group, its belongings   one after the other; the first failure ends the errand
+    1. the object itself, its group, its owned objects   one after the other; the first failure ends the errand
     2. its pods                                       side by side; new ones 1, 2, 4, … at a time, until one fails
     3. what is to be told, and the command obeyed     once the rest is true
 
@@ -24,9 +24,19 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from stromboli.api import ApiObject, Command, Job, KObject, Pod, PodGroup, Queue, key
-from stromboli.controllers import Change, Create, Delete, Notify, Objects, Provide, Update
-from stromboli.controllers.pod_owners import controlling_reference, group_of, reference_to, refers_to_job
+from stromboli.api import ApiObject, Command, Job, KObject, Pod, PodGroup, Queue, group_name_of, key
+from stromboli.controllers import (
+    Change,
+    Create,
+    Delete,
+    EnsureOwned,
+    Notify,
+    Objects,
+    Update,
+    controlling_reference,
+    owner_reference_to,
+    refers_to_job,
+)
 from stromboli.kube.client.client import Client
 from stromboli.kube.client.errors import NOT_REACHED, Failure, is_already_there, is_conflict, is_not_found
 from stromboli.kube.client.parallel import side_by_side
@@ -200,7 +210,7 @@ class Changer:
             self._failed(change, slot, failure, objects)
             raise _Ended from None
         self._outcome(_resource(change).plural, "written")
-        if not isinstance(change, Provide):  # one that can be had does not mean that all can
+        if not isinstance(change, EnsureOwned):  # one that can be had does not mean that all can
             self.setbacks.succeeded(slot)
 
     async def _do(self, change: Change, objects: Objects) -> None:
@@ -211,7 +221,7 @@ class Changer:
                 await self._update(change.object, objects)
             case Delete():
                 await self._delete(change.object)
-            case Provide():
+            case EnsureOwned():
                 await self._provide(change)
 
     async def _create(self, change: Create) -> None:
@@ -253,30 +263,30 @@ class Changer:
                 raise
         self._leaves(obj)
 
-    async def _provide(self, change: Provide) -> None:
-        job, belonging = change.object, change.belonging
+    async def _provide(self, change: EnsureOwned) -> None:
+        job, owned = change.object, change.owned
         resource = _resource(change)
-        content = belonging.content()
+        content = owned.content()
         namespace = job.metadata.namespace
         metadata = {
-            "name": belonging.name,
+            "name": owned.name,
             "namespace": namespace,
-            "ownerReferences": [msgspec.to_builtins(reference_to(job))],
+            "ownerReferences": [msgspec.to_builtins(owner_reference_to(job))],
         }
-        document = {"apiVersion": belonging.api_version, "kind": belonging.kind, "metadata": metadata, **content}
+        document = {"apiVersion": owned.api_version, "kind": owned.kind, "metadata": metadata, **content}
         try:
             await self._send(lambda: self._client.create(resource, document))
             return
         except Failure as failure:
             if not is_already_there(failure):
                 raise
-        name = f"{namespace}/{belonging.name}"
+        name = f"{namespace}/{owned.name}"
         present = await self._send(lambda: self._client.get(resource, name))
         if all(owner.uid != job.metadata.uid for owner in present.metadata.owner_references):
             raise Failure(
-                409, f"there is a {belonging.kind} {belonging.name} that does not belong to the job", reason="Foreign"
+                409, f"there is a {owned.kind} {owned.name} that does not belong to the job", reason="Foreign"
             )
-        if not belonging.once:
+        if not owned.create_only:
             version = {"resourceVersion": present.metadata.resource_version}
             await self._send(lambda: self._client.patch(resource, name, {"metadata": version, **content}))
 
@@ -307,11 +317,11 @@ class Changer:
             object=key(obj),
             failure=failure.message,
         )
-        if isinstance(change, Create | Provide):
+        if isinstance(change, Create | EnsureOwned):
             job = _job_of(obj, objects)
             if job is not None:
-                what = change.belonging.kind if isinstance(change, Provide) else obj.kind
-                name = change.belonging.name if isinstance(change, Provide) else obj.metadata.name
+                what = change.owned.kind if isinstance(change, EnsureOwned) else obj.kind
+                name = change.owned.name if isinstance(change, EnsureOwned) else obj.metadata.name
                 said = f"{what} {name} could not be created: {failure.message}"
                 self._tell(job, "FailedCreate", said, warning=True)
 
@@ -321,7 +331,7 @@ class Changer:
 
 def _resource(change: Change) -> Resource[Any]:
     """Where a change is written."""
-    return _BELONGINGS[change.belonging.kind] if isinstance(change, Provide) else _WRITTEN[kind_of(change.object)]
+    return _BELONGINGS[change.owned.kind] if isinstance(change, EnsureOwned) else _WRITTEN[kind_of(change.object)]
 
 
 def _errands(changes: Sequence[Change]) -> list[_Errand]:
@@ -347,7 +357,7 @@ def _subject(change: Change) -> str:
         reference = controlling_reference(obj.metadata)
         if reference is not None and refers_to_job(reference):
             return f"Job {namespace}/{reference.name}"
-        group = group_of(obj) if isinstance(obj, Pod) else obj.metadata.name
+        group = group_name_of(obj) if isinstance(obj, Pod) else obj.metadata.name
         return f"PodGroup {namespace}/{group}"
     return f"{obj.kind} {key(obj)}"
 
@@ -356,13 +366,13 @@ def _slot(errand: _Errand, change: Change) -> tuple[str, str]:
     """What must wait when a change fails. Of new objects one stands for all: they fail for the same reason."""
     if isinstance(change, Create):
         return errand.subject, f"Create {change.object.kind}"
-    if isinstance(change, Provide):
+    if isinstance(change, EnsureOwned):
         return _provision(errand)
     return errand.subject, f"{type(change).__name__} {change.object.kind} {key(change.object)}"
 
 
 def _provision(errand: _Errand) -> tuple[str, str]:
-    return errand.subject, "Provide"
+    return errand.subject, "EnsureOwned"
 
 
 def _comes_first(change: Change) -> bool:

@@ -35,7 +35,7 @@ def conditionally_ready(job: Job) -> bool:
 
 def condition_ready(job: Job) -> bool:
     """Whether a job could start if it had all that is set aside for it."""
-    if not job.is_condition_ready:
+    if not job.is_ready_with_reserved:
         return False
     return not job.roles_matter or all(
         job.role_occupied(role, with_pipelined=True)

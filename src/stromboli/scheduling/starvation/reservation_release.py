@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.api.waiting_reservations import node_set_aside
+from stromboli.api.waiting_reservations import reserved_node_of
 from stromboli.cluster import Job, TaskKey
 from stromboli.scheduling.decisions import Unreserve
 from stromboli.scheduling.gang import reserved_tasks
@@ -79,5 +79,5 @@ def _forget_strangers(session: Session) -> None:
     """Reservations whose pod is gone, or no longer waits."""
     for name, task_key in sorted(session.snapshot.waiting_reservations()):
         if TaskKey(task_key) not in session.ledger.reserved_tasks:
-            node = node_set_aside(session.snapshot.reservations[name])
+            node = reserved_node_of(session.snapshot.reservations[name])
             session.cycle.decisions.append(Unreserve(TaskKey(task_key), node, name, "its pod does not wait any more"))

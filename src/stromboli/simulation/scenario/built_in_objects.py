@@ -1,4 +1,4 @@
-"""What is in every cluster without anybody asking for it."""
+"""Objects that exist in every cluster from the start."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def default_queue() -> Queue:
     return queue
 
 
-def givens() -> Iterator[KObject]:
-    """A scenario may describe any of these itself; then its word counts."""
+def built_in_objects() -> Iterator[KObject]:
+    """The objects that exist unless the scenario defines them itself."""
     yield default_queue()
     for name, value in SYSTEM_CLASSES.items():
         yield PriorityClass(metadata=ObjectMeta(name=name), value=value)

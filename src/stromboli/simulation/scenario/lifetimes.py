@@ -1,11 +1,11 @@
-"""What a scenario says about time, in the annotations `sim.stromboli.io/*`.
+"""The scenario annotations `sim.stromboli.io/*` of an object.
 
-An object says when its user creates and deletes it; a pod, or the template pods are made from, says how long
-it runs, how it ends and how long it takes to go (api/timing.py reads that). The first two are the scenario's own
-business and are taken off the object. The others stay on the pod: a template's pods inherit them, and a patch may
-change them, like any annotation.
+An object states when its user creates and deletes it; a pod or a pod template states how long it runs, its exit code,
+and how long its deletion takes (see api/pod_timing.py). The first two concern only the scenario and are removed from
+the object. The others stay on the pod: pods inherit them from their template, and a patch may change them like any
+annotation.
 
-Misplaced or misspelt ones are errors. An annotation that nobody reads would otherwise just not happen.
+Misplaced or misspelt annotations are errors. If they were ignored, their event would just not happen.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 
 from stromboli.api import ApiError, Job, KObject, Pod, PodTemplateSpec, ReplicaSet, names
-from stromboli.api.pod_timing import pod_timing, stated_duration
-from stromboli.simulation.virtual_time import START, Moment, moment
+from stromboli.api.pod_timing import annotated_duration, pod_timing
+from stromboli.simulation.virtual_time import START, Microseconds, microseconds
 
 PREFIX: Final = "sim.stromboli.io/"
 _OF_OBJECTS: Final = (names.SIM_AT, names.SIM_UNTIL)
@@ -27,35 +27,35 @@ _OF_PODS: Final = (names.SIM_RUN, names.SIM_EXIT_CODE, names.SIM_GRACE)
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """When its user creates an object, and when they delete it."""
+    """When a user creates an object, and when they delete it."""
 
-    at: Moment = START
-    until: Moment | None = None
+    at: Microseconds = START
+    until: Microseconds | None = None
 
     def overlaps(self, other: Lifetime) -> bool:
         return (other.until is None or self.at < other.until) and (self.until is None or other.at < self.until)
 
-    def covers(self, at: Moment) -> bool:
+    def covers(self, at: Microseconds) -> bool:
         return self.at <= at and (self.until is None or at < self.until)
 
 
-def take_lifetime(obj: KObject) -> tuple[KObject, Lifetime]:
-    """The object without the scenario's annotations, and what they say; everything about time is checked."""
+def extract_lifetime(obj: KObject) -> tuple[KObject, Lifetime]:
+    """The object without its scenario annotations, and its lifetime. All annotations about time are validated."""
     annotations = obj.metadata.annotations
     field = "metadata.annotations"
     of_pods = _OF_PODS if isinstance(obj, Pod) else ()
-    _refuse_others(annotations, (*_OF_OBJECTS, *of_pods), field, what=obj.kind)
+    _reject_unknown(annotations, (*_OF_OBJECTS, *of_pods), field, what=obj.kind)
     if isinstance(obj, Pod):
         pod_timing(annotations)
     for path, template in templates(obj):
         inside = f"{path}.metadata.annotations"
-        _refuse_others(template.metadata.annotations, _OF_PODS, inside, what="pod template")
+        _reject_unknown(template.metadata.annotations, _OF_PODS, inside, what="pod template")
         pod_timing(template.metadata.annotations, field=inside)
     if not any(name in annotations for name in _OF_OBJECTS):
         return obj, Lifetime()
-    at = moment(stated_duration(annotations, names.SIM_AT, field=field) or 0)
-    stated = stated_duration(annotations, names.SIM_UNTIL, field=field)
-    until = None if stated is None else moment(stated)
+    at = microseconds(annotated_duration(annotations, names.SIM_AT, field=field) or 0)
+    stated = annotated_duration(annotations, names.SIM_UNTIL, field=field)
+    until = None if stated is None else microseconds(stated)
     if until is not None and until <= at:
         raise ApiError(f"{field}[{names.SIM_UNTIL}]", "must be later than the object's creation")
     kept = {name: value for name, value in annotations.items() if name not in _OF_OBJECTS}
@@ -64,7 +64,7 @@ def take_lifetime(obj: KObject) -> tuple[KObject, Lifetime]:
 
 
 def templates(obj: KObject) -> Iterator[tuple[str, PodTemplateSpec]]:
-    """The templates pods are made from, each with the field where it stands."""
+    """The pod templates of an object, each with the path of its field."""
     match obj:
         case ReplicaSet():
             yield "spec.template", obj.spec.template
@@ -75,8 +75,8 @@ def templates(obj: KObject) -> Iterator[tuple[str, PodTemplateSpec]]:
             pass
 
 
-def _refuse_others(annotations: Mapping[str, str], known: tuple[str, ...], field: str, *, what: str) -> None:
+def _reject_unknown(annotations: Mapping[str, str], known: tuple[str, ...], field: str, *, what: str) -> None:
     for name in sorted(annotations):
         if name.startswith(PREFIX) and name not in known:
             listed = ", ".join(known) or "none"
-            raise ApiError(f"{field}[{name}]", f"is no annotation for a {what}; known there: {listed}")
+            raise ApiError(f"{field}[{name}]", f"is not an annotation of a {what}; known: {listed}")

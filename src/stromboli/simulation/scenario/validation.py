@@ -1,8 +1,8 @@
-"""Whether the documents of a scenario make sense together.
+"""Validation of a scenario as a whole.
 
-Each document is valid by itself when it comes here. What is left are the rules between documents: one object
-of a name at a time, names that lead somewhere, and patches, which are tried out here in the order of time so
-that no run can be stopped by one.
+Each document is valid by itself when it gets here. What is left are the rules between documents: one object of a name
+at a time, references to objects that exist, and patches. Patches are tried here in the order of time, so that none can
+fail during the run because of its own content.
 """
 
 from __future__ import annotations
@@ -18,101 +18,101 @@ from stromboli.api.quantity import amounts, format_amount
 from stromboli.simulation.virtual_time import START
 
 from .built_in_objects import SYSTEM_CLASSES, default_queue
-from .file import Arrival, PatchOrder, Scenario
 from .lifetimes import templates
-from .patches import patch_order, patched
+from .model import Scenario, ScenarioObject, ScenarioPatch
+from .patches import apply_patch, patch_sort_key
 
-_Place = tuple[type[KObject], str]
+_Key = tuple[type[KObject], str]
 
 
 def check_scenario(scenario: Scenario) -> None:
     """Raise UserError unless the scenario can be run."""
-    by_place: dict[_Place, list[Arrival]] = defaultdict(list)
-    for arrival in scenario.arrivals:
-        by_place[type(arrival.object), key(arrival.object)].append(arrival)
-    for arrivals in by_place.values():
-        _check_one_at_a_time(arrivals)
-    _check_default_queue(by_place.get((Queue, names.DEFAULT_QUEUE), []))
+    by_key: dict[_Key, list[ScenarioObject]] = defaultdict(list)
+    for entry in scenario.objects:
+        by_key[type(entry.object), key(entry.object)].append(entry)
+    for objects in by_key.values():
+        _check_one_at_a_time(objects)
+    _check_default_queue(by_key.get((Queue, names.DEFAULT_QUEUE), []))
     _check_names(scenario)
     _check_sums(scenario)
-    _check_patches(scenario, by_place)
+    _check_patches(scenario, by_key)
 
 
-_MOST: Final = 1 << 60
-"""What all nodes together may offer of a resource, and all pods ask for: amounts are added up in 64 bits."""
+_MAX_SUM: Final = 1 << 60
+"""The limit for the sum of a resource over all nodes, and over all pods: amounts are added up in 64 bits."""
 
 
 def _check_sums(scenario: Scenario) -> None:
     offered: dict[str, int] = defaultdict(int)
-    asked: dict[str, int] = defaultdict(int)
-    for arrival in scenario.arrivals:
-        match arrival.object:
+    requested: dict[str, int] = defaultdict(int)
+    for entry in scenario.objects:
+        match entry.object:
             case Node() as node:
                 field, sums, parts = "status.allocatable", offered, [(1, amounts(node.status.allocatable))]
             case Pod() as pod:
-                field, sums, parts = "spec.containers", asked, [(1, pod_requests(pod.spec))]
+                field, sums, parts = "spec.containers", requested, [(1, pod_requests(pod.spec))]
             case ReplicaSet() as replicas:
                 count = replicas.spec.replicas
-                field, sums, parts = "spec.template", asked, [(count, pod_requests(replicas.spec.template.spec))]
+                field, sums, parts = "spec.template", requested, [(count, pod_requests(replicas.spec.template.spec))]
             case Job() as job:
-                field, sums = "spec.tasks", asked
+                field, sums = "spec.tasks", requested
                 parts = [(task.replicas, pod_requests(task.template.spec)) for task in job.spec.tasks]
             case _:
                 continue
         for count, each in parts:
             for resource, amount in each.items():
                 sums[resource] += count * amount
-                if sums[resource] > _MOST:
-                    most = format_amount(resource, _MOST)
-                    raise arrival.fault(field, f"brings the sum of {resource} above {most}, more than can be added up")
+                if sums[resource] > _MAX_SUM:
+                    most = format_amount(resource, _MAX_SUM)
+                    raise entry.error(field, f"makes the sum of {resource} exceed {most}, the largest supported sum")
 
 
-def _check_one_at_a_time(arrivals: list[Arrival]) -> None:
-    arrivals.sort(key=lambda arrival: arrival.lifetime.at)
-    for earlier, later in pairwise(arrivals):
+def _check_one_at_a_time(objects: list[ScenarioObject]) -> None:
+    objects.sort(key=lambda entry: entry.lifetime.at)
+    for earlier, later in pairwise(objects):
         if earlier.lifetime.overlaps(later.lifetime):
             first = earlier.origin
-            raise later.fault(
+            raise later.error(
                 "metadata.name",
                 f"is taken at that time by {first.file}, document {first.number} (same kind and name)",
             )
 
 
-def _check_default_queue(arrivals: list[Arrival]) -> None:
-    for arrival in arrivals:
-        if arrival.lifetime.at != START:
-            raise arrival.fault(
-                f"metadata.annotations[{names.SIM_AT}]", "must be 0s: this queue is always there; use a Patch"
+def _check_default_queue(objects: list[ScenarioObject]) -> None:
+    for entry in objects:
+        if entry.lifetime.at != START:
+            raise entry.error(
+                f"metadata.annotations[{names.SIM_AT}]", "must be 0s: this queue always exists; use a Patch"
             )
-        if arrival.lifetime.until is not None:
-            raise arrival.fault(
-                f"metadata.annotations[{names.SIM_UNTIL}]", "must not be given: this queue is always there"
+        if entry.lifetime.until is not None:
+            raise entry.error(
+                f"metadata.annotations[{names.SIM_UNTIL}]", "must not be given: this queue always exists"
             )
 
 
 def _check_names(scenario: Scenario) -> None:
     classes = set(SYSTEM_CLASSES)
     nodes: set[str] = set()
-    for arrival in scenario.arrivals:
-        match arrival.object:
+    for entry in scenario.objects:
+        match entry.object:
             case PriorityClass():
-                classes.add(arrival.object.metadata.name)
+                classes.add(entry.object.metadata.name)
             case Node():
-                nodes.add(arrival.object.metadata.name)
+                nodes.add(entry.object.metadata.name)
             case _:
                 pass
-    for arrival in scenario.arrivals:
-        for field, name in priority_classes(arrival.object):
+    for entry in scenario.objects:
+        for field, name in priority_classes(entry.object):
             if name not in classes:
-                raise arrival.fault(field, f'there is no PriorityClass "{name}" in the scenario')
-        if isinstance(arrival.object, Pod):
-            node = arrival.object.spec.node_name
+                raise entry.error(field, f'there is no PriorityClass "{name}" in the scenario')
+        if isinstance(entry.object, Pod):
+            node = entry.object.spec.node_name
             if node and node not in nodes:
-                raise arrival.fault("spec.nodeName", f'there is no Node "{node}" in the scenario')
+                raise entry.error("spec.nodeName", f'there is no Node "{node}" in the scenario')
 
 
 def priority_classes(obj: KObject) -> Iterator[tuple[str, str]]:
-    """The priority classes an object names, each with the field where it does."""
+    """The priority classes that an object names, each with the path of its field."""
     match obj:
         case Pod() | PodGroup() | Job():
             if obj.spec.priority_class_name:
@@ -124,44 +124,44 @@ def priority_classes(obj: KObject) -> Iterator[tuple[str, str]]:
             yield f"{path}.spec.priorityClassName", template.spec.priority_class_name
 
 
-def _check_patches(scenario: Scenario, by_place: dict[_Place, list[Arrival]]) -> None:
-    """Try every patch on the object as it will be then, as far as users' own words go."""
-    states: dict[tuple[_Place, int], KObject] = {}
-    makers = _makers(scenario)
-    for patch in sorted(scenario.patches, key=patch_order):
-        place = (patch.kind, patch.key)
-        arrivals = by_place.get(place, [])
-        number = next((n for n, arrival in enumerate(arrivals) if arrival.lifetime.covers(patch.at)), None)
+def _check_patches(scenario: Scenario, by_key: dict[_Key, list[ScenarioObject]]) -> None:
+    """Try every patch on the object as the files and earlier patches define it at that time."""
+    states: dict[tuple[_Key, int], KObject] = {}
+    creators = _creators(scenario)
+    for patch in sorted(scenario.patches, key=patch_sort_key):
+        object_key = (patch.kind, patch.key)
+        objects = by_key.get(object_key, [])
+        number = next((n for n, entry in enumerate(objects) if entry.lifetime.covers(patch.at)), None)
         if number is None:
-            if place == (Queue, names.DEFAULT_QUEUE) and not arrivals:
-                states.setdefault((place, 0), default_queue())
+            if object_key == (Queue, names.DEFAULT_QUEUE) and not objects:
+                states.setdefault((object_key, 0), default_queue())
                 number = 0
-            elif _may_be_made(patch, makers):
+            elif _may_be_created(patch, creators):
                 continue
             else:
-                raise patch.fault("target", "there is no such object at that time")
-        current = states.get((place, number)) or arrivals[number].object
+                raise patch.error("target", "there is no such object at that time")
+        current = states.get((object_key, number)) or objects[number].object
         try:
-            states[place, number] = patched(current, patch)
+            states[object_key, number] = apply_patch(current, patch)
         except ApiError as error:
             inside = f"patch.{error.field}" if error.field else "patch"
-            raise patch.fault(inside, error.message) from None
+            raise patch.error(inside, error.message) from None
 
 
-def _makers(scenario: Scenario) -> list[KObject]:
-    return [a.object for a in scenario.arrivals if isinstance(a.object, Job | ReplicaSet | Pod)]
+def _creators(scenario: Scenario) -> list[KObject]:
+    return [a.object for a in scenario.objects if isinstance(a.object, Job | ReplicaSet | Pod)]
 
 
-def _may_be_made(patch: PatchOrder, makers: list[KObject]) -> bool:
-    """Whether a controller may have made the object by then: pods are named after their owner, groups after
-    their Job, or after a uid that a scenario cannot know."""
+def _may_be_created(patch: ScenarioPatch, creators: list[KObject]) -> bool:
+    """Whether a controller may have created the object by then: pods are named after their owner, groups after their
+    Job, or after a uid that a scenario cannot know."""
     namespace, _, name = patch.key.partition("/")
-    for maker in makers:
-        if maker.metadata.namespace != namespace:
+    for creator in creators:
+        if creator.metadata.namespace != namespace:
             continue
-        owned = name.startswith(f"{maker.metadata.name}-")
-        if patch.kind is Pod and owned and not isinstance(maker, Pod):
+        owned = name.startswith(f"{creator.metadata.name}-")
+        if patch.kind is Pod and owned and not isinstance(creator, Pod):
             return True
-        if patch.kind is PodGroup and (name.startswith("podgroup-") or (owned and isinstance(maker, Job))):
+        if patch.kind is PodGroup and (name.startswith("podgroup-") or (owned and isinstance(creator, Job))):
             return True
     return False

@@ -1,7 +1,8 @@
-"""What a Job's pods get besides their template, because `spec.plugins` asks for it.
+"""Job plugins: what `spec.plugins` of a Job adds to its pods.
 
-Each plugin is a small module: what the job must own for it (`belongings`), and what its pods must carry (`dress`). The
-names, the arguments and what they lead to are Volcano's, so that images and scripts made for it find what they expect.
+Each plugin is a small module: the objects that the job must own for it (`owned_objects`), and what it adds to the pods
+(`decorate`). The names, the arguments and the results are Volcano's, so that images and scripts written for Volcano
+work unchanged.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ PLUGINS: dict[str, Callable[[list[str]], JobPlugin]] = {
     "tensorflow": TensorFlow,
 }
 
-_BRINGS = {"mpi": ("ssh", "svc"), "pytorch": ("svc",), "tensorflow": ("svc",)}
-"""What a plugin is of no use without."""
+_REQUIRES = {"mpi": ("ssh", "svc"), "pytorch": ("svc",), "tensorflow": ("svc",)}
+"""The plugins that a plugin cannot work without; they are added with their default arguments."""
 
 
 def plugins_of(job: Job) -> dict[str, JobPlugin]:
-    """The plugins a job asks for, by name; ApiError for one that is not there or cannot be told what it is told."""
-    wanted = dict(job.spec.plugins)
+    """The plugins of a job, by name; raises ApiError for an unknown plugin or invalid arguments."""
+    requested = dict(job.spec.plugins)
     for name in job.spec.plugins:
-        for brought in _BRINGS.get(name, ()):
-            wanted.setdefault(brought, [])
+        for required in _REQUIRES.get(name, ()):
+            requested.setdefault(required, [])
     plugins: dict[str, JobPlugin] = {}
-    for name, arguments in sorted(wanted.items()):
+    for name, arguments in sorted(requested.items()):
         make = PLUGINS.get(name)
         if make is None:
-            raise ApiError("spec.plugins", f"must be among {', '.join(PLUGINS)}, not {name}")
+            raise ApiError("spec.plugins", f"must be one of {', '.join(PLUGINS)}, not {name}")
         try:
             plugins[name] = make(arguments)
         except ValueError as error:

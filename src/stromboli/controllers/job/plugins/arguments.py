@@ -1,11 +1,11 @@
-"""Arguments of job plugins: flags, the way Volcano's users write them.
+"""Arguments of job plugins: command-line flags, in the syntax that Volcano accepts.
 
     --publish-not-ready-addresses         a switch
-    --inject-hosts-env=false              a switch, said in full
+    --inject-hosts-env=false              a switch with its value
     --ssh-port=2222                       a value
-    -ssh-port 2222                        one dash is enough, and the value may be the next argument
+    -ssh-port 2222                        one dash also works, and the value may be the next argument
 
-A flag that does not exist is an error: silence would leave its user waiting for what it was to do.
+An unknown flag is an error: if it were ignored, its user would wait for an effect that never comes.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ _FALSE = ("0", "f", "F", "false", "FALSE", "False")
 
 
 class Flags:
-    """What the arguments say, over what holds when they say nothing. A flag whose default is a bool is a switch."""
+    """The values of the flags: the arguments, and defaults for the rest. A flag whose default is a bool is a switch."""
 
     def __init__(self, arguments: Sequence[str], defaults: Mapping[str, bool | str | int]) -> None:
         self._values = dict(defaults)
-        left = list(arguments)
-        while left:
-            argument = left.pop(0)
-            name, given, value = argument.lstrip("-").partition("=")
+        remaining = list(arguments)
+        while remaining:
+            argument = remaining.pop(0)
+            name, equals, value = argument.lstrip("-").partition("=")
             if not argument.startswith("-") or name not in defaults:
-                known = ", ".join(f"--{flag}" for flag in defaults) or "none at all"
-                raise ValueError(f"the argument {argument} is unknown; there are: {known}")
+                known = ", ".join(f"--{flag}" for flag in defaults) or "none"
+                raise ValueError(f"the argument {argument} is unknown; known arguments: {known}")
             default = defaults[name]
-            if not given and not isinstance(default, bool):
-                if not left:
+            if not equals and not isinstance(default, bool):
+                if not remaining:
                     raise ValueError(f"the argument --{name} needs a value")
-                value = left.pop(0)
-            self._values[name] = _read(name, value if given or value else "true", default)
+                value = remaining.pop(0)
+            self._values[name] = _parse(name, value if equals or value else "true", default)
 
     def switch(self, name: str) -> bool:
         return bool(self._values[name])
@@ -45,7 +45,7 @@ class Flags:
         return int(self._values[name])
 
 
-def _read(name: str, value: str, default: bool | str | int) -> bool | str | int:
+def _parse(name: str, value: str, default: bool | str | int) -> bool | str | int:
     if isinstance(default, bool):
         if value not in _TRUE + _FALSE:
             raise ValueError(f"the argument --{name} must be true or false, not {value}")

@@ -1,5 +1,5 @@
-"""How to add something to all containers of a pod, init containers included, without touching the template it came
-from."""
+"""Additions to all containers of a pod, init containers included. They return a new pod, so that the template the pod
+was built from stays unchanged."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from stromboli.api import Container, Pod
 
 
 def with_environment(pod: Pod, entries: Sequence[dict[str, Any]]) -> Pod:
-    """A variable that the user has set stays as it is: theirs is the later word."""
+    """The pod with these environment variables. A variable that the user has set keeps its value."""
 
     def add(container: Container) -> Container:
-        said = {entry.get("name") for entry in container.env}
-        new = [entry for entry in entries if entry["name"] not in said]
+        existing = {entry.get("name") for entry in container.env}
+        new = [entry for entry in entries if entry["name"] not in existing]
         changed: Container = replace(container, env=[*container.env, *new])
         return changed
 
@@ -24,7 +24,7 @@ def with_environment(pod: Pod, entries: Sequence[dict[str, Any]]) -> Pod:
 
 
 def with_volume(pod: Pod, volume: dict[str, Any], path: str, *, sub_path: str = "") -> Pod:
-    """The volume, mounted at `path` in all containers, except where the user has mounted something of their own."""
+    """The pod with the volume, mounted at `path` in all containers that have no mount of their own there."""
     mount = {"name": volume["name"], "mountPath": path} | ({"subPath": sub_path} if sub_path else {})
 
     def add(container: Container) -> Container:
@@ -45,5 +45,5 @@ def _in_all_containers(pod: Pod, change: Callable[[Container], Container]) -> Po
         containers=[change(container) for container in pod.spec.containers],
         init_containers=[change(container) for container in pod.spec.init_containers],
     )
-    dressed: Pod = replace(pod, spec=spec)
-    return dressed
+    changed: Pod = replace(pod, spec=spec)
+    return changed

@@ -1,11 +1,11 @@
-"""`env`: each container learns the index of its pod within the task, as VC_TASK_INDEX (and by its older name)."""
+"""`env`: each container gets the index of its pod within the task, as VC_TASK_INDEX (and under its older name)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from stromboli.api import Job, Pod
-from stromboli.controllers.changes import Belonging
+from stromboli.controllers.changes import OwnedObject
 
 from .arguments import Flags
 from .containers import with_environment
@@ -21,9 +21,9 @@ class Env:
     def check(self, job: Job) -> None:
         pass
 
-    def belongings(self, job: Job) -> Sequence[Belonging]:
+    def owned_objects(self, job: Job) -> Sequence[OwnedObject]:
         return ()
 
-    def dress(self, pod: Pod, job: Job) -> Pod:
+    def decorate(self, pod: Pod, job: Job) -> Pod:
         index = str(index_of(pod))
         return with_environment(pod, [{"name": name, "value": index} for name in VARIABLES])

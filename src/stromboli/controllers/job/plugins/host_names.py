@@ -1,4 +1,4 @@
-"""What the pods of a job are called by each other: `<pod>.<job>`, unless their template says otherwise."""
+"""The host names of a job's pods: `<pod>.<job>`, unless their template sets hostname or subdomain."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from stromboli.api import Job, TaskSpec
 
 
 def host_names(job: Job, task: TaskSpec) -> list[str]:
-    """The host names of a task's pods, without the subdomain. All pods of a template with a name share it."""
+    """The host names of a task's pods, without the subdomain. All pods of a template with a hostname share it."""
     if task.template.spec.hostname:
         return [task.template.spec.hostname] if task.replicas else []
     return [f"{job.metadata.name}-{task.name}-{index}" for index in range(task.replicas)]

@@ -1,11 +1,11 @@
-"""`mpi`: the master's pods learn in MPI_HOST where `mpirun` finds the workers. How it gets in there is for `ssh`."""
+"""`mpi`: the master's pods get the addresses of the workers for `mpirun` in MPI_HOST. The plugin `ssh` gives access."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from stromboli.api import Job, Pod
-from stromboli.controllers.changes import Belonging
+from stromboli.controllers.changes import OwnedObject
 
 from .arguments import Flags
 from .containers import with_environment
@@ -15,7 +15,7 @@ from .task_lookup import check_tasks, task_name_of, task_named
 
 class Mpi:
     def __init__(self, arguments: Sequence[str]) -> None:
-        # A port need not be opened to be reached, so it is read and not used.
+        # A container port need not be declared to be reachable, so the port is accepted and not used.
         flags = Flags(arguments, {"master": "master", "worker": "worker", "port": 22})
         self._master = flags.text("master")
         self._worker = flags.text("worker")
@@ -23,12 +23,12 @@ class Mpi:
     def check(self, job: Job) -> None:
         check_tasks(job, "mpi", master=self._master, worker=self._worker)
 
-    def belongings(self, job: Job) -> Sequence[Belonging]:
+    def owned_objects(self, job: Job) -> Sequence[OwnedObject]:
         return ()
 
-    def dress(self, pod: Pod, job: Job) -> Pod:
+    def decorate(self, pod: Pod, job: Job) -> Pod:
         workers = task_named(job, self._worker)
-        assert workers is not None, "a job without workers was refused"
+        assert workers is not None, "validation rejects a job without workers"
         if task_name_of(pod) != self._master:
             return pod
         return with_environment(pod, [{"name": "MPI_HOST", "value": ",".join(addresses(job, workers))}])

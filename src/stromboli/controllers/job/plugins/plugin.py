@@ -1,4 +1,4 @@
-"""What every job plugin is."""
+"""The interface of job plugins."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from stromboli.api import Job, Pod
-from stromboli.controllers.changes import Belonging
+from stromboli.controllers.changes import OwnedObject
 
 
 class JobPlugin(Protocol):
-    """Made from its arguments; raises a ValueError that says what they may be."""
+    """Built from its arguments; the constructor raises a ValueError that says what they may be."""
 
     def check(self, job: Job) -> None:
-        """Raise an ApiError if the plugin cannot do what it is for with this job."""
+        """Raise an ApiError if the plugin cannot work for this job."""
         ...
 
-    def belongings(self, job: Job) -> Sequence[Belonging]:
-        """What must be there before the pods."""
+    def owned_objects(self, job: Job) -> Sequence[OwnedObject]:
+        """The objects that must exist before the pods are created."""
         ...
 
-    def dress(self, pod: Pod, job: Job) -> Pod:
-        """The pod with what the plugin adds; the one given stays as it is."""
+    def decorate(self, pod: Pod, job: Job) -> Pod:
+        """The pod with what the plugin adds; the argument stays unchanged."""
         ...

@@ -1,7 +1,7 @@
-"""`pytorch`: what `torch.distributed` reads from its environment.
+"""`pytorch`: the environment variables that `torch.distributed` reads.
 
-    MASTER_ADDR, MASTER_PORT   where the first pod of the master's task listens
-    WORLD_SIZE                 how many pods the two tasks have together
+    MASTER_ADDR, MASTER_PORT   the address of the first pod of the master's task
+    WORLD_SIZE                 the number of pods of both tasks
     RANK                       0 for the master, and from 1 on for workers
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stromboli.api import Job, Pod
-from stromboli.controllers.changes import Belonging
+from stromboli.controllers.changes import OwnedObject
 
 from .arguments import Flags
 from .containers import with_environment
@@ -28,20 +28,20 @@ class PyTorch:
     def check(self, job: Job) -> None:
         check_tasks(job, "pytorch", master=self._master)
 
-    def belongings(self, job: Job) -> Sequence[Belonging]:
+    def owned_objects(self, job: Job) -> Sequence[OwnedObject]:
         return ()
 
-    def dress(self, pod: Pod, job: Job) -> Pod:
+    def decorate(self, pod: Pod, job: Job) -> Pod:
         master = task_named(job, self._master)
-        assert master is not None, "a job without a master was refused"
-        said = {
+        assert master is not None, "validation rejects a job without a master"
+        variables = {
             "MASTER_ADDR": next(iter(addresses(job, master)), ""),
             "MASTER_PORT": str(self._port),
             "WORLD_SIZE": str(sum(t.replicas for t in job.spec.tasks if t.name in (self._master, self._worker))),
         }
         task = task_name_of(pod)
         if task == self._master:
-            said["RANK"] = str(index_of(pod))
+            variables["RANK"] = str(index_of(pod))
         elif task == self._worker:
-            said["RANK"] = str(index_of(pod) + master.replicas)
-        return with_environment(pod, [{"name": name, "value": value} for name, value in said.items()])
+            variables["RANK"] = str(index_of(pod) + master.replicas)
+        return with_environment(pod, [{"name": name, "value": value} for name, value in variables.items()])

@@ -1,12 +1,12 @@
-"""`ssh`: the pods of a job log in to each other without a password.
+"""`ssh`: the pods of a job can log in to each other without a password.
 
-All of them share one key pair, which is made once for the job and kept in the Secret `<job>-ssh`. It is mounted at
-/root/.ssh, readable for its owner alone; at another path (`--ssh-key-file-path`), or with `--no-root`, for everybody,
-because the files belong to root and another user could not read them otherwise. The files have the names that users
-of Volcano expect; the key itself is Ed25519, which takes no time to make.
+All pods share one key pair, which is generated once for the job and stored in the Secret `<job>-ssh`. It is mounted at
+/root/.ssh, readable only by its owner. At another path (`--ssh-key-file-path`), or with `--no-root`, everybody can read
+it, because the files belong to root and another user could not read them otherwise. The files have the names that
+Volcano uses; the key is Ed25519, which is generated in no time.
 
-The client's configuration turns a pod's name into its address. It says so for whole tasks at once (`<job>-<task>-*`),
-so that it holds when the job is scaled.
+The client's configuration maps the name of a pod to its address. Its entries cover whole tasks (`<job>-<task>-*`), so
+that they stay valid when the job is scaled.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stromboli.api import Job, Pod
-from stromboli.controllers.changes import Belonging
+from stromboli.controllers.changes import OwnedObject
 
 from .arguments import Flags
 from .containers import with_volume
@@ -54,10 +54,10 @@ class Ssh:
     def check(self, job: Job) -> None:
         pass
 
-    def belongings(self, job: Job) -> Sequence[Belonging]:
-        return (Belonging("v1", "Secret", _secret_name(job), lambda: self._secret(job), once=True),)
+    def owned_objects(self, job: Job) -> Sequence[OwnedObject]:
+        return (OwnedObject("v1", "Secret", _secret_name(job), lambda: self._secret(job), create_only=True),)
 
-    def dress(self, pod: Pod, job: Job) -> Pod:
+    def decorate(self, pod: Pod, job: Job) -> Pod:
         secret = {
             "secretName": _secret_name(job),
             "items": [
@@ -68,7 +68,7 @@ class Ssh:
         return with_volume(pod, {"name": _secret_name(job), "secret": secret}, self._path, sub_path=_FOLDER)
 
     def _secret(self, job: Job) -> Mapping[str, Any]:
-        private, public = (self._private, self._public) if self._private else _new_pair()
+        private, public = (self._private, self._public) if self._private else _generate_key_pair()
         files = {PRIVATE: private, PUBLIC: public, AUTHORISED: public, CONFIGURATION: self._configuration(job)}
         return {
             "type": "Opaque",
@@ -76,12 +76,12 @@ class Ssh:
         }
 
     def _configuration(self, job: Job) -> str:
-        # Every pod has its own host key, made when its server starts: there is nothing to compare it with.
+        # Every pod generates its own host key when its SSH server starts, so there is no known key to compare with.
         lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
         for task in job.spec.tasks:
             name = task.template.spec.hostname or f"{job.metadata.name}-{task.name}-*"
             lines += [f"Host {name} {name}.*", f"  Port {self._port}"]
-            # A name that already has a dot is an address, and must not get the subdomain twice.
+            # A name with a dot is an address already, and must not get the subdomain twice.
             lines += [f"Host {name} !*.*", f"  HostName %h.{subdomain(job, task)}"]
         return "\n".join([*lines, ""])
 
@@ -90,8 +90,8 @@ def _secret_name(job: Job) -> str:
     return f"{job.metadata.name}-ssh"
 
 
-def _new_pair() -> tuple[str, str]:
-    # Imported only where a key is made: the library is large, and a simulation never needs it.
+def _generate_key_pair() -> tuple[str, str]:
+    # Imported only here, where a key is generated: the library is large, and a simulation never needs it.
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 

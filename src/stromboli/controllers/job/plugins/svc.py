@@ -1,11 +1,11 @@
 """`svc`: the pods of a job find each other by name.
 
-    Service <job>             headless; makes `<pod>.<job>` an address that the cluster's DNS knows
-    NetworkPolicy <job>       only pods of the job reach pods of the job
+    Service <job>             headless; the cluster's DNS resolves `<pod>.<job>`
+    NetworkPolicy <job>       only pods of the job can reach pods of the job
     ConfigMap <job>-svc       per task: `<task>.host` (a line per address), VC_<TASK>_HOSTS, VC_<TASK>_NUM
 
-The ConfigMap is mounted at /etc/volcano and written anew when the job is scaled: a running pod sees the file change.
-The same lists are in the environment, as they were when the container started.
+The ConfigMap is mounted at /etc/volcano and updated when the job is scaled: a running pod sees the file change. The
+environment has the same lists, as they were when the container started.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from stromboli.api import ApiError, Job, Pod, TaskSpec, names
 from stromboli.api.validation import rules
-from stromboli.controllers.changes import Belonging
+from stromboli.controllers.changes import OwnedObject
 
 from .arguments import Flags
 from .containers import with_environment, with_volume
@@ -32,12 +32,12 @@ class Svc:
             arguments,
             {"publish-not-ready-addresses": False, "disable-network-policy": False, "inject-hosts-env": True},
         )
-        self._unready_too = flags.switch("publish-not-ready-addresses")
-        self._closed = not flags.switch("disable-network-policy")
+        self._publishes_not_ready = flags.switch("publish-not-ready-addresses")
+        self._has_network_policy = not flags.switch("disable-network-policy")
         self._in_environment = flags.switch("inject-hosts-env")
 
     def check(self, job: Job) -> None:
-        """The server would refuse every single pod; better to say once what is wrong."""
+        """The API server would reject every single pod; one error for the job is easier to read."""
         for index, task in enumerate(job.spec.tasks):
             for name in host_names(job, task)[-1:]:
                 try:
@@ -48,20 +48,20 @@ class Svc:
                         f"must make host names of at most 63 letters, digits and dashes for the plugin svc, not {name}",
                     ) from None
 
-    def belongings(self, job: Job) -> Sequence[Belonging]:
-        provided = [
-            Belonging("v1", "ConfigMap", _map_name(job), lambda: {"data": _lists(job)}),
-            Belonging("v1", "Service", job.metadata.name, lambda: {"spec": self._service(job)}),
+    def owned_objects(self, job: Job) -> Sequence[OwnedObject]:
+        objects = [
+            OwnedObject("v1", "ConfigMap", _map_name(job), lambda: {"data": _lists(job)}),
+            OwnedObject("v1", "Service", job.metadata.name, lambda: {"spec": self._service(job)}),
         ]
-        if self._closed:
-            provided.append(
-                Belonging(
+        if self._has_network_policy:
+            objects.append(
+                OwnedObject(
                     "networking.k8s.io/v1", "NetworkPolicy", job.metadata.name, lambda: {"spec": _own_pods_only(job)}
                 )
             )
-        return provided
+        return objects
 
-    def dress(self, pod: Pod, job: Job) -> Pod:
+    def decorate(self, pod: Pod, job: Job) -> Pod:
         spec = replace(
             pod.spec,
             hostname=pod.spec.hostname or pod.metadata.name,
@@ -77,7 +77,7 @@ class Svc:
         return {
             "clusterIP": "None",
             "selector": _labels(job),
-            "publishNotReadyAddresses": self._unready_too,
+            "publishNotReadyAddresses": self._publishes_not_ready,
         }
 
 
@@ -95,11 +95,11 @@ def _own_pods_only(job: Job) -> Mapping[str, Any]:
 
 
 def _lists(job: Job) -> dict[str, str]:
-    """Who is in each task, for a file and for variables."""
+    """The addresses of each task's pods, for the files and for the variables."""
     lists: dict[str, str] = {}
     for task in job.spec.tasks:
         known = addresses(job, task)
-        lists[f"{_underscored(task)}.host"] = "\n".join(known)
+        lists[f"{_variable_name(task)}.host"] = "\n".join(known)
         lists[_hosts_variable(task)] = ",".join(known)
         lists[_number_variable(task)] = str(len(known))
     return lists
@@ -113,13 +113,13 @@ def _from_map(job: Job, name: str) -> dict[str, Any]:
     return {"name": name, "valueFrom": {"configMapKeyRef": {"name": _map_name(job), "key": name}}}
 
 
-def _underscored(task: TaskSpec) -> str:
+def _variable_name(task: TaskSpec) -> str:
     return task.name.replace("-", "_")
 
 
 def _hosts_variable(task: TaskSpec) -> str:
-    return f"VC_{_underscored(task).upper()}_HOSTS"
+    return f"VC_{_variable_name(task).upper()}_HOSTS"
 
 
 def _number_variable(task: TaskSpec) -> str:
-    return f"VC_{_underscored(task).upper()}_NUM"
+    return f"VC_{_variable_name(task).upper()}_NUM"

@@ -1,4 +1,4 @@
-"""Which task of a job a pod is of, and which tasks a plugin needs."""
+"""The task and index of a pod, and the tasks that a plugin needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def task_named(job: Job, name: str) -> TaskSpec | None:
 
 
 def check_tasks(job: Job, plugin: str, **roles: str) -> None:
-    """Raise an ApiError for a role that no task has. `roles` are the names of tasks, by the flag that sets them."""
+    """Raise an ApiError for a task that the job lacks. `roles` are the names of tasks, by the flag that sets them."""
     for flag, name in roles.items():
         if task_named(job, name) is None:
-            raise ApiError(f"spec.plugins.{plugin}", f"needs a task called {name}; --{flag} says another name")
+            raise ApiError(f"spec.plugins.{plugin}", f"needs a task named {name}; set another name with --{flag}")

@@ -1,6 +1,6 @@
-"""`tensorflow`: TF_CONFIG, which tells each process of a distributed job who all are and which of them it is.
+"""`tensorflow`: TF_CONFIG, which tells each process of a distributed job the addresses of all and its own role.
 
-A job of a single pod is not distributed and gets none.
+A job of a single pod is not distributed and gets no TF_CONFIG.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from stromboli.api import Job, Pod
-from stromboli.controllers.changes import Belonging
+from stromboli.controllers.changes import OwnedObject
 
 from .arguments import Flags
 from .containers import with_environment
@@ -29,10 +29,10 @@ class TensorFlow:
     def check(self, job: Job) -> None:
         pass
 
-    def belongings(self, job: Job) -> Sequence[Belonging]:
+    def owned_objects(self, job: Job) -> Sequence[OwnedObject]:
         return ()
 
-    def dress(self, pod: Pod, job: Job) -> Pod:
+    def decorate(self, pod: Pod, job: Job) -> Pod:
         if sum(task.replicas for task in job.spec.tasks) == 1:
             return pod
         cluster = {
@@ -41,6 +41,6 @@ class TensorFlow:
             if task.name in self._roles
         }
         name = task_name_of(pod)
-        itself = {"type": self._roles.get(name, name), "index": index_of(pod)}
-        said = msgspec.json.encode({"cluster": cluster, "task": itself}).decode()
-        return with_environment(pod, [{"name": "TF_CONFIG", "value": said}])
+        own_task = {"type": self._roles.get(name, name), "index": index_of(pod)}
+        config = msgspec.json.encode({"cluster": cluster, "task": own_task}).decode()
+        return with_environment(pod, [{"name": "TF_CONFIG", "value": config}])

@@ -12,11 +12,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from building import plugin, session
-from properties.worlds import cases, known
+from builders import plugin, session
+from properties.random_clusters import cases, known
 from stromboli.api import KObject
 from stromboli.cluster import Cluster, Holding, Status, Task
-from stromboli.cluster.ledger import COLUMNS
+from stromboli.cluster.node_table import COLUMNS
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
@@ -49,7 +49,7 @@ def books(cluster: Cluster, recorder: Recorder) -> dict[str, Any]:
         "columns": {name: ledger.table.column(name).tolist() for name in COLUMNS},
         "on nodes": {node.name: sorted(node.tasks) for node in ledger.table.nodes},
         "tasks": {k: (t.status, t.node and t.node.name, t.nominated) for k, t in cluster.tasks.items()},
-        "strayed": sorted(ledger.strayed),
+        "tentative": sorted(ledger.tentative),
         "nominated": sorted(ledger.nominated),
         "holdings": {name: amounts(held.remainder) for name, held in ledger.holdings.items()},
         "drawn": {name: amounts(drawn) for name, drawn in ledger.drawn.items()},

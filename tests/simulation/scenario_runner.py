@@ -9,12 +9,11 @@ from typing import Any
 
 from stromboli.cluster import Cluster, Status, TaskKey, fits
 from stromboli.scheduling.decisions import Bind, Cycle, Decision, Evict, Explanation
-from stromboli.simulation.engine import Deciding, Engine
-from stromboli.simulation.report.document import build_report, encode_report
-from stromboli.simulation.report.journal import Journal
-from stromboli.simulation.scenario.file import Scenario, read_scenario
-from stromboli.simulation.scenario.validation import check_scenario
-from stromboli.simulation.virtual_time import from_clock, moment, seconds
+from stromboli.simulation.engine import Engine, SchedulerProtocol
+from stromboli.simulation.journal import Journal
+from stromboli.simulation.report import build_report, encode_report
+from stromboli.simulation.scenario import Scenario, check_scenario, read_scenario
+from stromboli.simulation.virtual_time import from_wall_clock, microseconds, to_seconds
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 
@@ -32,7 +31,7 @@ class FirstFit:
         self.times: list[float] = []  # of all cycles
 
     def run(self, cluster: Cluster, now: float) -> Cycle:
-        at = seconds(from_clock(now))
+        at = to_seconds(from_wall_clock(now))
         self.times.append(at)
         snapshot = cluster.snapshot()
         cycle = Cycle()
@@ -63,16 +62,16 @@ def load(*paths: Path | str) -> Scenario:
 
 
 def engine_for(
-    *paths: Path | str, scheduler: Deciding | None = None, period: float = 1, until: float | None = None
+    *paths: Path | str, scheduler: SchedulerProtocol | None = None, period: float = 1, until: float | None = None
 ) -> Engine:
     """An engine that has run these files."""
     chosen = scheduler or FirstFit()
     engine = Engine(
         load(*paths),
         Journal(),
-        make_scheduler=lambda: chosen,
-        period=moment(period),
-        until=None if until is None else moment(until),
+        new_scheduler=lambda: chosen,
+        period=microseconds(period),
+        until=None if until is None else microseconds(until),
     )
     engine.run()
     engine.cluster.validate()

@@ -1,12 +1,11 @@
-"""YAML documents that remember where they stand.
+"""YAML documents with their file, number and line.
 
-A scenario is often generated, or glued together from several files, and the error that helps is the one that
-says which document of which file it means. So a document travels with its origin, and whoever finds fault
-with it asks the origin for the sentence.
+A scenario is often generated, or combined from several files, so an error has to name the document and the file. Every
+document has its origin, which formats the error.
 
-Two things differ from a plain `yaml.safe_load_all`. A key that is written twice is an error: YAML would
-quietly keep the last one, and the user would search for the effect of the first. And a date stays the text it
-was written as, because Kubernetes objects hold text.
+Two things differ from a plain `yaml.safe_load_all`. A key that is written twice is an error: YAML would silently keep
+the last one, and the user would look for the effect of the first. And a date stays text, because Kubernetes objects
+hold text.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a document stands: its file, which document of it, and the line where that begins."""
+    """The file of a document, its number in the file, and its first line."""
 
     file: str
     number: int
     line: int
 
-    def fault(self, message: str, *, what: str = "", field: str = "") -> UserError:
-        """The one line for the user; `what` is what the document describes, such as `Pod ns1/p1`."""
-        place = f"{self.file}, document {self.number}" + (f" ({what})" if what else f" (line {self.line})")
+    def error(self, message: str, *, title: str = "", field: str = "") -> UserError:
+        """The error as one line for the user; `title` names the object, such as `Pod ns1/p1`."""
+        place = f"{self.file}, document {self.number}" + (f" ({title})" if title else f" (line {self.line})")
         return UserError(": ".join(part for part in (place, field, message) if part))
 
 
@@ -58,7 +57,7 @@ class _Loader(SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be text", key.start_mark)
             if key.value in seen and key.tag != _MERGE:
-                problem = f'the key "{key.value}" is there twice; keep one of them'
+                problem = f'the key "{key.value}" is given twice; keep one of them'
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
@@ -71,7 +70,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_documents(path: str) -> Iterator[Document]:
-    """All documents of a file, or of the standard input for `-`; empty ones are counted and left out."""
+    """All documents of a file, or of the standard input for `-`; empty ones are counted and skipped."""
     if path == STANDARD_INPUT:
         name, data = "standard input", sys.stdin.buffer.read()
     else:
@@ -91,7 +90,7 @@ def _documents(name: str, text: str) -> Iterator[Document]:
         while loader.check_node():
             number += 1
             node = loader.get_node()
-            assert node is not None, "check_node says so"
+            assert node is not None, "check_node has found one"
             content = loader.construct_document(node)
             if content is not None:
                 yield Document(content, Origin(name, number, node.start_mark.line + 1))
@@ -101,7 +100,7 @@ def _documents(name: str, text: str) -> Iterator[Document]:
         _not_yaml(f"{name}, document {max(number, 1)}{line}", error.problem or error.context or "cannot be read")
     except yaml.YAMLError as error:
         _not_yaml(name, getattr(error, "reason", None) or str(error))
-    except (ValueError, OverflowError) as error:  # a tag that its value does not keep to, such as "!!int ten"
+    except (ValueError, OverflowError) as error:  # a tag that does not fit its value, such as "!!int ten"
         _not_yaml(f"{name}, document {number}", str(error))
     except RecursionError:
         _not_yaml(f"{name}, document {number}", "it is nested too deeply")

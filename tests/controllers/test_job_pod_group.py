@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from building import priority_class
-from controllers.world import World, job, task
-from stromboli.api import NetworkTopology, PodGroup, names
-from stromboli.controllers import is_generated
+from builders import priority_class
+from controllers.fake_cluster import FakeCluster, job, task
+from stromboli.api import NetworkTopology, PodGroup, is_generated_group, names
 from stromboli.controllers.job.pod_group import minimum_resources
 
 # A master asks for 10 cores and a worker for 1, so that the sum tells who was counted:
@@ -60,16 +59,16 @@ def test_minimum_resources(minimum: int | None, tasks: list[Any], expected: str)
     assert cores(minimum, *tasks) == expected
 
 
-def made_for(*tasks: Any, **facts: Any) -> tuple[World, PodGroup]:
-    world = World(priority_class(HIGH, 100), job("ns/j", *tasks, **facts))
-    world.settle()
-    (group,) = world.list(PodGroup)
-    return world, group
+def made_for(*tasks: Any, **facts: Any) -> tuple[FakeCluster, PodGroup]:
+    cluster = FakeCluster(priority_class(HIGH, 100), job("ns/j", *tasks, **facts))
+    cluster.settle()
+    (group,) = cluster.list(PodGroup)
+    return cluster, group
 
 
 def test_the_group_says_what_is_coming_before_there_are_pods() -> None:
     topology = NetworkTopology(mode="hard", highest_tier_allowed=1)
-    world, group = made_for(
+    cluster, group = made_for(
         master(1, None),
         worker(4, 2),
         queue="research",
@@ -78,10 +77,10 @@ def test_the_group_says_what_is_coming_before_there_are_pods() -> None:
         network_topology=topology,
         annotations={names.PREEMPTABLE: "true", names.SIM_UNTIL: "5m"},
     )
-    owner = world.job("ns/j")
+    owner = cluster.job("ns/j")
     assert group.metadata.name == f"j-{owner.metadata.uid}"
     assert group.metadata.owner_references[0].uid == owner.metadata.uid
-    assert not is_generated(group)
+    assert not is_generated_group(group)
     assert group.spec.min_member == 3
     assert group.spec.min_task_member == {"master": 1, "worker": 2}
     assert group.spec.min_resources == {"cpu": "12"}
@@ -94,19 +93,19 @@ def test_the_group_says_what_is_coming_before_there_are_pods() -> None:
 
 
 def test_the_group_follows_the_job() -> None:
-    world, _ = made_for(worker(2, 2))
-    scaled = world.job("ns/j")
+    cluster, _ = made_for(worker(2, 2))
+    scaled = cluster.job("ns/j")
     tasks = [replace(scaled.spec.tasks[0], replicas=5, min_available=5)]
-    world.put(replace(scaled, spec=replace(scaled.spec, tasks=tasks, min_available=5)))
-    world.settle()
-    (group,) = world.list(PodGroup)
+    cluster.put(replace(scaled, spec=replace(scaled.spec, tasks=tasks, min_available=5)))
+    cluster.settle()
+    (group,) = cluster.list(PodGroup)
     assert (group.spec.min_member, group.spec.min_resources) == (5, {"cpu": "5"})
 
 
 def test_the_group_follows_priorities_that_appear_later() -> None:
-    world = World(job("ns/j", master(1, 1), worker(1, 1, HIGH), min_available=1))
-    world.settle()
-    assert next(iter(world.list(PodGroup))).spec.min_resources == {"cpu": "10"}
-    world.add(priority_class(HIGH, 100))
-    world.settle()
-    assert next(iter(world.list(PodGroup))).spec.min_resources == {"cpu": "1"}
+    cluster = FakeCluster(job("ns/j", master(1, 1), worker(1, 1, HIGH), min_available=1))
+    cluster.settle()
+    assert next(iter(cluster.list(PodGroup))).spec.min_resources == {"cpu": "10"}
+    cluster.add(priority_class(HIGH, 100))
+    cluster.settle()
+    assert next(iter(cluster.list(PodGroup))).spec.min_resources == {"cpu": "1"}

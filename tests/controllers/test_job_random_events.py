@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from controllers.world import World, job, policy, task
+from controllers.fake_cluster import FakeCluster, job, policy, task
 from stromboli.api import Pod, PodGroup, names
-from stromboli.controllers.job.state_machine import KILLING_PHASES
+from stromboli.controllers.job.state_machine import PHASES_WITHOUT_PODS
 
 J = "ns/j"
 FOLLOWS = {
@@ -35,7 +35,7 @@ policies = st.lists(
     ),
     max_size=3,
 )
-happenings = st.lists(
+events = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["run", "fail", "succeed", "evict", "delete"]), st.integers(0, 3)),
         st.tuples(st.just("scale"), st.integers(0, 4)),
@@ -46,40 +46,40 @@ happenings = st.lists(
 )
 
 
-def happen(world: World, what: str, which: Any) -> None:
-    pods = [pod for pod in world.list(Pod) if pod.metadata.deletion_timestamp is None]
+def happen(cluster: FakeCluster, what: str, which: Any) -> None:
+    pods = [pod for pod in cluster.list(Pod) if pod.metadata.deletion_timestamp is None]
     alive = [f"ns/{pod.metadata.name}" for pod in pods if pod.status.phase in ("Pending", "Running")]
-    present = world.job(J)
+    present = cluster.job(J)
     match what:
         case "run" if which < len(alive):
-            world.run(alive[which])
-        case "fail" | "succeed" if which < len(alive) and world.pod(alive[which]).status.phase == "Running":
-            world.finish(alive[which], exit_code=int(what == "fail"))
+            cluster.run(alive[which])
+        case "fail" | "succeed" if which < len(alive) and cluster.pod(alive[which]).status.phase == "Running":
+            cluster.finish(alive[which], exit_code=int(what == "fail"))
         case "evict" if which < len(alive):
-            world.evict(alive[which])
+            cluster.evict(alive[which])
         case "delete" if which < len(pods):
-            world.remove(pods[which])
+            cluster.remove(pods[which])
         case "scale":
             tasks = [replace(present.spec.tasks[0], replicas=which, min_available=which // 2)]
-            world.put(replace(present, spec=replace(present.spec, tasks=tasks, min_available=which // 2)))
+            cluster.put(replace(present, spec=replace(present.spec, tasks=tasks, min_available=which // 2)))
         case "command":
-            world.command(which, present)
+            cluster.command(which, present)
         case "wait":
-            world.advance(1)
+            cluster.advance(1)
         case "enqueue":
-            world.enqueue()
+            cluster.enqueue()
         case "restart":
-            world.restart()
+            cluster.restart()
         case "lose":
-            for group in world.list(PodGroup):
-                world.put(replace(group, status=replace(group.status, phase="Unknown")))
+            for group in cluster.list(PodGroup):
+                cluster.put(replace(group, status=replace(group.status, phase="Unknown")))
 
 
-def check(world: World) -> None:
-    found = world.job(J)
+def check(cluster: FakeCluster) -> None:
+    found = cluster.job(J)
     status = found.status
     phase = status.state.phase
-    staying = [pod for pod in world.list(Pod) if pod.metadata.deletion_timestamp is None]
+    staying = [pod for pod in cluster.list(Pod) if pod.metadata.deletion_timestamp is None]
 
     story = [condition.status for condition in status.conditions]
     assert story[-1] == phase
@@ -91,34 +91,34 @@ def check(world: World) -> None:
     counted = (status.pending, status.running, status.succeeded, status.failed)
     phases = [pod.status.phase for pod in staying]
     assert counted == tuple(phases.count(p) for p in ("Pending", "Running", "Succeeded", "Failed"))
-    assert status.terminating == len(world.names(Pod)) - len(staying)
+    assert status.terminating == len(cluster.names(Pod)) - len(staying)
 
-    if phase in KILLING_PHASES:
+    if phase in PHASES_WITHOUT_PODS:
         assert not {"Pending", "Running"} & set(phases)
-        assert world.names(PodGroup) == ()
+        assert cluster.names(PodGroup) == ()
     else:
         # A pod stays only at a place the job has, and only if it was made for the job as it is now.
         assert len(staying) <= found.spec.tasks[0].replicas
         assert {pod.metadata.annotations[names.JOB_VERSION] for pod in staying} <= {str(status.version)}
     if phase in ("Pending", "Running"):
-        (group,) = world.list(PodGroup)
+        (group,) = cluster.list(PodGroup)
         assert group.metadata.annotations[names.JOB_VERSION] == str(status.version)
         assert group.spec.min_member == found.spec.min_available
 
 
 @settings(max_examples=300)
-@given(policies, happenings, st.sampled_from([0.0, 3.0]))
+@given(policies, events, st.sampled_from([0.0, 3.0]))
 def test_storms(answers: list[Any], story: list[tuple[str, Any]], grace: float) -> None:
-    world = World(job(J, task("main", 3, min_available=2), policies=answers, max_retry=3))
-    world.grace = grace
-    world.settle()
-    world.enqueue()
-    world.settle()
-    check(world)
+    cluster = FakeCluster(job(J, task("main", 3, min_available=2), policies=answers, max_retry=3))
+    cluster.grace = grace
+    cluster.settle()
+    cluster.enqueue()
+    cluster.settle()
+    check(cluster)
     version = 0
     for what, which in story:
-        happen(world, what, which)
-        world.settle()
-        check(world)
-        assert world.job(J).status.version >= version
-        version = world.job(J).status.version
+        happen(cluster, what, which)
+        cluster.settle()
+        check(cluster)
+        assert cluster.job(J).status.version >= version
+        version = cluster.job(J).status.version

@@ -1,10 +1,9 @@
-"""Disruption budgets: how many pods may be disturbed right now.
+"""Disruption budgets: how many pods may be disrupted right now.
 
-Whoever evicts (preemption, defragmentation) asks a budget's status and nothing else, so the status must be
-true. The rules are Kubernetes': a share that is not a whole number of pods is rounded up, on both sides;
-and a share, or a number of pods that may be missing, is measured against the pods there should be, not
-those there are. Measured against what is left, a set of three with one pod gone would let the next go, and
-the next.
+Preemption and defragmentation read the status of a budget and nothing else, so the status must be up to date. The rules
+are those of Kubernetes. A percentage that is not a whole number of pods is rounded up, for minAvailable and for
+maxUnavailable. Percentages and maxUnavailable refer to the pods that should exist, not to those that do. Otherwise a
+set of three with one pod missing would allow the next one to be evicted, and then the next.
 
     minAvailable: 2      desired 2
     minAvailable: 50%    desired ceil(expected / 2)
@@ -22,7 +21,8 @@ from stromboli.api import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus, R
 from stromboli.api.selectors import matches_labels
 
 from .changes import Change, Objects, Update
-from .pod_owners import PodIndex, controlling_reference, is_finished, is_leaving
+from .pod_index import PodIndex
+from .pod_owners import controlling_reference, is_finished, is_terminating
 
 
 def reconcile(objects: Objects, pods: PodIndex) -> list[Change]:
@@ -37,38 +37,38 @@ def reconcile(objects: Objects, pods: PodIndex) -> list[Change]:
 def budget_status(budget: PodDisruptionBudget, pods: list[Pod], objects: Objects) -> PodDisruptionBudgetStatus:
     selector = budget.spec.selector
     covered = [pod for pod in pods if not is_finished(pod) and matches_labels(selector, pod.metadata.labels)]
-    healthy = sum(pod.status.phase == "Running" and not is_leaving(pod) for pod in covered)
+    healthy = sum(pod.status.phase == "Running" and not is_terminating(pod) for pod in covered)
     spec = budget.spec
     if spec.max_unavailable is not None:
-        expected = _pods_there_should_be(covered, objects)
-        desired = max(0, expected - _pods_of(spec.max_unavailable, expected))
+        expected = _expected_pods(covered, objects)
+        desired = max(0, expected - _resolve(spec.max_unavailable, expected))
     elif isinstance(spec.min_available, str):
-        expected = _pods_there_should_be(covered, objects)
-        desired = _pods_of(spec.min_available, expected)
+        expected = _expected_pods(covered, objects)
+        desired = _resolve(spec.min_available, expected)
     else:
         expected = len(covered)
         desired = spec.min_available or 0
-    says_anything = spec.max_unavailable is not None or spec.min_available is not None
+    has_limit = spec.max_unavailable is not None or spec.min_available is not None
     status: PodDisruptionBudgetStatus = replace(
         budget.status,
         expected_pods=expected,
         current_healthy=healthy,
         desired_healthy=desired,
-        disruptions_allowed=max(0, healthy - desired) if says_anything and expected else 0,
+        disruptions_allowed=max(0, healthy - desired) if has_limit and expected else 0,
     )
     return status
 
 
-def _pods_of(stated: int | str, expected: int) -> int:
-    """A number of pods: as stated, or a percentage of those expected, rounded up."""
-    text = str(stated)
+def _resolve(count: int | str, expected: int) -> int:
+    """A number of pods: the number itself, or a percentage of the expected pods, rounded up."""
+    text = str(count)
     if text.endswith("%"):
         return -(-int(text[:-1]) * expected // 100)
     return int(text)
 
 
-def _pods_there_should_be(covered: list[Pod], objects: Objects) -> int:
-    """What the sets of these pods ask for, and each other pod for itself."""
+def _expected_pods(covered: list[Pod], objects: Objects) -> int:
+    """The replicas of the ReplicaSets of these pods, plus one for each pod that has none."""
     total = 0
     sets: set[str] = set()
     for pod in covered:

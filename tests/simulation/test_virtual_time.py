@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.runs import FirstFit, happened, run, run_text
+from simulation.scenario_runner import FirstFit, happened, run, run_text
 
 POD = """
 apiVersion: v1
@@ -71,7 +71,7 @@ def test_a_jump_lands_on_the_first_cycle_that_is_not_too_early(tmp_path: Path) -
 def test_at_one_moment_pods_finish_then_leave_then_come_then_patches_then_restarts() -> None:
     # 4 CPUs, 2 taken. The pod of 8 fits in the cycle of 5 s only if the patch to 16 came before it; the second
     # b/leaves can be there only if the first had left.
-    report = run("one-node", "one-moment")
+    report = run("one-node", "same-time")
     assert [event for event in happened(report) if event[0] == 5.0] == [
         (5.0, "Finished", "z/ends"),
         (5.0, "Deleted", "b/leaves"),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from simulation.runs import FirstFit, engine_for, happened, run, run_text
+from simulation.scenario_runner import FirstFit, engine_for, happened, run, run_text
 from stromboli.api import Pod, PodGroup, PriorityClass, Queue
 from stromboli.scheduling.decisions import Notice, PatchGroup, PatchPod, PatchQueue
 
@@ -42,7 +42,7 @@ def test_a_pod_told_to_have_ended_already_ends_now(tmp_path: Path) -> None:
 
 
 def test_patches_of_one_object_at_one_moment_have_an_order_of_their_own() -> None:
-    # The scenario has weights 5 and 7 at the same moment; content decides, so 7 is last.
+    # The scenario has weights 5 and 7 at the same time; content decides, so 7 is last.
     engine = engine_for(*(Path(__file__).parent / "scenarios" / f"{n}.yaml" for n in ("one-node", "crowd")))
     queue = engine.world.store.get(Queue, "q1")
     assert queue is not None

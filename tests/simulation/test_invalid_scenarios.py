@@ -11,7 +11,8 @@ import yaml
 
 from stromboli.console.main import run
 
-MISTAKES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "mistakes.yaml").read_text(encoding="utf-8"))
+CASES_FILE = Path(__file__).parent / "invalid_scenarios.yaml"
+CASES: list[dict[str, Any]] = yaml.safe_load(CASES_FILE.read_text(encoding="utf-8"))
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}"
 
 
@@ -31,7 +32,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return captured.err
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: str(mistake["why"]))
+@pytest.mark.parametrize("mistake", CASES, ids=lambda mistake: str(mistake["why"]))
 @pytest.mark.parametrize("output", ["json", "events"])
 def test_the_line_names_file_document_and_field(
     mistake: dict[str, Any], output: str, capsys: pytest.CaptureFixture[str]

@@ -1,8 +1,8 @@
-"""What came out of a run, as one document.
+"""The report of a run, as one JSON document.
 
-Its shape is a public contract: keys, their order, times in seconds, amounts as Kubernetes writes them. What
-pods hold is read from the ledger the scheduler itself decides by, so the report cannot disagree with it;
-stories of pods come from the journal; and why a pod still waits is what the last cycle said.
+Its format is public: keys, their order, times in seconds, amounts as Kubernetes writes them. Used amounts come from the
+ledger that the scheduler itself uses, so the report cannot disagree with it. The history of pods comes from the
+journal, and the reason of a pending pod from the last cycle.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import Cluster, JobKey, QueueName, ResourceAxis, Status, TaskKey, Vector
 from stromboli.scheduling.explanation.reasons import Code, no_group, no_queue
 from stromboli.simulation.engine import Engine
-from stromboli.simulation.virtual_time import from_clock, seconds
-
-from .journal import Event, PodRecord
+from stromboli.simulation.journal import Event, PodRecord
+from stromboli.simulation.virtual_time import from_wall_clock, to_seconds
 
 Section = dict[str, Any]
 
 
 def build_report(engine: Engine) -> Section:
-    engine.cluster.snapshot()  # puts back what the last cycle only tried
+    engine.cluster.snapshot()  # undoes tentative changes of the last cycle
     return {
         "end": engine.end,
         "events": msgspec.to_builtins(engine.journal.events),
@@ -53,28 +52,28 @@ def _pods(engine: Engine) -> Section:
     pods: Section = {}
     for pod_key in sorted(engine.journal.pods):
         record = engine.journal.pods[pod_key]
-        told: Section = msgspec.to_builtins(record)
-        told["queue"] = engine.journal.queue_of(record)
+        section: Section = msgspec.to_builtins(record)
+        section["queue"] = engine.journal.queue_of(record)
         if record.phase == "Pending":
-            told["reason"], told["message"] = _why_pending(engine, pod_key, record)
-        pods[pod_key] = told
+            section["reason"], section["message"] = _pending_reason(engine, pod_key, record)
+        pods[pod_key] = section
     return pods
 
 
-def _why_pending(engine: Engine, pod_key: str, record: PodRecord) -> tuple[str, str]:
+def _pending_reason(engine: Engine, pod_key: str, record: PodRecord) -> tuple[str, str]:
     explanation = engine.cycle.waiting.get(TaskKey(pod_key))
     if explanation is not None:
         return explanation.code, explanation.message
-    return _why_unseen(engine, pod_key, record)
+    return _unscheduled_reason(engine, pod_key, record)
 
 
-def _why_unseen(engine: Engine, pod_key: str, record: PodRecord) -> tuple[str, str]:
-    """What keeps a pod from the scheduler's sight: another's business, or names that lead nowhere."""
+def _unscheduled_reason(engine: Engine, pod_key: str, record: PodRecord) -> tuple[str, str]:
+    """Why the scheduler does not consider a pod: another scheduler, or a group or queue that does not exist."""
     store = engine.world.store
     pod = store.get(Pod, pod_key)
     if pod is not None and pod.spec.scheduler_name != names.DEFAULT_SCHEDULER:
-        told = f'It asks for the scheduler "{pod.spec.scheduler_name}"; "{names.DEFAULT_SCHEDULER}" runs here.'
-        return "OtherScheduler", told
+        message = f'Its scheduler is "{pod.spec.scheduler_name}"; only "{names.DEFAULT_SCHEDULER}" runs here.'
+        return "OtherScheduler", message
     group = record.podGroup
     if group and store.get(PodGroup, group) is None:
         return Code.NO_POD_GROUP, no_group(group)
@@ -110,7 +109,7 @@ def _condition(condition: Condition) -> Section:
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
-        "lastTransitionTime": None if since is None else seconds(from_clock(parse_timestamp(since))),
+        "lastTransitionTime": None if since is None else to_seconds(from_wall_clock(parse_timestamp(since))),
     }
 
 
@@ -123,45 +122,44 @@ def _queues(engine: Engine) -> Section:
         locked = queue.status.reservation
         queues[name] = {
             "state": queue.status.state or "Open",
-            "allocated": _texts(_currency(cluster.axis, known.allocated)),
-            "deserved": _texts(engine.cycle.deserved.get(name, {})),
-            "reservation": {"nodes": sorted(locked.nodes), "resource": _texts(amounts(locked.resource))},
+            "allocated": _format(_without_pods(cluster.axis, known.allocated)),
+            "deserved": _format(engine.cycle.deserved.get(name, {})),
+            "reservation": {"nodes": sorted(locked.nodes), "resource": _format(amounts(locked.resource))},
         }
     return queues
 
 
 def _namespaces(engine: Engine) -> Section:
-    """Every namespace that ever had pods in a queue, with what it has there now."""
+    """Every namespace that ever had pods in a queue, with its present allocation there."""
     cluster = engine.cluster
-    pairs = {_pair(engine, pod_key, record) for pod_key, record in engine.journal.pods.items()}
+    pairs = {
+        (engine.journal.queue_of(record), pod_key.partition("/")[0]) for pod_key, record in engine.journal.pods.items()
+    }
     namespaces: Section = {}
     for queue_name, namespace in sorted(pairs):
         queue = cluster.queues.get(QueueName(queue_name))
         inside = None if queue is None else queue.by_namespace.get(namespace)
         known = cluster.namespaces.get(namespace)
         namespaces[f"{queue_name}/{namespace}"] = {
-            "allocated": {} if inside is None else _texts(_currency(cluster.axis, inside)),
+            "allocated": {} if inside is None else _format(_without_pods(cluster.axis, inside)),
             "weight": 1 if known is None else known.weight,
         }
     return namespaces
 
-
-def _pair(engine: Engine, pod_key: str, record: PodRecord) -> tuple[str, str]:
-    return engine.journal.queue_of(record), pod_key.partition("/")[0]
 
 
 def _nodes(cluster: Cluster) -> Section:
     table = cluster.ledger.table
     nodes: Section = {}
     for node in table.nodes:
-        offered = dict(sorted(node.allocatable.items()))
-        none = dict.fromkeys((resource for resource in offered if resource != "pods"), 0)
-        held = _currency(cluster.axis, table.held[node.row])
-        used = _currency(cluster.axis, table.used[node.row] - table.held[node.row])
+        allocatable = dict(sorted(node.allocatable.items()))
+        none = dict.fromkeys((resource for resource in allocatable if resource != "pods"), 0)
+        held = _without_pods(cluster.axis, table.held[node.row])
+        used = _without_pods(cluster.axis, table.used[node.row] - table.held[node.row])
         nodes[node.name] = {
-            "allocatable": _texts(offered),
-            "used": _texts({**none, **used}),
-            "held": _texts({**none, **held}),
+            "allocatable": _format(allocatable),
+            "used": _format({**none, **used}),
+            "held": _format({**none, **held}),
             "reservedFor": sorted(_reserved_for(cluster, node.name)),
             "lockedBy": table.locked_by[node.row],
         }
@@ -178,18 +176,18 @@ def _reservations(engine: Engine) -> Section:
         key(reservation): {
             "phase": reservation.status.phase,
             "node": reservation.status.node_name,
-            "allocatable": _texts(amounts(reservation.status.allocatable)),
-            "allocated": _texts(amounts(reservation.status.allocated)),
+            "allocatable": _format(amounts(reservation.status.allocatable)),
+            "allocated": _format(amounts(reservation.status.allocated)),
             "owners": sorted(f"{owner.namespace}/{owner.name}" for owner in reservation.status.current_owners),
         }
         for reservation in engine.world.store.list(Reservation)
     }
 
 
-def _currency(axis: ResourceAxis, vector: Vector) -> dict[str, int]:
-    """Amounts by resource, without the count of pods, which nobody pays with."""
+def _without_pods(axis: ResourceAxis, vector: Vector) -> dict[str, int]:
+    """Amounts by resource, without the resource "pods", which shares are not measured in."""
     return {resource: amount for resource, amount in axis.amounts(vector).items() if resource != "pods"}
 
 
-def _texts(exact: Mapping[str, int]) -> dict[str, str]:
+def _format(exact: Mapping[str, int]) -> dict[str, str]:
     return {resource: format_amount(resource, exact[resource]) for resource in sorted(exact)}

@@ -37,14 +37,14 @@ from stromboli.api import (
     key,
 )
 from stromboli.api.timestamps import format_timestamp
-from stromboli.controllers import Change, Controllers, Create, Delete, Notify, Provide, Update
+from stromboli.controllers import Change, ControllerManager, Create, Delete, EnsureOwned, Notify, Update
 
 T = TypeVar("T", bound=KObject)
 
 
-class World:
+class FakeCluster:
     def __init__(
-        self, *objects: KObject, now: float = 0.0, controllers: Callable[[], Controllers] = Controllers
+        self, *objects: KObject, now: float = 0.0, controllers: Callable[[], ControllerManager] = ControllerManager
     ) -> None:
         self.now = now
         self._make_controllers = controllers
@@ -89,7 +89,7 @@ class World:
         assert present is not None
         if isinstance(present, Pod):
             if present.metadata.deletion_timestamp is None and evicted:
-                self.controllers.pod_gone(present, self.now, evicted=True)
+                self.controllers.pod_deleted(present, self.now, evicted=True)
             if self.grace and present.status.phase not in ("Succeeded", "Failed"):
                 stamp = format_timestamp(self.now + self.grace)
                 metadata = replace(present.metadata, deletion_timestamp=stamp)
@@ -210,10 +210,10 @@ class World:
                 self.remove(obj)
             case Notify():
                 self.notices.append(change)
-            case Provide(_, belonging):
-                name = f"{belonging.kind} {belonging.name}"
-                if name not in self.provided or not belonging.once:
-                    self.provided[name] = belonging.content()
+            case EnsureOwned(_, owned):
+                name = f"{owned.kind} {owned.name}"
+                if name not in self.provided or not owned.create_only:
+                    self.provided[name] = owned.content()
 
     def _store(self, obj: KObject) -> None:
         self._objects.setdefault(type(obj), {})[key(obj)] = obj
@@ -222,7 +222,7 @@ class World:
         del self._objects[type(obj)][key(obj)]
         if isinstance(obj, Pod):
             self._ends.pop(key(obj), None)
-            self.controllers.pod_gone(obj, self.now, evicted=False)
+            self.controllers.pod_deleted(obj, self.now, evicted=False)
         if not self.collects_garbage:
             return
         uid = obj.metadata.uid

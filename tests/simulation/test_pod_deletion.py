@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from simulation.runs import SCENARIOS, FirstFit, happened, run, run_text
+from simulation.scenario_runner import SCENARIOS, FirstFit, happened, run, run_text
 
 
 def test_without_grace_the_room_of_an_evicted_pod_is_free_in_the_next_cycle(tmp_path: Path) -> None:

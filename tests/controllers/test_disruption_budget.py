@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from building import pod
-from controllers.world import World, owned_by, replica_set
+from builders import pod
+from controllers.fake_cluster import FakeCluster, owned_by, replica_set
 from stromboli.api import (
     LabelSelector,
     ObjectMeta,
@@ -23,9 +23,9 @@ def budget(**spec: int | str) -> PodDisruptionBudget:
     )
 
 
-def settled(world: World) -> PodDisruptionBudgetStatus:
-    world.settle()
-    found = world.get(PodDisruptionBudget, "ns/b")
+def settled(cluster: FakeCluster) -> PodDisruptionBudgetStatus:
+    cluster.settle()
+    found = cluster.get(PodDisruptionBudget, "ns/b")
     assert found is not None
     return found.status
 
@@ -54,7 +54,7 @@ def bare_pods(running: int, pending: int = 0) -> list[object]:
     ],
 )
 def test_numbers(spec: dict[str, int | str], running: int, pending: int, desired: int, allowed: int) -> None:
-    status = settled(World(budget(**spec), *bare_pods(running, pending)))  # type: ignore[arg-type]
+    status = settled(FakeCluster(budget(**spec), *bare_pods(running, pending)))  # type: ignore[arg-type]
     assert status.expected_pods == running + pending
     assert status.current_healthy == running
     assert (status.desired_healthy, status.disruptions_allowed) == (desired, allowed)
@@ -62,42 +62,42 @@ def test_numbers(spec: dict[str, int | str], running: int, pending: int, desired
 
 def test_a_set_is_measured_by_what_it_should_be() -> None:
     """Three are wanted, one was just evicted: against the two that are left, one more could go."""
-    world = World(replica_set("ns/web", 3), budget(max_unavailable=1))
-    world.start()
-    assert settled(world).disruptions_allowed == 1
-    world.evict("ns/web-0")
-    status = settled(world)
+    cluster = FakeCluster(replica_set("ns/web", 3), budget(max_unavailable=1))
+    cluster.start()
+    assert settled(cluster).disruptions_allowed == 1
+    cluster.evict("ns/web-0")
+    status = settled(cluster)
     assert (status.expected_pods, status.current_healthy, status.disruptions_allowed) == (3, 2, 0)
-    world.advance(1)
-    world.run()
-    assert settled(world).disruptions_allowed == 1
+    cluster.advance(1)
+    cluster.run()
+    assert settled(cluster).disruptions_allowed == 1
 
 
 def test_who_leaves_is_not_healthy_and_who_finished_does_not_count() -> None:
-    world = World(budget(min_available=1), *bare_pods(4))  # type: ignore[arg-type]
-    world.grace = 30.0
-    world.evict("ns/p0")
-    world.finish("ns/p1")
-    status = settled(world)
+    cluster = FakeCluster(budget(min_available=1), *bare_pods(4))  # type: ignore[arg-type]
+    cluster.grace = 30.0
+    cluster.evict("ns/p0")
+    cluster.finish("ns/p1")
+    status = settled(cluster)
     assert (status.expected_pods, status.current_healthy, status.disruptions_allowed) == (3, 2, 1)
 
 
 def test_a_budget_covers_its_namespace_and_its_selector_only() -> None:
-    world = World(
+    cluster = FakeCluster(
         budget(min_available=0),
         pod("ns/mine", cpu=1, node="n1", labels={"app": "web"}),
         pod("ns/unlabelled", cpu=1, node="n1"),
         pod("elsewhere/web", cpu=1, node="n1", labels={"app": "web"}),
         pod("ns/adopted", cpu=1, node="n1", labels={"app": "web"}, owner=owned_by("StatefulSet", "s")),
     )
-    assert settled(world).current_healthy == 2
+    assert settled(cluster).current_healthy == 2
 
 
 def test_a_budget_of_nothing_allows_nothing() -> None:
-    assert settled(World(budget(max_unavailable=1))).disruptions_allowed == 0
+    assert settled(FakeCluster(budget(max_unavailable=1))).disruptions_allowed == 0
 
 
 def test_what_others_keep_in_the_status_stays() -> None:
     noted = budget(min_available=1)
     noted = replace(noted, status=replace(noted.status, disrupted_pods={"p0": "2030-01-01T00:00:00Z"}))
-    assert settled(World(noted)).disrupted_pods == {"p0": "2030-01-01T00:00:00Z"}
+    assert settled(FakeCluster(noted)).disrupted_pods == {"p0": "2030-01-01T00:00:00Z"}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from building import GPU, START, established, group, node, pod, priority_class, queue, quota
+from builders import GPU, START, established, group, node, pod, priority_class, queue, quota
 from stromboli.api import Condition, KObject, Node, Pod, PodGroup, Queue, Taint, Toleration, key
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import amounts, format_amount

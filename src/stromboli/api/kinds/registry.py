@@ -1,0 +1,52 @@
+"""The table of all kinds: which struct an apiVersion and kind are decoded to, which kinds have a namespace, and the
+key of an object.
+"""
+
+from __future__ import annotations
+
+from .batch import Command, Job, PodGroup, Queue, Reservation
+from .core import Namespace, Node, PodDisruptionBudget, PriorityClass, ReplicaSet, ResourceQuota
+from .pods import Pod
+
+KObject = (
+    Node
+    | Namespace
+    | Pod
+    | PriorityClass
+    | ResourceQuota
+    | PodDisruptionBudget
+    | ReplicaSet
+    | Queue
+    | PodGroup
+    | Job
+    | Command
+    | Reservation
+)
+
+KINDS: dict[tuple[str, str], type[KObject]] = {
+    ("v1", "Node"): Node,
+    ("v1", "Namespace"): Namespace,
+    ("v1", "Pod"): Pod,
+    ("v1", "ResourceQuota"): ResourceQuota,
+    ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClass,
+    ("policy/v1", "PodDisruptionBudget"): PodDisruptionBudget,
+    ("apps/v1", "ReplicaSet"): ReplicaSet,
+    ("scheduling.volcano.sh/v1beta1", "Queue"): Queue,
+    ("scheduling.volcano.sh/v1beta1", "PodGroup"): PodGroup,
+    ("batch.volcano.sh/v1alpha1", "Job"): Job,
+    ("bus.volcano.sh/v1alpha1", "Command"): Command,
+    ("scheduling.volcano.sh/v1alpha1", "Reservation"): Reservation,
+}
+
+CLUSTER_SCOPED: frozenset[type[KObject]] = frozenset({Node, Namespace, PriorityClass, Queue, Reservation})
+
+
+def is_namespaced(kind: type[KObject]) -> bool:
+    return kind not in CLUSTER_SCOPED
+
+
+def key(obj: KObject) -> str:
+    """The name of an object in logs and reports: `namespace/name`, or `name` for a cluster-scoped kind."""
+    if type(obj) in CLUSTER_SCOPED:
+        return obj.metadata.name
+    return f"{obj.metadata.namespace}/{obj.metadata.name}"

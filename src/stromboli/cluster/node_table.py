@@ -1,0 +1,111 @@
+"""The columns of the ledger: one row per node, one matrix per kind of amount.
+
+    allocatable  what the node offers            used         requests of its tasks, and holdings
+    idle         allocatable - used              releasing    the part of used that is being released
+    pipelined    promised out of releasing
+    backfilled   the part of used that is lent   conditional  promised out of idle + backfilled
+    reserved     reserved for starving jobs      held         remainders of Reservations, part of used
+
+`idle` may be negative: the allocatable amount of a node can fall below what runs on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from .model import Node
+from .resources import Matrix, ResourceAxis, Vector
+
+NO_POD_LIMIT = 1 << 40
+"""The value of the column "pods" for a node without a limit."""
+
+COLUMNS = ("idle", "used", "releasing", "pipelined", "backfilled", "conditional", "reserved", "held")
+
+
+class NodeTable:
+    """Rows are in the order of node names, so the first of several equally good rows is the first by name."""
+
+    def __init__(self, axis: ResourceAxis) -> None:
+        self.axis = axis
+        self.nodes: list[Node] = []
+        self.by_name: dict[str, Node] = {}
+        self.locked_by: list[str | None] = []  # the queue each node is locked for
+        self.allocatable: Matrix = np.zeros((0, axis.width), dtype=np.int64)
+        self.idle = self.allocatable.copy()
+        self.used = self.allocatable.copy()
+        self.releasing = self.allocatable.copy()
+        self.pipelined = self.allocatable.copy()
+        self.backfilled = self.allocatable.copy()
+        self.conditional = self.allocatable.copy()
+        self.reserved = self.allocatable.copy()
+        self.held = self.allocatable.copy()
+        self.ready: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self.schedulable: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def column(self, name: str) -> Matrix:
+        column: Matrix = getattr(self, name)
+        return column
+
+    @property
+    def future_idle(self) -> Matrix:
+        """What will be free when everything releasing is gone and all pipelined tasks have started."""
+        return self.idle + self.releasing - self.pipelined
+
+    def future_idle_of(self, row: int) -> Vector:
+        return np.asarray(self.idle[row] + self.releasing[row] - self.pipelined[row])
+
+    @property
+    def accessible(self) -> Matrix:
+        """What would be free if all lent resources were returned, less what conditional tasks count on."""
+        return self.idle + self.backfilled - self.conditional
+
+    def set_node(self, node: Node) -> None:
+        """Write the node's own fields into its row, and update `idle`."""
+        row = node.row
+        amounts = dict(node.allocatable)
+        amounts.setdefault("pods", NO_POD_LIMIT)
+        self.allocatable[row] = self.axis.vector(amounts)
+        self.idle[row] = self.allocatable[row] - self.used[row]
+        self.ready[row] = node.ready
+        self.schedulable[row] = node.schedulable
+
+    def lay_out(self, nodes: Iterable[Node]) -> None:
+        """Assign rows in the order of names after nodes were added or removed; known nodes keep their amounts."""
+        ordered = sorted(nodes, key=lambda node: node.name)
+        old = np.array([node.row for node in ordered], dtype=np.int64)
+        known = old >= 0
+        width = self.axis.width
+
+        def permuted(column: Matrix) -> Matrix:
+            fresh = np.zeros((len(ordered), width), dtype=np.int64)
+            fresh[known, : column.shape[1]] = column[old[known]]
+            return fresh
+
+        locks = {node.name: self.locked_by[node.row] for node in ordered if node.row >= 0}
+        for name in ("allocatable", *COLUMNS):
+            setattr(self, name, permuted(self.column(name)))
+        for name in ("ready", "schedulable"):
+            flags = np.zeros(len(ordered), dtype=np.bool_)
+            flags[known] = getattr(self, name)[old[known]]
+            setattr(self, name, flags)
+        self.nodes = ordered
+        self.by_name = {node.name: node for node in ordered}
+        self.locked_by = [locks.get(node.name) for node in ordered]
+        for row, node in enumerate(ordered):
+            new = node.row < 0
+            node.row = row
+            if new:
+                self.set_node(node)
+
+    def widen(self) -> None:
+        """Pad the columns to the width of the axis."""
+        short = self.axis.width - self.allocatable.shape[1]
+        if short > 0:
+            for name in ("allocatable", *COLUMNS):
+                setattr(self, name, np.pad(self.column(name), ((0, 0), (0, short))))

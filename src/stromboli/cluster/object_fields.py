@@ -1,0 +1,79 @@
+"""What the scheduler reads from the fields and annotations of objects.
+
+Annotations come from people and from other programs. One that cannot be parsed is ignored: it must not block a pod.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stromboli.api import KObject, Node, Pod, group_name_of, names
+from stromboli.api.timestamps import parse_timestamp
+
+from .model import JobKey, Status
+
+_INDEX = re.compile(r"(\d+)$")
+
+
+def creation_time(obj: KObject) -> float:
+    timestamp = obj.metadata.creation_timestamp
+    return 0.0 if timestamp is None else parse_timestamp(timestamp)
+
+
+def status_of(pod: Pod) -> Status:
+    """The status that follows from the pod itself, whatever we have decided since."""
+    phase = pod.status.phase
+    if phase == "Succeeded":
+        return Status.SUCCEEDED
+    if phase == "Failed":
+        return Status.FAILED
+    if pod.metadata.deletion_timestamp is not None:
+        return Status.RELEASING
+    if phase == "Running":
+        return Status.RUNNING
+    if phase in ("Pending", ""):
+        return Status.BOUND if pod.spec.node_name else Status.PENDING
+    return Status.UNKNOWN
+
+
+def group_of(pod: Pod) -> JobKey | None:
+    group = group_name_of(pod)
+    return JobKey(f"{pod.metadata.namespace}/{group}") if group else None
+
+
+def role_of(pod: Pod) -> str:
+    return pod.metadata.annotations.get(names.TASK_SPEC) or pod.metadata.labels.get(names.TASK_SPEC, "")
+
+
+def is_preemptable(pod: Pod) -> bool:
+    label = pod.metadata.labels.get(names.PREEMPTABLE, "true")
+    return pod.metadata.annotations.get(names.PREEMPTABLE, label).lower() != "false"
+
+
+def task_priority(pod: Pod) -> int:
+    annotation = pod.metadata.annotations.get(names.TASK_PRIORITY)
+    if annotation is not None:
+        try:
+            return int(annotation)
+        except ValueError:
+            pass
+    return 1 if pod.spec.priority is None else pod.spec.priority
+
+
+def index_of(name: str) -> int:
+    """The number at the end of a pod's name, by which the tasks of a job are ordered; -1 if there is none."""
+    match = _INDEX.search(name)
+    return int(match.group(1)) if match else -1
+
+
+def is_ready(node: Node) -> bool:
+    return all(condition.status == "True" for condition in node.status.conditions if condition.type == "Ready")
+
+
+def namespace_weight(value: str | int | float) -> int:
+    """A positive whole number; anything else counts as 1."""
+    try:
+        weight = int(str(value))
+    except ValueError:
+        return 1
+    return max(weight, 1)

@@ -1,0 +1,196 @@
+"""Jobs and queues: PodGroups, Queues and PriorityClasses as the scheduler sees them.
+
+A task may name a group, and a group may name a queue, before that object exists. Such a job or queue is created empty,
+so that its tasks are counted, and filled when the object arrives. It is dropped when nothing refers to it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stromboli.api import PodGroup, PriorityClass, is_generated_group, key, names
+from stromboli.api import Queue as QueueObject
+from stromboli.api.quantity import amounts
+
+from .ledger import Ledger
+from .model import Job, JobKey, Queue, QueueName
+from .object_fields import creation_time
+from .resources import PODS, UNLIMITED, ResourceAxis, Vector
+
+
+class QueueIndex:
+    def __init__(self, axis: ResourceAxis, ledger: Ledger, ensure_width: Callable[[], None]) -> None:
+        """`ensure_width` pads all vectors after a new resource may have made the axis wider."""
+        self.jobs: dict[JobKey, Job] = {}
+        self.queues: dict[QueueName, Queue] = {}
+        self.priority_classes: dict[str, PriorityClass] = {}
+        self._axis = axis
+        self._ledger = ledger
+        self._ensure_width = ensure_width
+        self._priorities_changed = False
+        self._visible_jobs: list[Job] | None = None
+
+    # -- jobs ---------------------------------------------------------------------------------------------------
+
+    def job(self, job_key: JobKey) -> Job:
+        job = self.jobs.get(job_key)
+        if job is None:
+            namespace, _, name = job_key.partition("/")
+            queue = self.queue(QueueName(names.DEFAULT_QUEUE))
+            job = Job(job_key, name, namespace, queue, self._axis.zeros())
+            queue.jobs[job_key] = job
+            self.jobs[job_key] = job
+            self._visible_jobs = None
+        return job
+
+    def apply_group(self, obj: PodGroup) -> None:
+        job = self.job(JobKey(key(obj)))
+        spec = obj.spec
+        if job.object is None:
+            self._visible_jobs = None
+        job.object = obj
+        job.created = creation_time(obj)
+        job.min_available = spec.min_member
+        job.role_minimums = dict(spec.min_task_member)
+        # The pods of a generated group exist already, so nothing has to be promised before they are created.
+        has_minimum = bool(spec.min_resources) and not is_generated_group(obj)
+        job.min_resources = self._axis.vector(amounts(spec.min_resources)) if has_minimum else None
+        if job.min_resources is not None:
+            job.min_resources[PODS] = 0
+        self._ensure_width()
+        job.goes_whole = obj.metadata.annotations.get(names.GOES_WHOLE, "").lower() == "true"
+        job.phase = obj.status.phase or "Pending"
+        job.priority = self._priority(spec.priority_class_name)
+        self._ledger.changed_jobs[job.key] = job
+        queue = self.queue(QueueName(spec.queue or names.DEFAULT_QUEUE))
+        if queue is not job.queue:
+            self._change_queue(job, queue)
+
+    def delete_group(self, job_key: JobKey) -> None:
+        job = self.jobs.get(job_key)
+        if job is not None:
+            job.object = None
+            self._visible_jobs = None
+            self.drop_if_empty(job)
+
+    def drop_if_empty(self, job: Job) -> None:
+        """Forget a job without a PodGroup and without tasks."""
+        self._ledger.changed_jobs[job.key] = job
+        if job.object is None and not job.tasks:
+            del self.jobs[job.key]
+            del job.queue.jobs[job.key]
+            self._ledger.changed_jobs.pop(job.key, None)
+            self._visible_jobs = None
+            self._drop_if_unused(job.queue)
+
+    def visible_jobs(self) -> list[Job]:
+        """The jobs with a PodGroup, in a queue that exists, in the order of their keys."""
+        if self._visible_jobs is None:
+            visible = (job for job in self.jobs.values() if job.object is not None and job.queue.object is not None)
+            self._visible_jobs = sorted(visible, key=lambda job: job.key)
+        return self._visible_jobs
+
+    def _change_queue(self, job: Job, queue: Queue) -> None:
+        for task in job.tasks.values():
+            self._ledger.leave(task)
+        old = job.queue
+        del old.jobs[job.key]
+        job.queue = queue
+        queue.jobs[job.key] = job
+        for task in job.tasks.values():
+            self._ledger.enter(task)
+        self._drop_if_unused(old)
+        self._visible_jobs = None
+
+    # -- queues -------------------------------------------------------------------------------------------------
+
+    def queue(self, name: QueueName) -> Queue:
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = Queue(name, self._axis.zeros(), self._axis.zeros())
+        return queue
+
+    def apply_queue(self, obj: QueueObject) -> None:
+        queue = self.queue(QueueName(obj.metadata.name))
+        spec = obj.spec
+        if queue.object is None:
+            self._visible_jobs = None
+        queue.object = obj
+        queue.weight = spec.weight or 1
+        queue.priority = spec.priority
+        queue.created = creation_time(obj)
+        queue.reclaimable = spec.reclaimable is not False
+        queue.open = obj.status.state in ("", "Open")
+        queue.fifo = spec.dequeue_strategy == "fifo"
+        queue.parent = spec.parent
+        queue.capability = self._limits(amounts(spec.capability)) if spec.capability else None
+        queue.guarantee = self._axis.vector(amounts(spec.guarantee.resource)) if spec.guarantee.resource else None
+        queue.deserved = self._axis.vector(amounts(spec.deserved)) if spec.deserved else None
+
+    def delete_queue(self, name: QueueName) -> None:
+        queue = self.queues.get(name)
+        if queue is not None:
+            queue.object = None
+            self._visible_jobs = None
+            self._drop_if_unused(queue)
+
+    def existing_queues(self) -> dict[QueueName, Queue]:
+        """The queues that have a Queue object, in the order of names."""
+        return {name: self.queues[name] for name in sorted(self.queues) if self.queues[name].object is not None}
+
+    def _drop_if_unused(self, queue: Queue) -> None:
+        """Forget a deleted queue once no job and no holding counts for it."""
+        has_holding = any(holding.queue is queue for holding in self._ledger.holdings.values())
+        if queue.object is None and not queue.jobs and not has_holding:
+            del self.queues[queue.name]
+
+    def _limits(self, capability: dict[str, int]) -> Vector:
+        """A capability: a resource that is not given, and cpu or memory of 0, have no limit."""
+        limits = {name: amount for name, amount in capability.items() if amount > 0 or name not in ("cpu", "memory")}
+        return self._axis.vector(limits, missing=UNLIMITED)
+
+    # -- priorities ---------------------------------------------------------------------------------------------
+
+    def apply_priority_class(self, obj: PriorityClass) -> None:
+        self.priority_classes[obj.metadata.name] = obj
+        self._priorities_changed = True
+
+    def delete_priority_class(self, name: str) -> None:
+        self.priority_classes.pop(name, None)
+        self._priorities_changed = True
+
+    def refresh_priorities(self) -> None:
+        """Update the priority of every job if a PriorityClass has changed."""
+        if self._priorities_changed:
+            self._priorities_changed = False
+            for job in self.jobs.values():
+                if job.object is not None:
+                    job.priority = self._priority(job.object.spec.priority_class_name)
+
+    def _priority(self, class_name: str) -> int:
+        if class_name:
+            priority_class = self.priority_classes.get(class_name)
+            if priority_class is not None:
+                return priority_class.value
+        defaults = [c.value for c in self.priority_classes.values() if c.global_default]
+        return max(defaults, default=0)
+
+    # -- width --------------------------------------------------------------------------------------------------
+
+    def widen(self) -> None:
+        """Pad all vectors to the width of the axis."""
+        pad = self._axis.pad
+        for job in self.jobs.values():
+            job.allocated = pad(job.allocated)
+            if job.min_resources is not None:
+                job.min_resources = pad(job.min_resources)
+        for queue in self.queues.values():
+            queue.allocated = pad(queue.allocated)
+            queue.wanted = pad(queue.wanted)
+            queue.by_namespace = {namespace: pad(amount) for namespace, amount in queue.by_namespace.items()}
+            if queue.capability is not None:
+                queue.capability = pad(queue.capability, missing=UNLIMITED)
+            if queue.guarantee is not None:
+                queue.guarantee = pad(queue.guarantee)
+            if queue.deserved is not None:
+                queue.deserved = pad(queue.deserved)

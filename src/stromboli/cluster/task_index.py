@@ -1,0 +1,215 @@
+"""Tasks: pods as the scheduler sees them, and the waiting Reservations that reserve nodes for them.
+
+A pod may be bound to a node that has no row in the ledger yet, because the node is unknown or was added since the last
+snapshot. Such a task is recorded under the name of its node and put there as soon as the node has a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from stromboli.api import Pod, Reservation, is_backfill, key
+from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
+
+from .ledger import Ledger
+from .model import JobKey, Node, Status, Task, TaskKey
+from .object_fields import creation_time, group_of, index_of, is_preemptable, role_of, status_of, task_priority
+from .queue_index import QueueIndex
+from .shapes import ShapeRegistry
+
+_ALIVE = frozenset({Status.BOUND, Status.RUNNING, Status.UNKNOWN})
+
+
+class TaskIndex:
+    def __init__(
+        self,
+        shapes: ShapeRegistry,
+        ledger: Ledger,
+        nodes: Mapping[str, Node],
+        groups: QueueIndex,
+        ensure_width: Callable[[], None],
+        *,
+        scheduler_name: str | None,
+    ) -> None:
+        """`ensure_width` pads all vectors after a new resource may have made the axis wider."""
+        self.tasks: dict[TaskKey, Task] = {}
+        self.reservations: dict[str, Reservation] = {}
+        self._shapes = shapes
+        self._ledger = ledger
+        self._nodes = nodes
+        self._groups = groups
+        self._ensure_width = ensure_width
+        self._scheduler_name = scheduler_name
+        self._reserved_nodes: dict[TaskKey, str] = {}  # the node that a waiting Reservation reserves for a task
+        self._without_row: dict[str, dict[TaskKey, Task]] = {}  # tasks on nodes without a row, by node name
+
+    # -- pods ---------------------------------------------------------------------------------------------------
+
+    def apply_pod(self, pod: Pod) -> None:
+        task_key = TaskKey(key(pod))
+        task = self.tasks.get(task_key)
+        if task is not None and task.uid != pod.metadata.uid:
+            self.delete_pod(task_key)
+            task = None
+        if not pod.spec.node_name and not self._is_ours(pod):
+            self.delete_pod(task_key)
+            return
+        if task is None:
+            task = self._new_task(task_key, pod)
+        else:
+            self._refresh_task(task, pod)
+        status = status_of(pod)
+        if status is Status.PENDING and task.true_status in (Status.BINDING, Status.RESERVED):
+            return  # this version of the pod is older than our bind (or the Reservation)
+        if task.true_status is Status.RELEASING and task.true_node is not None and status in _ALIVE:
+            return  # this version of the pod is older than our eviction; EvictFailed reports a failure
+        self._settle(task, status)
+
+    def delete_pod(self, task_key: TaskKey) -> None:
+        task = self.tasks.pop(task_key, None)
+        if task is None:
+            return
+        self._ledger.leave(task)
+        self._ledger.tentative.pop(task_key, None)
+        self._ledger.nominated.pop(task_key, None)
+        for tasks in self._without_row.values():
+            tasks.pop(task_key, None)
+        if task.job is not None:
+            del task.job.tasks[task_key]
+            self._groups.drop_if_empty(task.job)
+
+    def bind_failed(self, task_key: TaskKey) -> None:
+        task = self.tasks.get(task_key)
+        if task is not None and task.true_status is Status.BINDING:
+            self._ledger.settle(task, Status.PENDING, None)
+            self._refresh_task(task, task.pod)  # it does not run on lent resources, either
+
+    def evict_failed(self, task_key: TaskKey) -> None:
+        task = self.tasks.get(task_key)
+        if task is not None and task.true_status is Status.RELEASING:
+            self._ledger.settle(task, status_of(task.pod), task.true_node)
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return self._scheduler_name is None or pod.spec.scheduler_name == self._scheduler_name
+
+    def _settle(self, task: Task, status: Status) -> None:
+        node_name = task.pod.spec.node_name
+        without_row = self._without_row.get(node_name)
+        if without_row is not None:
+            without_row.pop(task.key, None)
+        if status is Status.PENDING and task.key in self._reserved_nodes:
+            status, node_name = Status.RESERVED, self._reserved_nodes[task.key]
+        if status in (Status.SUCCEEDED, Status.FAILED) or not node_name:
+            self._ledger.settle(task, status, None)
+            return
+        node = self._nodes.get(node_name)
+        if node is None or node.row < 0:
+            node = None
+            self._without_row.setdefault(node_name, {})[task.key] = task
+        self._ledger.settle(task, status, node)
+
+    def _new_task(self, task_key: TaskKey, pod: Pod) -> Task:
+        shape = self._shapes.of(pod)
+        self._ensure_width()
+        meta = pod.metadata
+        task = Task(
+            key=task_key, name=meta.name, namespace=meta.namespace, uid=meta.uid, pod=pod, shape=shape,
+            job=None, priority=0, role="", index=index_of(meta.name),
+            created=creation_time(pod), preemptable=True, may_preempt=True, gated=False, backfill=False, nominated="",
+        )  # fmt: skip
+        self.tasks[task_key] = task
+        _read_pod(task, pod)
+        self._join_group(task, group_of(pod))
+        self._ledger.enter(task)
+        # Only the scheduler writes nominations, so the pod's is read just once: to survive a restart.
+        self._ledger.nominate(task, "" if pod.spec.node_name else pod.status.nominated_node_name)
+        return task
+
+    def _refresh_task(self, task: Task, pod: Pod) -> None:
+        """Read a new version of a known pod. The fields that the ledger counts by must not change while the task is
+        in the ledger."""
+        shape = self._shapes.of(pod)
+        self._ensure_width()
+        group = group_of(pod)
+        same_group = group is None if task.job is None else task.job.key == group
+        counted = (bool(pod.spec.scheduling_gates), role_of(pod), _runs_as_backfill(task, pod))
+        if shape is task.shape and same_group and counted == (task.gated, task.role, task.backfill):
+            _read_pod(task, pod)
+            return
+        self._ledger.leave(task)
+        if task.job is not None and not same_group:
+            job, task.job = task.job, None
+            del job.tasks[task.key]
+            self._groups.drop_if_empty(job)
+        task.shape = shape
+        _read_pod(task, pod)
+        if task.job is None:
+            self._join_group(task, group)
+        self._ledger.enter(task)
+
+    def _join_group(self, task: Task, group: JobKey | None) -> None:
+        if group is not None:
+            task.job = self._groups.job(group)
+            task.job.tasks[task.key] = task
+
+    # -- nodes --------------------------------------------------------------------------------------------------
+
+    def rows_assigned(self) -> None:
+        """Put tasks on their nodes that have a row now."""
+        for name in sorted(self._without_row):
+            node = self._nodes.get(name)
+            if node is not None:
+                tasks = self._without_row.pop(name)
+                for task_key in sorted(tasks):
+                    task = tasks[task_key]
+                    if task.true_status is not Status.PENDING:  # its reservation was deleted meanwhile
+                        self._ledger.settle(task, task.true_status, node)
+
+    def node_deleted(self, node: Node) -> None:
+        for task_key in sorted(node.tasks):
+            task = node.tasks[task_key]
+            if task.true_node is node:
+                self._without_row.setdefault(node.name, {})[task_key] = task
+                self._ledger.settle(task, task.true_status, None)
+            else:
+                self._ledger.move(task, task.true_status, task.true_node)
+
+    # -- reservations -------------------------------------------------------------------------------------------
+
+    def apply_reservation(self, obj: Reservation) -> None:
+        self.delete_reservation(obj.metadata.name)
+        self.reservations[obj.metadata.name] = obj
+        waiting_pod = waiting_pod_of(obj)
+        if waiting_pod is not None:
+            task_key = TaskKey(waiting_pod)
+            self._reserved_nodes[task_key] = reserved_node_of(obj)
+            task = self.tasks.get(task_key)
+            if task is not None and task.true_status is Status.PENDING:
+                self._settle(task, Status.PENDING)
+
+    def delete_reservation(self, name: str) -> None:
+        known = self.reservations.pop(name, None)
+        waiting_pod = None if known is None else waiting_pod_of(known)
+        if waiting_pod is not None:
+            node_name = self._reserved_nodes.pop(TaskKey(waiting_pod), "")
+            task = self.tasks.get(TaskKey(waiting_pod))
+            if task is not None and task.true_status is Status.RESERVED:
+                self._without_row.get(node_name, {}).pop(task.key, None)
+                self._ledger.settle(task, Status.PENDING, None)
+
+
+def _read_pod(task: Task, pod: Pod) -> None:
+    """The fields of a pod, apart from its node and its status."""
+    task.pod = pod
+    task.priority = task_priority(pod)
+    task.role = role_of(pod)
+    task.preemptable = is_preemptable(pod)
+    task.may_preempt = pod.spec.preemption_policy != "Never"
+    task.gated = bool(pod.spec.scheduling_gates)
+    task.backfill = _runs_as_backfill(task, pod)
+
+
+def _runs_as_backfill(task: Task, pod: Pod) -> bool:
+    """Whether it runs on lent resources. While our bind is in progress the pod has no annotation yet, but we have
+    decided so."""
+    return is_backfill(pod) or (task.backfill and task.true_status is Status.BINDING)

@@ -1,0 +1,39 @@
+"""What the Job controller remembers of a job between two passes.
+
+Everything here may be lost in a restart: the delays of policies start again, and evictions that were not handled yet
+are not handled, although the pods are replaced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stromboli.api import Job, Pod, PodGroup
+
+from .lifecycle_policy import JobEvent
+
+LostPods = dict[str, tuple[Pod, float]]
+"""Pods by name, each with the time of its deletion."""
+
+
+@dataclass(slots=True)
+class JobRecord:
+    lost_pods: LostPods = field(default_factory=dict)  # pods that were deleted, but not by this controller
+    event_times: dict[JobEvent, float] = field(default_factory=dict)  # since when each present event lasts
+    name_conflict: str = ""  # name of a pod that cannot be created because another pod has it, once reported
+    due: float | None = None  # when to reconcile again although nothing changed
+    unchanged: tuple[Job, PodGroup | None, list[Pod]] | None = None  # what a pass without changes has seen
+    handled: tuple[LostPods, dict[JobEvent, float]] | None = None  # the events that this pass acts upon
+
+    def mark_handled(self) -> None:
+        """The job acts on its events."""
+        self.handled = (self.lost_pods, self.event_times)
+        self.lost_pods, self.event_times = {}, {}
+        self.due = None
+
+    def restore_handled(self) -> None:
+        """The job could not act after all: its events must be handled again."""
+        if self.handled is not None:
+            lost_pods, event_times = self.handled
+            self.lost_pods, self.event_times = lost_pods | self.lost_pods, event_times | self.event_times
+            self.handled = None

@@ -1,0 +1,45 @@
+"""Jobs that are valid objects, but that this controller cannot run; and how an invalid job is rejected."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stromboli.api import ApiError, Job, JobStatus
+from stromboli.controllers.changes import Change
+from stromboli.controllers.validator import INVALID, rejection
+
+from .plugins import plugins_of
+from .state_machine import PENDING
+from .status import with_phase
+from .volumes import check_volumes
+
+MAX_LABEL_LENGTH = 63  # characters in the value of a label
+
+
+def check_job(job: Job) -> None:
+    """Raise an ApiError for names, volumes or plugin arguments that the job's pods could not be created with."""
+    for name, field in ((job.metadata.name, "metadata.name"), (job.spec.queue, "spec.queue")):
+        if len(name) > MAX_LABEL_LENGTH:
+            raise ApiError(
+                field,
+                f"must be at most {MAX_LABEL_LENGTH} characters, because it is a label of the pods, not {len(name)}",
+            )
+    check_volumes(job)
+    for plugin in plugins_of(job).values():
+        plugin.check(job)
+
+
+def reject_job(job: Job, error: str, now: float) -> list[Change]:
+    status: JobStatus = job.status
+    if not status.state.phase:
+        status = with_phase(status, PENDING, now=now)
+    status = replace(status, state=replace(status.state, reason=INVALID, message=error))
+    return rejection(job, replace(job, status=status), error)
+
+
+def without_rejection(status: JobStatus) -> JobStatus:
+    """The status of a job that is valid, possibly after it was corrected."""
+    if status.state.reason != INVALID:
+        return status
+    valid: JobStatus = replace(status, state=replace(status.state, reason="", message=""))
+    return valid
