@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from kube.client import Client, Refused, eventually
-from kube.defining import define
+from kube.crd_install import install_crds
 from kube.server import ApiServer
 
 COMMAND = [sys.executable, "-c", "from stromboli.console.main import main; main()"]
@@ -203,7 +203,7 @@ class Cluster:
         self._histories: list[History] = []
         self._made: list[str] = []  # paths of cluster-wide objects
         self._namespaces: list[str] = []
-        define(self.admin)
+        install_crds(self.admin)
 
     def __enter__(self) -> Cluster:
         return self

@@ -13,13 +13,24 @@ from kube.client import Client as Admin
 from kube.server import ApiServer
 from stromboli.api import Pod
 from stromboli.cluster.events import Applied, Deleted
-from stromboli.kube.client.auth.kubeconfig import from_kubeconfig
-from stromboli.kube.client.client import Client
-from stromboli.kube.client.errors import Failure, is_already_there, is_conflict, is_gone, is_not_found
-from stromboli.kube.client.kinds import Lease, LeaseSpec
-from stromboli.kube.client.rate_limit import Backoff
-from stromboli.kube.client.reflector import Reflector
-from stromboli.kube.client.resources import LEASES, LEGACY_BUDGETS, NAMESPACES, POD_DISRUPTION_BUDGETS, PODS
+from stromboli.kube.client import (
+    LEASES,
+    LEGACY_BUDGETS,
+    NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    Backoff,
+    Client,
+    Failure,
+    Lease,
+    LeaseSpec,
+    Reflector,
+    from_kubeconfig,
+    is_already_exists,
+    is_conflict,
+    is_gone,
+    is_not_found,
+)
 
 
 def pod(name: str, **meta: Any) -> dict[str, Any]:
@@ -101,7 +112,7 @@ def test_objects_are_written_and_conflicts_are_told(kubeconfig: Path, namespace:
         lease = Lease(spec=LeaseSpec(holder_identity="me", lease_duration_seconds=15))
         lease.metadata.name, lease.metadata.namespace = "leader", namespace
         first = await client.create(LEASES, lease)
-        assert is_already_there(await failure_of(client.create(LEASES, lease)))
+        assert is_already_exists(await failure_of(client.create(LEASES, lease)))
         first.spec.renew_time = "2030-01-01T00:00:00.000000Z"
         assert (await client.replace(LEASES, first)).spec.renew_time == first.spec.renew_time
         assert is_conflict(await failure_of(client.replace(LEASES, first)))

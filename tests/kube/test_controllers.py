@@ -14,15 +14,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from kube.client import Client, Refused, eventually
-from kube.defining import define
+from kube.crd_install import install_crds
 from kube.server import ApiServer
-from stromboli.kube.client.auth.kubeconfig import find_access
-from stromboli.kube.client.client import Client as OurClient
-from stromboli.kube.client.rate_limit import TokenBucket
-from stromboli.kube.controllers.process import ControllersProcess
-from stromboli.kube.runtime.leader_election import Alone
-from stromboli.kube.runtime.loop_lag import LoopLag
-from stromboli.kube.runtime.metrics import ControllerMetrics, ProcessMetrics
+from stromboli.kube.client import Client as OurClient
+from stromboli.kube.client import TokenBucket, load_client_config
+from stromboli.kube.controllers import ControllerMetrics, ControllersComponent
+from stromboli.kube.runtime import LoopLag, ProcessMetrics, SoleReplica
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 
@@ -107,10 +104,10 @@ def running(kubeconfig: Path, scheduler_name: str = "volcano") -> Iterator[None]
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         ending.append(lambda: loop.call_soon_threadsafe(stop.set) and None)
-        async with OurClient(find_access(kubeconfig)) as client:
-            process = ControllersProcess(
+        async with OurClient(load_client_config(kubeconfig)) as client:
+            process = ControllersComponent(
                 client,
-                leadership=Alone(),
+                leadership=SoleReplica(),
                 scheduler_name=scheduler_name,
                 bucket=lambda: TokenBucket(2000, 2000),
                 metrics=ControllerMetrics(ProcessMetrics(CollectorRegistry(), LoopLag())),
@@ -139,7 +136,7 @@ def running(kubeconfig: Path, scheduler_name: str = "volcano") -> Iterator[None]
 
 @pytest.fixture
 def place(admin: Client, namespace: str) -> Place:
-    define(admin)
+    install_crds(admin)
     return Place(admin, namespace)
 
 

@@ -14,10 +14,10 @@ import yaml
 from kube.client import Client, Refused, eventually
 from kube.cluster import QUEUES, Cluster, Program, configuration
 from kube.conftest import Kubectl
-from kube.defining import server_version
-from kube.permitting import ACCOUNTS, EVERYBODY, NAMESPACE, VERBS, permissions
+from kube.crd_install import server_version
+from kube.rbac import ACCOUNTS, EVERYBODY, NAMESPACE, VERBS, permissions
 from kube.server import ApiServer
-from live.kustomizing import WAYS, render
+from live.kustomize import WAYS, render
 from stromboli.kube.crds.validation_rules import ALL_RULES, CEL
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

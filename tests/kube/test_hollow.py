@@ -184,7 +184,7 @@ def test_somebody_elses_node_is_not_touched(admin: Client, hollow: Hollow) -> No
         said = hollow._process.communicate(timeout=60)[1]
         assert hollow._process.returncode == 2
         hollow._process = None
-        assert said.startswith(f"stromboli: error: Node {hollow.nodes[1]} exists and is no hollow node")
+        assert said.startswith(f"stromboli: error: Node {hollow.nodes[1]} exists and is not a hollow node")
         assert said.count("\n") == 1
         assert admin.get(f"{NODES}/{hollow.nodes[1]}") == real
         assert is_gone(admin, f"{NODES}/{hollow.nodes[0]}")

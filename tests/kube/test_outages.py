@@ -11,7 +11,7 @@ OUTAGE_SECONDS = 20.0
 
 
 def relisted(scheduler: Program) -> bool:
-    return "the server has forgotten where we were" in scheduler.log
+    return "the resourceVersion has expired" in scheduler.log
 
 
 def test_a_server_that_is_away_for_a_while(cluster: Cluster) -> None:

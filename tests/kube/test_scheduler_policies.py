@@ -6,7 +6,7 @@ from typing import Any
 
 from kube.client import eventually
 from kube.cluster import TIERS, Cluster, Program, condition, configuration
-from kube.defining import server_version
+from kube.crd_install import server_version
 
 
 def test_the_weight_of_a_namespace_counts_from_the_next_cycle_on(cluster: Cluster) -> None:

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from stromboli.kube.client import Backoff, TokenBucket
 from stromboli.kube.client import rate_limit as limits_module
-from stromboli.kube.client.rate_limit import Backoff, TokenBucket
 
 
 class Time:

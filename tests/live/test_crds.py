@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from live.kustomizing import change
-from live.ruling import CASES, NAMES, Case
+from live.kustomize import change
+from live.schema_cases import CASES, NAMES, Case
 from stromboli.api import ApiError, decode, merge_patch, validate_update
-from stromboli.kube.crds.definitions import OPEN, RULES_KEY, definitions, files
+from stromboli.kube.crds import definitions, files
+from stromboli.kube.crds.definitions import OPEN, RULES_KEY
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TEMPLATES = ("Job", "Reservation")

@@ -14,15 +14,14 @@ import pytest
 from aiohttp import web
 
 from kube.certificates import Authority
-from live.api_double import ApiDouble, pod, status
+from live.fake_api_server import FakeApiServer, pod, status
 from stromboli.errors import UserError
+from stromboli.kube.client import PODS, Client, Failure
+from stromboli.kube.client.auth import Credentials, StaticCredentials, TokenFile
 from stromboli.kube.client.auth import exec_plugin as exec_module
-from stromboli.kube.client.auth.credentials import TOKEN_FILE_SECONDS, Credentials, TokenFile, Unchanging, bearer
+from stromboli.kube.client.auth.credentials import TOKEN_FILE_SECONDS, bearer
 from stromboli.kube.client.auth.exec_plugin import ExecConfig, ExecPlugin, ExecVariable
 from stromboli.kube.client.auth.tls import Trust
-from stromboli.kube.client.client import Client
-from stromboli.kube.client.errors import Failure
-from stromboli.kube.client.resources import PODS
 
 
 class Clock:
@@ -37,7 +36,7 @@ def token_of(credentials: Credentials) -> str:
     return asyncio.run(credentials.identify()).headers["Authorization"].removeprefix("Bearer ")
 
 
-def asking(credentials: Credentials, valid: str, *, times: int = 1) -> ApiDouble:
+def asking(credentials: Credentials, valid: str, *, times: int = 1) -> FakeApiServer:
     """A server that lets in whoever shows one token, asked by a client with the credentials."""
 
     async def guard(request: web.Request) -> web.StreamResponse:
@@ -45,8 +44,8 @@ def asking(credentials: Credentials, valid: str, *, times: int = 1) -> ApiDouble
             return status(401, "Unauthorized")
         return web.json_response({"major": "1", "minor": "20"})
 
-    async def run() -> ApiDouble:
-        async with ApiDouble() as server, Client(server.access(credentials)) as client:
+    async def run() -> FakeApiServer:
+        async with FakeApiServer() as server, Client(server.config(credentials)) as client:
             server.instead("GET", "/version", guard, times=1000)
             await asyncio.gather(*(client.server_version() for _ in range(times)))
             return server
@@ -120,7 +119,7 @@ def test_what_never_changes_is_not_tried_twice() -> None:
     seen: list[str] = []
 
     async def run() -> None:
-        async with ApiDouble() as server, Client(server.access(Unchanging(bearer("s3cret")))) as client:
+        async with FakeApiServer() as server, Client(server.config(StaticCredentials(bearer("s3cret")))) as client:
 
             async def refuse(request: web.Request) -> web.StreamResponse:
                 seen.append(request.path)
@@ -156,7 +155,7 @@ def test_a_watch_logs_in_like_any_request(tmp_path: Path) -> None:
         credentials = TokenFile(file)
         await credentials.identify()
         file.write_text("two")
-        async with ApiDouble() as server, Client(server.access(credentials)) as client:
+        async with FakeApiServer() as server, Client(server.config(credentials)) as client:
 
             async def guard(request: web.Request) -> web.StreamResponse:
                 assert request.headers["Authorization"] == "Bearer one"
@@ -279,7 +278,7 @@ def test_a_program_may_give_a_certificate(program: Program, tmp_path: Path) -> N
     plugin = ExecPlugin(program.config(), program.folder, trust, {})
 
     async def run() -> tuple[int, int]:
-        async with ApiDouble(tls=tls) as server, Client(server.access(plugin, trust=trust.context())) as client:
+        async with FakeApiServer(tls=tls) as server, Client(server.config(plugin, trust=trust.context())) as client:
             return await client.server_version()
 
     assert asyncio.run(run()) == (1, 20)
@@ -298,16 +297,16 @@ def test_a_program_may_give_a_certificate(program: Program, tmp_path: Path) -> N
         (
             f'{{"kind": "ExecCredential", "apiVersion": "{V1}",'
             ' "status": {"clientKeyData": "s3cret", "clientCertificateData": "s3cret"}}',
-            "no PEM or does not fit",
+            "not PEM or does not match",
         ),
         (
             f'{{"kind": "ExecCredential", "apiVersion": "{V1}", "status": {{"token": "s3cret\\ns3cret"}}}}',
-            "cannot stand in a header",
+            "cannot be used in a header",
         ),
         (
             f'{{"kind": "ExecCredential", "apiVersion": "{V1}",'
             ' "status": {"token": "s3cret", "expirationTimestamp": "tomorrow"}}',
-            "no time",
+            "not a timestamp",
         ),
     ],
 )
@@ -364,8 +363,8 @@ def test_a_failure_to_log_in_is_a_failure_of_the_request(program: Program) -> No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"interactive_mode": "Always"}, "insists on a terminal"),
-        ({"api_version": ""}, "speaks no version; upgrade it"),
+        ({"interactive_mode": "Always"}, "requires a terminal"),
+        ({"api_version": ""}, "uses no API version; upgrade it"),
         ({"command": "no-such-program"}, "no-such-program is not installed: get it from the shop"),
         ({"command": "./no-such-program"}, "is not installed"),
     ],

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from documents.pages import table, text_of
-from live.kustomizing import DEPLOY, WAYS, Object, containers, documents, render
+from live.kustomize import DEPLOY, WAYS, Object, containers, documents, render
 from stromboli import __version__
 from stromboli.console.main import run
-from stromboli.kube import commands
-from stromboli.kube.runtime import process as running
-from stromboli.kube.runtime.process import Options
+from stromboli.kube import runtime
+from stromboli.kube.commands import processes as commands
+from stromboli.kube.runtime.process import ProcessOptions
 from stromboli.scheduling.registry import Registry
 
 PROJECT = DEPLOY.parent
@@ -62,7 +62,7 @@ def name_of(obj: Object) -> str:
     return name
 
 
-def address(obj: Object) -> tuple[str, str, str, str]:
+def resolve_targets(obj: Object) -> tuple[str, str, str, str]:
     return obj["apiVersion"], obj["kind"], obj["metadata"].get("namespace", ""), name_of(obj)
 
 
@@ -86,11 +86,11 @@ def test_kubectl_makes_the_same_of_it(way: str, objects: list[Object]) -> None:
     done = subprocess.run([kubectl, "kustomize", WAYS[way]], capture_output=True, text=True, check=True)
     theirs = documents(done.stdout)
     assert done.stderr == ""
-    assert {address(one): one for one in theirs} == {address(one): one for one in objects}
+    assert {resolve_targets(one): one for one in theirs} == {resolve_targets(one): one for one in objects}
 
 
 def test_nothing_is_there_twice(objects: list[Object]) -> None:
-    assert len({address(one) for one in objects}) == len(objects)
+    assert len({resolve_targets(one) for one in objects}) == len(objects)
 
 
 def test_servers_know_the_versions(way: str, objects: list[Object]) -> None:
@@ -170,8 +170,11 @@ def test_the_monitor_finds_the_service_and_the_service_all_pods() -> None:
         assert (offered["name"], offered["containerPort"]) == (port["targetPort"], port["port"])
 
 
+METRICS = ("runtime/metrics.py", "scheduler/metrics.py", "scheduler/state_metrics.py", "controllers/metrics.py")
+
+
 def test_alerts_ask_for_metrics_that_exist() -> None:
-    known = set(re.findall(r'"((?:stromboli|volcano)_\w+)"', _source("kube/runtime/metrics.py")))
+    known = set(re.findall(r'"((?:stromboli|volcano)_\w+)"', "".join(_source(f"kube/{name}") for name in METRICS)))
     [alerts] = of_kind(render(WAYS["overlays/monitoring"]), "PrometheusRule")
     for rule in alerts["spec"]["groups"][0]["rules"]:
         asked = set(re.findall(r"\b(?:stromboli|volcano)_\w+", rule["expr"]))
@@ -183,19 +186,19 @@ def test_alerts_ask_for_metrics_that_exist() -> None:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Options]]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ProcessOptions]]:
     """What the command line would have started."""
-    processes: list[tuple[str, Options]] = []
+    processes: list[tuple[str, ProcessOptions]] = []
 
-    def note(name: str, options: Options, parts: Callable[..., Any]) -> None:
+    def record(name: str, options: ProcessOptions, components: Callable[..., Any]) -> None:
         processes.append((name, options))
 
-    monkeypatch.setattr(running, "run_process", note)
+    monkeypatch.setattr(runtime, "run_process", record)
     return processes
 
 
 def test_the_command_line_understands_what_containers_say(
-    objects: list[Object], started: list[tuple[str, Options]]
+    objects: list[Object], started: list[tuple[str, ProcessOptions]]
 ) -> None:
     for deployment in of_kind(objects, "Deployment"):
         [container] = deployment["spec"]["template"]["spec"]["containers"]

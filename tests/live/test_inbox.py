@@ -41,7 +41,7 @@ def told(*events: ClusterEvent) -> Inbox:
     inbox = Inbox()
     for event in events:
         inbox.put(event)
-    inbox.take()
+    inbox.drain()
     return inbox
 
 
@@ -61,14 +61,14 @@ def test_news_is_handed_over_once_and_in_its_order() -> None:
     inbox.put(Deleted(a))
     inbox.put(BindFailed(TaskKey("ns/b")))
     assert len(inbox) == 4
-    assert described(inbox.take()) == ["+ns/a", "+ns/b", "-ns/a", "!ns/b"]
-    assert inbox.take() == []
+    assert described(inbox.drain()) == ["+ns/a", "+ns/b", "-ns/a", "!ns/b"]
+    assert inbox.drain() == []
 
 
 def test_everything_is_what_is_there_and_nothing_that_is_gone() -> None:
     a, b = established(pod("ns/a")), established(pod("ns/b"))
     inbox = told(Applied(a), Applied(b), Deleted(a), Applied(established(node("n1", cpu=1))))
-    assert described(inbox.everything()) == ["+ns/b", "+n1"]
+    assert described(inbox.all_objects()) == ["+ns/b", "+n1"]
 
 
 def changed_node(change: Callable[[Node], None]) -> tuple[Node, Node]:
@@ -90,7 +90,7 @@ def test_a_heart_beat_is_no_news_at_all() -> None:
     assert len(inbox) == 0
     assert not inbox.urgent.is_set()
     # And yet it is what is there.
-    assert inbox.everything() == [Applied(after)]
+    assert inbox.all_objects() == [Applied(after)]
 
 
 def cordon(one: Node) -> None:
@@ -118,7 +118,7 @@ def test_whatever_else_changes_on_a_node_counts_at_once(change: Callable[[Node],
     before, after = changed_node(change)
     inbox = told(Applied(before))
     inbox.put(Applied(after))
-    assert described(inbox.take()) == ["+n1"]
+    assert described(inbox.drain()) == ["+n1"]
 
 
 GROUPED = {"group": "g"}
@@ -150,7 +150,7 @@ def test_what_a_decision_may_depend_on_is_urgent(before: KObject | None, after: 
     inbox = told() if before is None else told(Applied(established_as(before, "u1")))
     inbox.put(Applied(established_as(after, "u1")))
     assert inbox.urgent.is_set()
-    assert described(inbox.take()) == [f"+{key(after)}"]
+    assert described(inbox.drain()) == [f"+{key(after)}"]
     assert not inbox.urgent.is_set()
 
 
@@ -189,7 +189,7 @@ def test_the_echo_of_our_own_writes_is_news_for_the_next_cycle_and_no_reason_for
     inbox = told() if before is None else told(Applied(established_as(before, "u1")))
     inbox.put(Applied(established_as(after, "u1")))
     assert not inbox.urgent.is_set()
-    assert described(inbox.take()) == [f"+{key(after)}"]
+    assert described(inbox.drain()) == [f"+{key(after)}"]
 
 
 def test_room_that_comes_free_is_urgent() -> None:
@@ -203,7 +203,7 @@ def test_a_second_object_of_the_same_name_is_not_compared_with_the_first() -> No
     inbox = told(Applied(established_as(node("n1", cpu=4), "u1")))
     inbox.put(Applied(established_as(node("n1", cpu=4), "u2")))
     assert inbox.urgent.is_set()
-    assert described(inbox.take()) == ["+n1"]
+    assert described(inbox.drain()) == ["+n1"]
 
 
 def test_the_end_of_a_reservation_is_not_taken_for_that_of_its_successor() -> None:
@@ -214,11 +214,11 @@ def test_the_end_of_a_reservation_is_not_taken_for_that_of_its_successor() -> No
     inbox.put(Deleted(old))
     inbox.put(Applied(new))
     inbox.put(Deleted(old))  # by the watch
-    assert described(inbox.take()) == [f"-{name}", f"+{name}"]
-    assert inbox.everything() == [Applied(new)]
+    assert described(inbox.drain()) == [f"-{name}", f"+{name}"]
+    assert inbox.all_objects() == [Applied(new)]
     # And when it is given up before the watch has shown it, there is no other it could mean.
     inbox.put(Deleted(new))
-    assert described(inbox.take()) == [f"-{name}"]
+    assert described(inbox.drain()) == [f"-{name}"]
 
 
 # -- orders that failed ---------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_a_failed_order_is_news_but_not_urgent() -> None:
     inbox = told(Applied(established_as(pod("ns/p"), "u1")))
     inbox.failed(BindFailed(TaskKey("ns/p")), "u1")
     inbox.failed(EvictFailed(TaskKey("ns/p")), "u1")
-    assert described(inbox.take()) == ["!ns/p", "?ns/p"]
+    assert described(inbox.drain()) == ["!ns/p", "?ns/p"]
     assert not inbox.urgent.is_set()
 
 
@@ -236,15 +236,15 @@ def test_the_failed_bind_of_a_pod_says_nothing_about_another_of_its_name() -> No
     inbox = told(Applied(established_as(pod("ns/p"), "u1")))
     inbox.put(Deleted(established_as(pod("ns/p"), "u1")))
     inbox.put(Applied(established_as(pod("ns/p"), "u2")))
-    inbox.take()
+    inbox.drain()
     inbox.failed(BindFailed(TaskKey("ns/p")), "u1")
-    assert inbox.take() == []
+    assert inbox.drain() == []
 
 
 def test_the_failed_bind_of_a_pod_that_is_gone_is_no_news() -> None:
     inbox = told(Applied(established_as(pod("ns/p"), "u1")), Deleted(established_as(pod("ns/p"), "u1")))
     inbox.failed(BindFailed(TaskKey("ns/p")), "u1")
-    assert inbox.take() == []
+    assert inbox.drain() == []
 
 
 # -- objects that break the rules -----------------------------------------------------------------------------------
@@ -270,19 +270,19 @@ def test_an_object_that_breaks_the_rules_is_not_there_until_it_is_corrected(bad:
     inbox = Inbox(refused=complaints)
     bad, good = established_as(replace(bad), "u1"), established_as(replace(good), "u1")
     inbox.put(Applied(bad))
-    assert inbox.take() == []
-    assert inbox.everything() == []
+    assert inbox.drain() == []
+    assert inbox.all_objects() == []
     [(who, why)] = complaints.heard
     assert who == key(bad)
     assert why
     inbox.put(Applied(good))
     assert inbox.urgent.is_set()
-    assert described(inbox.take()) == [f"+{key(good)}"]
+    assert described(inbox.drain()) == [f"+{key(good)}"]
     inbox.put(Applied(bad))
-    assert described(inbox.take()) == [f"-{key(good)}"]
+    assert described(inbox.drain()) == [f"-{key(good)}"]
     assert len(complaints.heard) == 2
     inbox.put(Deleted(bad))
-    assert inbox.take() == []
+    assert inbox.drain() == []
 
 
 def test_a_reservation_that_breaks_the_rules_is_left_out() -> None:
@@ -290,7 +290,7 @@ def test_a_reservation_that_breaks_the_rules_is_left_out() -> None:
     inbox = Inbox(refused=complaints)
     bad = Reservation(metadata=ObjectMeta(name="r"), spec=ReservationSpec(ttl="soon"), status=ReservationStatus())
     inbox.put(Applied(bad))
-    assert inbox.take() == []
+    assert inbox.drain() == []
     assert len(complaints.heard) == 1
 
 
@@ -308,10 +308,10 @@ def test_what_the_inbox_says_is_there_makes_the_same_cluster_as_the_news_did() -
     ]
     for event in news:
         inbox.put(event)
-    for event in inbox.take():
+    for event in inbox.drain():
         fed.apply(event)
     afresh = Cluster(scheduler_name=names.DEFAULT_SCHEDULER)
-    for event in inbox.everything():
+    for event in inbox.all_objects():
         afresh.apply(event)
     for cluster in (fed, afresh):
         cluster.validate()

@@ -13,8 +13,9 @@ from documents.pages import PROJECT
 from stromboli.api import ObjectMeta, Queue, QueueStatus, Reservation, ReservationStatus
 from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.controllers import Create, Delete
-from stromboli.kube.runtime.loop_lag import LoopLag
-from stromboli.kube.runtime.metrics import ControllerMetrics, ProcessMetrics, SchedulerMetrics
+from stromboli.kube.controllers import ControllerMetrics
+from stromboli.kube.runtime import LoopLag, ProcessMetrics
+from stromboli.kube.scheduler import SchedulerMetrics
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle, Evict
 from stromboli.scheduling.registry import Registry
@@ -300,7 +301,7 @@ def test_counters_start_at_zero_and_count(process: Process) -> None:
 
 def test_the_state_of_the_process(process: Process) -> None:
     assert process.all("stromboli_leader") == {("scheduler",): 0, ("controllers",): 0}
-    process.scheduler.leads(True)
+    process.scheduler.set_leader(True)
     assert process.all("stromboli_leader") == {("scheduler",): 1, ("controllers",): 0}
     process.scheduler.buffered(7)
     assert process.value("stromboli_buffered_events") == 7
@@ -309,7 +310,7 @@ def test_the_state_of_the_process(process: Process) -> None:
     assert process.value("stromboli_binds_in_flight") == 3
     on_their_way = 0
     assert process.value("stromboli_binds_in_flight") == 0
-    process.lag.note(0.04)
+    process.lag.record(0.04)
     assert process.value("stromboli_event_loop_lag_seconds") == 0.04
     process.scheduler.wrote("pods", "written")
     process.controllers.wrote("pods", "written")

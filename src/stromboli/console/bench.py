@@ -1,7 +1,7 @@
-"""`stromboli bench`: how long a cycle takes, on a cluster made in memory. (bench_cluster.py is about real ones.)
+"""`stromboli bench`: how long a cycle takes, on a cluster in memory. (bench_cluster.py is about real clusters.)
 
-The cluster is built from ordinary objects through the ordinary way in, so what is measured is what a live scheduler
-does between "something changed" and "these are the decisions", without a network.
+The cluster is built from ordinary objects in the ordinary way, so this measures what a live scheduler does between
+"something changed" and "these are the decisions", without a network.
 """
 
 from __future__ import annotations
