@@ -80,7 +80,7 @@ def find_assets() -> Path:
         said = subprocess.run([script, "--where"], capture_output=True, text=True, check=True).stdout
         assets, remedy = Path(said.strip()), "run 'make kube-assets', or set KUBEBUILDER_ASSETS"
     for program in PROGRAMS:
-        if not os.config(assets / program, os.X_OK):
+        if not os.access(assets / program, os.X_OK):
             raise MissingAssets(f"There is no {program} in {assets}: {remedy}.")
     return assets
 

@@ -1,4 +1,4 @@
-"""The client and the reflector on a real API server: what a stand-in could only pretend."""
+"""The client and the reflector on a real API server."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_server_is_known_by_certificate_and_by_token(api_server: ApiServer, 
     tell(api_server.kubeconfig_for("visitor"), refused)
 
 
-def test_many_objects_come_in_small_pages_of_one_moment(kubeconfig: Path, namespace: str) -> None:
+def test_a_list_has_small_pages_of_one_resource_version(kubeconfig: Path, namespace: str) -> None:
     async def story(client: Client) -> None:
         await asyncio.gather(*(client.create(PODS, pod(f"p{number:03}"), namespace=namespace) for number in range(95)))
         listing = await client.list(PODS, namespace=namespace)
@@ -93,7 +93,7 @@ def test_many_objects_come_in_small_pages_of_one_moment(kubeconfig: Path, namesp
     tell(kubeconfig, story, page=10)
 
 
-def test_a_list_that_is_compacted_away_begins_again(api_server: ApiServer, kubeconfig: Path, namespace: str) -> None:
+def test_a_list_whose_version_is_compacted_restarts(api_server: ApiServer, kubeconfig: Path, namespace: str) -> None:
     async def story(client: Client) -> None:
         for number in range(6):
             await client.create(PODS, pod(f"p{number}"), namespace=namespace)
@@ -107,7 +107,7 @@ def test_a_list_that_is_compacted_away_begins_again(api_server: ApiServer, kubec
     tell(kubeconfig, story, page=2)
 
 
-def test_objects_are_written_and_conflicts_are_told(kubeconfig: Path, namespace: str) -> None:
+def test_objects_are_written_and_conflicts_are_reported(kubeconfig: Path, namespace: str) -> None:
     async def story(client: Client) -> None:
         lease = Lease(spec=LeaseSpec(holder_identity="me", lease_duration_seconds=15))
         lease.metadata.name, lease.metadata.namespace = "leader", namespace
@@ -148,7 +148,7 @@ def test_a_pod_is_bound_once(kubeconfig: Path, namespace: str) -> None:
     tell(kubeconfig, story)
 
 
-def test_pods_are_evicted_unless_a_budget_is_in_the_way(kubeconfig: Path, namespace: str) -> None:
+def test_pods_are_evicted_unless_a_budget_forbids_it(kubeconfig: Path, namespace: str) -> None:
     async def story(client: Client) -> None:
         uids = {}
         for name in ("free", "kept"):
@@ -297,7 +297,7 @@ def test_a_reflector_loses_nothing_in_an_outage(
     follow(kubeconfig, namespace, story)
 
 
-def test_a_reflector_is_told_that_its_past_is_forgotten(
+def test_a_reflector_relists_when_its_version_has_expired(
     api_server: ApiServer, kubeconfig: Path, namespace: str
 ) -> None:
     """A watch from a moment before a compaction is refused by the server, in one of two ways, and both are a 410."""
@@ -311,7 +311,7 @@ def test_a_reflector_is_told_that_its_past_is_forgotten(
     tell(kubeconfig, story)
 
 
-def test_a_server_that_hangs_is_given_up(api_server: ApiServer, kubeconfig: Path) -> None:
+def test_a_server_that_hangs_is_a_timeout(api_server: ApiServer, kubeconfig: Path) -> None:
     async def story(client: Client) -> None:
         await client.get(NAMESPACES, "default")
         api_server.pause()

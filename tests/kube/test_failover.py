@@ -1,5 +1,4 @@
-"""Two schedulers and one lease: whatever becomes of the leader, the gang it was binding is whole in the end, and every
-pod was bound once."""
+"""Two schedulers and one lease: whatever happens to the leader, in the end each pod of the gang was bound once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leadership on a real API server: what it keeps, what it refuses, and what becomes of leaders when it is away."""
+"""Leader election on a real API server, also during outages."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""An API server without the wire: what our client's methods do, on objects in memory and in virtual time.
+"""A fake of our client, without HTTP: the same methods on objects in memory, in virtual time.
 
     with_virtual_time(story())
 
-A test says what becomes of each request (`fate`): when the server acts on it, if at all, and what the client hears of
-it, and when. So an answer can be lost before or after the deed, and a deed can be done after the client gave up.
+A test decides the fate of each request (`fate`): when the server acts on it, if at all, and what the client gets, and
+when. So a response can be lost before or after the server acted, and the server can act after the client gave up.
 Watches show everything `lag` seconds later. Nothing here waits: time jumps to the next thing that happens.
 """
 

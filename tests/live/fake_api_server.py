@@ -1,12 +1,12 @@
-"""A stand-in for an API server, in this process: objects in memory, real HTTP on loopback, and faults on request.
+"""A fake API server in this process: objects in memory, real HTTP on loopback, and faults on request.
 
     async with FakeApiServer() as server, Client(server.config()) as client:
         server.put(pod("a"))
         ...
 
-It does what our client counts on (pages, watches with bookmarks, merge patches, conflicts, preconditions, bindings,
-evictions), and it checks nothing else. Tests change objects behind the client's back with `put` and `remove`, look at
-what was asked in `seen`, and have the next matching requests answered otherwise with `instead`.
+It implements what our client uses (pages, watches with bookmarks, merge patches, conflicts, preconditions, bindings,
+evictions), and validates nothing else. Tests change objects from outside with `put` and `remove`, read the requests in
+`seen`, and replace the response to the next matching requests with `instead`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An API server with nodes, leases and pods, as far as hollow nodes need one. Everything is in `objects`, by path."""
+"""A fake API server with nodes, leases and pods, for hollow nodes. Everything is in `objects`, by path."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What `kubectl kustomize` would make of deploy/, as far as deploy/ needs it: resources, JSON patches, image tags.
+"""The part of `kubectl kustomize` that deploy/ needs: resources, JSON patches, image tags.
 
-For machines whose kubectl is missing or too old. Where a newer one is there, a test compares the two.
+For machines whose kubectl is missing or too old. With a newer one, a test compares the two.
 """
 
 from __future__ import annotations

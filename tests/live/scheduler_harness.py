@@ -1,4 +1,4 @@
-"""A scheduler process on a pretended API server: real cycles, no threads, and time that does not pass."""
+"""A scheduler component on a fake API server: real cycles, no threads, virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stromboli bench cluster`, as far as it goes without a real API server."""
+"""`stromboli bench cluster`, without a real API server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_too_many_pods_for_the_nodes_is_one_line(capsys: pytest.CaptureFixture[s
     )
 
 
-def test_a_server_without_groups_is_told_of_and_left_alone(tmp_path: Path) -> None:
+def test_a_server_without_pod_groups_is_reported_and_not_changed(tmp_path: Path) -> None:
     async def story() -> None:
         async with fake_node_api() as (server, config):
             kubeconfig = tmp_path / "kubeconfig"
@@ -47,7 +47,7 @@ def test_a_server_without_groups_is_told_of_and_left_alone(tmp_path: Path) -> No
     asyncio.run(story())
 
 
-def test_a_child_is_measured_and_has_last_words() -> None:
+def test_a_child_process_is_measured_and_its_last_log_line_is_kept() -> None:
     async def story() -> None:
         child = ChildProcess(["simulate", "no-such-file.yaml"])
         await child.start()

@@ -1,4 +1,4 @@
-"""Binds and evictions: sent at most once, behind the fence, and nothing is said of them that is not known."""
+"""The binder: requests are sent at most once and only by the leader, and only known outcomes are reported."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def of(verb: str, *fates: Fate) -> Callable[[str, str], Fate]:
     return lambda asked, key: next(left, Fate()) if asked == verb else Fate()
 
 
-def test_what_the_server_takes_is_said_once_and_is_no_event() -> None:
+def test_an_accepted_request_is_reported_once_and_causes_no_event() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         await submit_and_wait(harness, harness.bind("ns/a"), harness.bind("ns/b", "n2"), harness.evict())
         assert sorted(harness.said) == ["bound ns/a", "bound ns/b", "evicted ns/r"]
@@ -131,7 +131,7 @@ def test_what_the_server_takes_is_said_once_and_is_no_event() -> None:
     play(story)
 
 
-def test_a_bind_on_lent_room_marks_the_pod_in_the_same_write() -> None:
+def test_a_backfill_bind_annotates_the_pod_in_the_same_write() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         await submit_and_wait(harness, harness.bind(backfill=True))
         bound = api.stored(Pod, "ns/a")
@@ -142,7 +142,7 @@ def test_a_bind_on_lent_room_marks_the_pod_in_the_same_write() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 422, 429])
-def test_a_no_is_a_no_and_is_not_asked_about(status: int) -> None:
+def test_a_refused_bind_fails_without_reading_the_pod(status: int) -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         await submit_and_wait(harness, harness.bind())
         assert harness.said == ["BindFailed ns/a"]
@@ -155,7 +155,7 @@ def test_a_no_is_a_no_and_is_not_asked_about(status: int) -> None:
 
 @pytest.mark.parametrize("failure", [(0, ""), (500, "InternalError"), (503, ""), (504, "Timeout")])
 @pytest.mark.parametrize("acted", [True, False])
-def test_after_a_lost_answer_the_pod_is_asked(failure: tuple[int, str], acted: bool) -> None:
+def test_after_a_lost_response_the_pod_is_read(failure: tuple[int, str], acted: bool) -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         await submit_and_wait(harness, harness.bind())
         assert harness.said == (["bound ns/a"] if acted else ["BindFailed ns/a"])
@@ -166,7 +166,7 @@ def test_after_a_lost_answer_the_pod_is_asked(failure: tuple[int, str], acted: b
     play(story, fate=of("bind", Fate(acts=0.001 if acted else None, says=Failure(status, "?", reason=reason))))
 
 
-def test_a_server_that_acts_after_the_connection_broke_is_waited_for() -> None:
+def test_a_late_bind_after_a_broken_connection_is_detected() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         await submit_and_wait(harness, harness.bind())
         assert harness.said == ["bound ns/a"]
@@ -174,7 +174,7 @@ def test_a_server_that_acts_after_the_connection_broke_is_waited_for() -> None:
     play(story, fate=of("bind", done_late(0.5)))
 
 
-def test_the_pod_is_asked_until_somebody_answers() -> None:
+def test_the_pod_is_read_until_the_server_answers() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         def cut(verb: str, key: str) -> Fate:
             api.down = True
@@ -193,7 +193,7 @@ def test_the_pod_is_asked_until_somebody_answers() -> None:
     play(story)
 
 
-def test_a_bind_that_takes_too_long_is_given_up_and_asked_about() -> None:
+def test_a_bind_that_times_out_is_followed_by_a_read() -> None:
     """A standby may have the lease by the time it is carried out; nothing may be sent again by then."""
 
     async def story(api: FakeApi, harness: BinderHarness) -> None:
@@ -215,7 +215,7 @@ def test_a_conflict_with_ourselves_is_a_success() -> None:
     play(story)
 
 
-def test_a_conflict_with_another_scheduler_is_none() -> None:
+def test_a_conflict_with_another_scheduler_is_a_failure() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         await api.bind("ns/a", harness.uid("ns/a"), "n2")
         await submit_and_wait(harness, harness.bind("ns/a", "n1"))
@@ -239,7 +239,7 @@ def test_another_pod_of_the_name_is_not_bound_in_its_place(fate: Fate) -> None:
     play(story, fate=of("bind", fate))
 
 
-def test_a_pod_that_is_gone_has_not_been_bound() -> None:
+def test_a_deleted_pod_counts_as_not_bound() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         request = harness.bind()
         api.remove(Pod, "ns/a")
@@ -249,7 +249,7 @@ def test_a_pod_that_is_gone_has_not_been_bound() -> None:
     play(story, fate=of("bind", lost_before()))
 
 
-def test_no_order_leaves_once_the_fence_has_fallen_and_each_is_given_back() -> None:
+def test_nothing_is_sent_after_the_fence_ended_and_each_request_fails() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         def falls(verb: str, key: str) -> Fate:
             if api.count("bind") == 2:
@@ -267,7 +267,7 @@ def test_no_order_leaves_once_the_fence_has_fallen_and_each_is_given_back() -> N
     play(story, workers=1)
 
 
-def test_what_was_not_sent_can_be_recalled_and_what_was_is_waited_for() -> None:
+def test_queued_requests_can_be_cancelled_and_those_in_flight_are_waited_for() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         harness.binder.submit([harness.bind(f"ns/{name}") for name in "abc"])
         await until(lambda: api.count("bind") == 1)
@@ -281,7 +281,7 @@ def test_what_was_not_sent_can_be_recalled_and_what_was_is_waited_for() -> None:
     play(story, workers=1, fate=lambda verb, key: Fate(acts=1.0))
 
 
-def test_a_recall_with_nothing_under_way_leaves_nothing_to_wait_for() -> None:
+def test_cancelling_everything_leaves_the_binder_idle() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         harness.binder.submit([harness.bind()])
         harness.binder.cancel_queued("the scheduler stops")
@@ -292,7 +292,7 @@ def test_a_recall_with_nothing_under_way_leaves_nothing_to_wait_for() -> None:
     play(story)
 
 
-def test_a_gang_goes_out_together() -> None:
+def test_a_gang_is_bound_together() -> None:
     """100 binds that take a second each: 32 at a time, so the last is done after ceil(100 / 32) = 4 seconds."""
 
     async def story(api: FakeApi, harness: BinderHarness) -> None:
@@ -318,7 +318,7 @@ def test_an_eviction_that_a_budget_forbids_did_not_happen() -> None:
     play(story, fate=of("evict", refused(429, "TooManyRequests", cause="DisruptionBudget")))
 
 
-def test_a_pod_that_went_by_itself_needs_no_eviction() -> None:
+def test_a_pod_that_is_deleted_already_needs_no_eviction() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         request = harness.evict()
         api.remove(Pod, "ns/r")
@@ -331,7 +331,7 @@ def test_a_pod_that_went_by_itself_needs_no_eviction() -> None:
 @pytest.mark.parametrize(
     ("fate", "said"), [(lost_after(), ["evicted ns/r"]), (lost_before(), ["EvictFailed ns/r"])]
 )
-def test_after_a_lost_answer_to_an_eviction_the_pod_is_asked(fate: Fate, said: list[str]) -> None:
+def test_after_a_lost_response_to_an_eviction_the_pod_is_read(fate: Fate, said: list[str]) -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         await submit_and_wait(harness, harness.evict())
         assert harness.said == said
@@ -354,7 +354,7 @@ def test_another_pod_of_the_name_is_not_evicted_in_its_place() -> None:
 # -- until it is known ----------------------------------------------------------------------------------------------
 
 
-def test_settled_is_when_the_watch_has_shown_what_came_of_it() -> None:
+def test_wait_observed_waits_until_the_watch_shows_the_result() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         for key in ("ns/a", "ns/b", "ns/r"):
             harness.watch_shows(key)
@@ -372,7 +372,7 @@ def test_settled_is_when_the_watch_has_shown_what_came_of_it() -> None:
     play(story)
 
 
-def test_what_the_watch_showed_before_the_answer_came_is_settled() -> None:
+def test_a_result_that_the_watch_showed_before_the_response_counts_as_observed() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         harness.watch_shows("ns/a")
         harness.binder.submit([harness.bind()])
@@ -384,7 +384,7 @@ def test_what_the_watch_showed_before_the_answer_came_is_settled() -> None:
     play(story, fate=of("bind", Fate(answers=2.0)))
 
 
-def test_what_was_refused_leaves_nothing_to_wait_for() -> None:
+def test_a_refused_request_is_not_waited_for() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         for key in ("ns/a", "ns/r"):
             harness.watch_shows(key)
@@ -396,7 +396,7 @@ def test_what_was_refused_leaves_nothing_to_wait_for() -> None:
     play(story)
 
 
-def test_it_is_busy_until_a_moment_after_the_last_order() -> None:
+def test_it_is_busy_until_a_moment_after_the_last_request() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         assert not harness.binder.busy
         await submit_and_wait(harness, harness.bind("ns/a"))

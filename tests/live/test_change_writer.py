@@ -1,4 +1,4 @@
-"""Carrying out what controllers ask for, against a server that answers as it is told."""
+"""The change writer, against a server whose responses the test decides."""
 
 from __future__ import annotations
 

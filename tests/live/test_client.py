@@ -1,4 +1,4 @@
-"""What the client asks a server, what it makes of the answers, and when it asks again."""
+"""The client: requests, responses, errors and retries."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def failure_of(doing: Awaitable[object]) -> Failure:
     return caught.value
 
 
-def test_every_kind_has_its_address() -> None:
+def test_every_kind_has_its_path() -> None:
     assert PODS.path() == "/api/v1/pods"
     assert PODS.path("ns", "a", "binding") == "/api/v1/namespaces/ns/pods/a/binding"
     assert NODES.path_of("n1", "status") == "/api/v1/nodes/n1/status"
@@ -105,7 +105,7 @@ def test_objects_are_read_and_written_as_structs() -> None:
     }
 
 
-def test_what_we_only_write_is_given_as_a_mapping() -> None:
+def test_kinds_that_we_only_write_are_mappings() -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hosts", "namespace": "ns"}}
         made = await client.create(CONFIG_MAPS, document)
@@ -116,7 +116,7 @@ def test_what_we_only_write_is_given_as_a_mapping() -> None:
     play(story)
 
 
-def test_an_object_of_the_same_name_is_not_the_one_that_was_meant() -> None:
+def test_another_object_of_the_same_name_is_a_conflict() -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("a"))
         assert is_conflict(await failure_of(client.delete(PODS, "ns/a", uid="another")))
@@ -126,7 +126,7 @@ def test_an_object_of_the_same_name_is_not_the_one_that_was_meant() -> None:
     play(story)
 
 
-def test_patches_may_be_strategic_and_go_to_parts() -> None:
+def test_patches_may_be_strategic_and_for_subresources() -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("a"))
         await client.patch(PODS, "ns/a", {"status": {"conditions": []}}, subresource="status", strategic=True)
@@ -148,7 +148,7 @@ def test_a_pod_is_bound_with_its_annotations() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_pods_are_evicted_in_the_version_the_server_takes(version: str) -> None:
+def test_pods_are_evicted_in_the_version_that_the_server_serves(version: str) -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.eviction_version = version
         for name in ("a", "b"):
@@ -163,7 +163,7 @@ def test_pods_are_evicted_in_the_version_the_server_takes(version: str) -> None:
     assert len(server.asked("GET")) == 1, "which version it is, is asked once"
 
 
-def test_a_budget_in_the_way_is_an_answer_and_not_a_limit(pauses: list[float]) -> None:
+def test_a_disruption_budget_is_a_refusal_and_not_retried(pauses: list[float]) -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         uid = server.put(pod("a"))["metadata"]["uid"]
         refusal = always(lambda: status(429, "TooManyRequests", retry_after=10, cause="DisruptionBudget"))
@@ -175,7 +175,7 @@ def test_a_budget_in_the_way_is_an_answer_and_not_a_limit(pauses: list[float]) -
     assert pauses == []
 
 
-def test_a_write_waits_as_long_as_the_server_asks(pauses: list[float]) -> None:
+def test_a_write_is_retried_after_the_pause_that_the_server_asks_for(pauses: list[float]) -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         uid = server.put(pod("a"))["metadata"]["uid"]
         server.instead("POST", "/binding", always(lambda: status(429, "TooManyRequests", retry_after=7)))
@@ -187,7 +187,7 @@ def test_a_write_waits_as_long_as_the_server_asks(pauses: list[float]) -> None:
 
 
 @pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
-def test_a_write_is_not_repeated_where_the_server_may_have_acted(code: int, pauses: list[float]) -> None:
+def test_a_write_is_not_retried_when_the_server_may_have_acted(code: int, pauses: list[float]) -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.instead("POST", "/binding", always(lambda: web.Response(status=code)))
         assert (await failure_of(client.bind("ns/a", "uid", "n1"))).status == code
@@ -196,7 +196,7 @@ def test_a_write_is_not_repeated_where_the_server_may_have_acted(code: int, paus
 
 
 @pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
-def test_reading_is_repeated_at_growing_distances(code: int, pauses: list[float]) -> None:
+def test_reads_are_retried_with_backoff(code: int, pauses: list[float]) -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("a"))
         server.instead("GET", "/pods/a", always(lambda: web.Response(status=code)), times=3)
@@ -208,7 +208,7 @@ def test_reading_is_repeated_at_growing_distances(code: int, pauses: list[float]
     assert all(longest / 2 <= pause <= longest for pause, longest in zip(pauses, (0.2, 0.4, 0.8), strict=True))
 
 
-def test_reading_is_given_up_in_the_end(pauses: list[float]) -> None:
+def test_reads_fail_after_the_last_attempt(pauses: list[float]) -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.instead("GET", "/pods/a", always(lambda: web.Response(status=502)), times=99)
         assert (await failure_of(client.get(PODS, "ns/a"))).status == 502
@@ -216,7 +216,7 @@ def test_reading_is_given_up_in_the_end(pauses: list[float]) -> None:
     assert len(play(story).asked("GET")) == client_module.ATTEMPTS
 
 
-def test_nobody_waits_for_hours_because_a_server_says_so(pauses: list[float]) -> None:
+def test_the_pause_that_a_server_asks_for_is_bounded(pauses: list[float]) -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("a"))
         server.instead("GET", "/pods/a", always(lambda: status(429, "TooManyRequests", retry_after=86400)))
@@ -242,7 +242,7 @@ def test_nobody_waits_for_hours_because_a_server_says_so(pauses: list[float]) ->
         (lambda: status(403, "Forbidden", "you may not"), "you may not"),
     ],
 )
-def test_whatever_comes_back_there_is_a_sentence_about_it(
+def test_every_response_has_a_readable_message(
     answer: Callable[[], web.Response], message: str, pauses: list[float]
 ) -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
@@ -254,7 +254,7 @@ def test_whatever_comes_back_there_is_a_sentence_about_it(
     play(story)
 
 
-def test_an_object_that_fits_no_type_is_a_failure_too() -> None:
+def test_an_object_that_cannot_be_decoded_is_a_failure() -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("a", schedulingGates=7))
         failure = await failure_of(client.get(PODS, "ns/a"))
@@ -271,7 +271,7 @@ def free_port() -> int:
         return port
 
 
-def test_a_server_that_is_not_there_has_seen_nothing_so_writes_are_tried_again(pauses: list[float]) -> None:
+def test_writes_are_retried_when_the_server_cannot_be_connected_to(pauses: list[float]) -> None:
     url = f"http://127.0.0.1:{free_port()}"
 
     async def run() -> None:
@@ -291,7 +291,7 @@ async def hang_up(request: web.Request) -> web.StreamResponse:
     return web.Response()
 
 
-def test_reading_is_repeated_when_the_connection_breaks(pauses: list[float]) -> None:
+def test_reads_are_retried_when_the_connection_breaks(pauses: list[float]) -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("a"))
         server.instead("GET", "/pods/a", hang_up, times=3)
@@ -301,7 +301,7 @@ def test_reading_is_repeated_when_the_connection_breaks(pauses: list[float]) -> 
     assert pauses
 
 
-def test_a_connection_that_breaks_leaves_a_write_in_doubt(pauses: list[float]) -> None:
+def test_a_write_is_not_retried_when_the_connection_breaks(pauses: list[float]) -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.instead("POST", "/binding", hang_up, times=99)
         failure = await failure_of(client.bind("ns/a", "uid", "n1"))
@@ -311,7 +311,7 @@ def test_a_connection_that_breaks_leaves_a_write_in_doubt(pauses: list[float]) -
     assert pauses == []
 
 
-def test_an_answer_that_does_not_come_is_a_failure_in_the_end(pauses: list[float]) -> None:
+def test_a_missing_response_is_a_timeout(pauses: list[float]) -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         never = asyncio.Event()
 
@@ -347,7 +347,7 @@ def test_time_spent_in_the_queue_does_not_count() -> None:
     play(story, timeout=1.5, connections=1)
 
 
-def test_connections_are_kept(pauses: list[float]) -> None:
+def test_connections_are_reused(pauses: list[float]) -> None:
     peers: list[object] = []
 
     async def note(request: web.Request) -> web.StreamResponse:
@@ -364,7 +364,7 @@ def test_connections_are_kept(pauses: list[float]) -> None:
     assert len(set(peers)) == 1
 
 
-def test_what_the_server_offers_is_asked_once_and_what_it_lacks_again() -> None:
+def test_served_groups_are_cached_and_missing_ones_are_not() -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         assert await client.server_version() == (1, 20)
         assert await client.serves("v1")
@@ -379,7 +379,7 @@ def test_what_the_server_offers_is_asked_once_and_what_it_lacks_again() -> None:
     assert len(server.asked("GET", "^/apis/volcano.sh/v1$")) == 2
 
 
-def test_a_long_list_comes_in_pages_of_one_moment() -> None:
+def test_a_long_list_is_read_in_pages_of_one_resource_version() -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         for number in range(7):
             server.put(pod(f"p{number}"))
@@ -393,7 +393,7 @@ def test_a_long_list_comes_in_pages_of_one_moment() -> None:
     assert {one.query["fieldSelector"] for one in lists} == {"spec.nodeName!="}
 
 
-def test_a_list_whose_moment_is_forgotten_begins_again() -> None:
+def test_a_list_whose_resource_version_expires_starts_again() -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         for number in range(5):
             server.put(pod(f"p{number}"))

@@ -1,4 +1,4 @@
-"""Watches: what arrives, however it is cut, and how they end."""
+"""Watches: events in chunks of any size, and every way a watch can end."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def read(events: AsyncIterator[WatchEvent[Pod]], names: list[str]) -> None
         names.append(one.object.metadata.name)
 
 
-def test_a_watch_tells_what_happens_from_a_moment_on() -> None:
+def test_a_watch_starts_from_a_resource_version() -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("before"))
         start = str(server.revision)
@@ -93,7 +93,7 @@ def test_watches_that_began_together_do_not_end_together() -> None:
     assert max(lengths) <= 319
 
 
-def test_objects_may_be_cut_anywhere_and_be_of_any_size() -> None:
+def test_chunks_may_end_anywhere_and_objects_may_have_any_size() -> None:
     big = pod("big")
     big["metadata"]["annotations"] = {"data": "x" * 5_000_000}
     text = event("ADDED", big) + event("ADDED", pod("b")) + event("ADDED", pod("c"))
@@ -146,7 +146,7 @@ async def abandon(request: web.Request) -> web.StreamResponse:
         (sending(event("ADDED", pod("a")), b'{"type": "ERROR", "object": 7}\n'), "an unknown error"),
     ],
 )
-def test_a_stream_that_breaks_is_a_failure_after_what_came(handler: Handler, message: str) -> None:
+def test_a_stream_that_breaks_is_a_failure_after_its_events(handler: Handler, message: str) -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.instead("GET", "/pods$", handler)
         names: list[str] = []
@@ -157,7 +157,7 @@ def test_a_stream_that_breaks_is_a_failure_after_what_came(handler: Handler, mes
     play(story)
 
 
-def test_a_stream_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_stream_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that vanished says nothing, not even that the time it was given for the watch is over."""
     monkeypatch.setattr(client_module, "WATCH_GRACE", -0.9)
 
@@ -171,7 +171,7 @@ def test_a_stream_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch)
     play(story, watch_seconds=1)
 
 
-def test_the_system_looks_whether_the_server_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watches_use_tcp_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream may be silent for minutes. That the other end is gone must be noticed all the same."""
     prepared: list[tuple[int, int]] = []
     notice = transport_module._enable_keepalive
@@ -202,7 +202,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def test_who_stops_reading_hangs_up() -> None:
+def test_a_watch_that_is_no_longer_read_closes_its_connection() -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("a"))
         events = client.watch(PODS, "100")
@@ -218,7 +218,7 @@ def test_who_stops_reading_hangs_up() -> None:
     play(story)
 
 
-def test_a_cancelled_watch_hangs_up() -> None:
+def test_a_cancelled_watch_closes_its_connection() -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         reading = asyncio.create_task(seen(client.watch(PODS, "100")))
         await until(lambda: server.watching == 1)
@@ -235,7 +235,7 @@ def test_a_cancelled_watch_hangs_up() -> None:
     play(story)
 
 
-def test_watches_take_no_connection_away_from_requests() -> None:
+def test_watches_use_no_connections_of_requests() -> None:
     async def story(server: FakeApiServer, client: Client) -> None:
         readings = [asyncio.create_task(seen(client.watch(PODS, "100"))) for _ in range(3)]
         await until(lambda: server.watching == 3)
@@ -246,7 +246,7 @@ def test_watches_take_no_connection_away_from_requests() -> None:
     play(story, connections=1)
 
 
-def test_a_watch_is_not_repeated_by_itself() -> None:
+def test_a_watch_is_not_retried_by_the_client() -> None:
     async def refuse(request: web.Request) -> web.StreamResponse:
         return status(429, "TooManyRequests", retry_after=4)
 

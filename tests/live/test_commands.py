@@ -1,4 +1,4 @@
-"""`stromboli scheduler`, `controllers` and `run`: what they say of themselves, of mistakes and of sick servers."""
+"""`stromboli scheduler`, `controllers` and `run`: help, errors, and servers that do not respond."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_kubeconfig_that_is_not_there_is_one_line_and_status_2(tmp_path: Path)
     asyncio.run(story())
 
 
-def test_a_server_out_of_reach_is_asked_again_until_a_signal_comes(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_retried_until_a_signal(tmp_path: Path) -> None:
     async def story() -> None:
         async with FakeApiServer() as server:
             url = server.url
@@ -154,7 +154,7 @@ def test_missing_definitions_are_named_with_what_to_apply(tmp_path: Path, comman
     asyncio.run(story())
 
 
-def test_a_scheduler_that_leads_gives_its_lease_back_when_it_is_stopped(tmp_path: Path) -> None:
+def test_a_stopped_leader_releases_its_lease(tmp_path: Path) -> None:
     async def story() -> None:
         async with FakeApiServer() as server:
             path = kubeconfig(tmp_path, server.url)

@@ -1,4 +1,4 @@
-"""A configuration file that changes in all the ways in which files change."""
+"""The configuration file, changed in every way in which files change."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def watched(tmp_path: Path) -> Watched:
     return Watched(path)
 
 
-def test_a_new_content_is_taken(watched: Watched) -> None:
+def test_new_content_is_loaded(watched: Watched) -> None:
     async def story() -> None:
         watched.write("two\n")
         await watched.until(lambda: watched.changes == ["two"])
@@ -88,7 +88,7 @@ def test_a_new_content_is_taken(watched: Watched) -> None:
     assert watched.refusals == []
 
 
-def test_what_is_written_again_unchanged_is_no_change(watched: Watched) -> None:
+def test_unchanged_content_is_no_change(watched: Watched) -> None:
     async def story() -> None:
         watched.write("one\n", modified=1)
         await watched.looked_again()
@@ -97,7 +97,7 @@ def test_what_is_written_again_unchanged_is_no_change(watched: Watched) -> None:
     assert watched.changes == []
 
 
-def test_a_file_put_in_its_place_is_seen(watched: Watched) -> None:
+def test_a_replaced_file_is_detected(watched: Watched) -> None:
     async def story() -> None:
         watched.write("two\n", modified=1)  # older than the file it replaces
         await watched.until(lambda: watched.changes == ["two"])
@@ -105,7 +105,7 @@ def test_a_file_put_in_its_place_is_seen(watched: Watched) -> None:
     watched.tell(story)
 
 
-def test_the_swap_of_a_config_map_is_seen(tmp_path: Path) -> None:
+def test_the_update_of_a_config_map_is_detected(tmp_path: Path) -> None:
     """The kubelet's way: the file is a link into `..data`, which is a link to a directory, which is turned."""
 
     def version(name: str, text: str) -> None:
@@ -127,7 +127,7 @@ def test_the_swap_of_a_config_map_is_seen(tmp_path: Path) -> None:
     watched.tell(story)
 
 
-def test_a_bad_content_is_refused_once_and_the_old_one_stays(watched: Watched) -> None:
+def test_bad_content_is_refused_once_and_the_old_configuration_stays(watched: Watched) -> None:
     async def story() -> None:
         watched.write("bad\n")
         await watched.until(lambda: len(watched.refusals) == 1)
@@ -145,7 +145,7 @@ def test_a_bad_content_is_refused_once_and_the_old_one_stays(watched: Watched) -
     ]
 
 
-def test_a_bad_content_that_is_taken_back_changes_nothing(watched: Watched) -> None:
+def test_reverting_bad_content_changes_nothing(watched: Watched) -> None:
     async def story() -> None:
         watched.write("bad\n")
         await watched.until(lambda: len(watched.refusals) == 1)
@@ -159,7 +159,7 @@ def test_a_bad_content_that_is_taken_back_changes_nothing(watched: Watched) -> N
     assert watched.file.current == "one"
 
 
-def test_what_is_no_text_is_refused(watched: Watched) -> None:
+def test_binary_content_is_refused(watched: Watched) -> None:
     async def story() -> None:
         watched.write(b"\xff\xfe")
         await watched.until(lambda: bool(watched.refusals))
@@ -168,7 +168,7 @@ def test_what_is_no_text_is_refused(watched: Watched) -> None:
     assert watched.refusals == [f"{watched.path}: is not UTF-8 text"]
 
 
-def test_a_file_that_is_gone_for_a_while_is_said_once(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_file_is_logged_once(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "stromboli.configuration")
 
     async def story() -> None:
@@ -187,7 +187,7 @@ def test_a_file_that_is_gone_for_a_while_is_said_once(watched: Watched, caplog: 
     ]
 
 
-def test_half_a_file_is_not_believed(watched: Watched) -> None:
+def test_a_half_written_file_is_not_loaded(watched: Watched) -> None:
     """It reads differently every time, so somebody is still writing."""
     parts = iter(["half", "half of it", "half of it, and"])
 

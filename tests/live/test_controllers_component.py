@@ -1,4 +1,4 @@
-"""The controllers as a process: from news to writes, with a server that can be made to misbehave."""
+"""The controllers' loop: from events to writes, with faults of the server."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def play(story: Callable[[Scene], Coroutine[Any, Any, None]], *, start: bool = T
     asyncio.run(run())
 
 
-def test_a_job_becomes_a_group_and_whole_pods() -> None:
+def test_a_job_gets_a_group_and_complete_pods() -> None:
     async def story(scene: Scene) -> None:
         job = scene.submit(replicas=2)
         await scene.let_in(job)
@@ -144,7 +144,7 @@ def test_a_job_becomes_a_group_and_whole_pods() -> None:
     play(story)
 
 
-def test_it_comes_to_rest() -> None:
+def test_it_stops_writing_when_nothing_changes() -> None:
     async def story(scene: Scene) -> None:
         job = scene.submit(plugins={"svc": []})
         await scene.let_in(job)
@@ -158,7 +158,7 @@ def test_it_comes_to_rest() -> None:
     play(story)
 
 
-def test_a_pod_that_leaves_is_news_once() -> None:
+def test_a_deleted_pod_is_reported_once() -> None:
     async def story(scene: Scene) -> None:
         job = scene.submit(replicas=2, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
         await scene.let_in(job)
@@ -176,7 +176,7 @@ def test_a_pod_that_leaves_is_news_once() -> None:
     play(story)
 
 
-def test_a_pod_that_left_before_we_came_is_somebody_elses_news() -> None:
+def test_a_pod_deleted_before_we_started_is_not_reported() -> None:
     async def story(scene: Scene) -> None:
         job = scene.submit(replicas=1, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
         await scene.start()
@@ -196,7 +196,7 @@ def test_a_pod_that_left_before_we_came_is_somebody_elses_news() -> None:
     play(story, start=False)
 
 
-def test_a_departure_is_answered_although_the_first_answer_could_not_be_written() -> None:
+def test_a_deleted_pod_is_handled_although_the_first_write_failed() -> None:
     async def story(scene: Scene) -> None:
         job = scene.submit(replicas=2, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
         await scene.let_in(job)
@@ -297,7 +297,7 @@ class TestCommands:
         play(story)
 
 
-def test_who_does_not_lead_watches_and_who_begins_to_knows_everything() -> None:
+def test_a_standby_follows_events_and_knows_everything_when_it_takes_over() -> None:
     async def story(scene: Scene) -> None:
         scene.fence.is_leader = False
         await scene.start()
@@ -311,7 +311,7 @@ def test_who_does_not_lead_watches_and_who_begins_to_knows_everything() -> None:
     play(story, start=False)
 
 
-def test_a_job_is_deleted_when_its_time_is_over_although_nothing_happens() -> None:
+def test_a_job_is_deleted_after_its_ttl_without_any_event() -> None:
     async def story(scene: Scene) -> None:
         job = scene.submit(ttlSecondsAfterFinished=1)
         await scene.let_in(job)
@@ -324,7 +324,7 @@ def test_a_job_is_deleted_when_its_time_is_over_although_nothing_happens() -> No
     play(story)
 
 
-def test_a_refused_write_is_tried_again_although_nothing_happens() -> None:
+def test_a_refused_write_is_retried_without_any_event() -> None:
     async def story(scene: Scene) -> None:
         scene.server.instead(
             "POST", "/podgroups", always(lambda: status(403, "Forbidden", "the namespace is terminating")), times=1
@@ -336,7 +336,7 @@ def test_a_refused_write_is_tried_again_although_nothing_happens() -> None:
     play(story)
 
 
-def test_a_failing_policy_is_answered_once_although_the_deletion_is_slow_to_show() -> None:
+def test_a_policy_acts_once_although_the_watch_shows_the_deletion_late() -> None:
     async def story(scene: Scene) -> None:
         job = scene.submit(replicas=2, policies=[{"event": "PodFailed", "action": "RestartPod"}])
         await scene.let_in(job)

@@ -1,4 +1,4 @@
-"""From decisions to writes: what is sent, what is wished, what is told, and what becomes of reservations."""
+"""The dispatcher: decisions become requests, status patches, events and reservations."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_binds_and_evictions_are_sent_for_the_pod_that_was_decided_on() -> None:
     play(story)
 
 
-def test_a_pod_that_came_in_its_place_since_is_not_meant() -> None:
+def test_a_successor_of_the_same_name_is_not_bound() -> None:
     async def story(harness: DispatcherHarness) -> None:
         old = harness.pod().metadata.uid
         addressed = resolve_targets(Cycle(decisions=[Bind(A, "n1", JOB)]), harness.cluster)
@@ -186,7 +186,7 @@ def test_a_pod_that_came_in_its_place_since_is_not_meant() -> None:
     play(story)
 
 
-def test_decisions_about_what_is_gone_are_dropped() -> None:
+def test_decisions_about_deleted_objects_are_dropped() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(
             Bind(TaskKey("ns/gone"), "n1", JOB),
@@ -206,7 +206,7 @@ def test_decisions_about_what_is_gone_are_dropped() -> None:
 # -- statuses --------------------------------------------------------------------------------------------------------
 
 
-def test_a_bind_takes_the_reason_to_wait_back() -> None:
+def test_a_bind_cancels_the_pending_condition() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(Bind(A, "n1", JOB))
         assert harness.status_writer.cancelled == [("pods", "ns/a")]
@@ -214,7 +214,7 @@ def test_a_bind_takes_the_reason_to_wait_back() -> None:
     play(story)
 
 
-def test_a_waiting_pod_says_unschedulable_and_why_to_whoever_looks_for_it() -> None:
+def test_a_waiting_pod_has_the_reason_unschedulable_and_a_message() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.pod().metadata.resource_version = "77"
         harness.dispatch(PatchPod(A, Code.NOT_ENOUGH_PODS, "2 more pods need room."))
@@ -244,7 +244,7 @@ def test_a_waiting_pod_says_unschedulable_and_why_to_whoever_looks_for_it() -> N
     play(story)
 
 
-def test_it_waits_since_it_began_to_wait() -> None:
+def test_the_transition_time_of_a_waiting_pod_stays() -> None:
     async def story(harness: DispatcherHarness) -> None:
         since = "2029-12-31T00:00:00Z"
         harness.pod().status.conditions = [Condition("PodScheduled", "False", "X", "x", since)]
@@ -257,7 +257,7 @@ def test_it_waits_since_it_began_to_wait() -> None:
     play(story)
 
 
-def test_a_reason_that_is_only_reworded_is_in_no_hurry() -> None:
+def test_a_reworded_message_is_written_with_a_longer_delay() -> None:
     """With ten thousand pods waiting, every end of a pod changes the numbers in all of their reasons."""
 
     async def story(harness: DispatcherHarness) -> None:
@@ -277,7 +277,7 @@ def test_a_reason_that_is_only_reworded_is_in_no_hurry() -> None:
     play(story)
 
 
-def test_a_nomination_is_written_at_once_and_taken_back_by_name() -> None:
+def test_a_nomination_is_written_and_removed_at_once() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(PatchPod(A, "X", "x", nominated="n1"))
         harness.pod().status.nominated_node_name = "n1"
@@ -290,7 +290,7 @@ def test_a_nomination_is_written_at_once_and_taken_back_by_name() -> None:
     play(story)
 
 
-def test_a_group_that_is_let_in_is_told_so_at_once() -> None:
+def test_the_phase_of_an_admitted_group_is_written_at_once() -> None:
     async def story(harness: DispatcherHarness) -> None:
         known = harness.cluster.jobs[JOB].object
         assert known is not None
@@ -302,7 +302,7 @@ def test_a_group_that_is_let_in_is_told_so_at_once() -> None:
     play(story)
 
 
-def test_a_groups_condition_is_told_to_people_when_it_says_something_new() -> None:
+def test_a_new_condition_message_of_a_group_causes_an_event() -> None:
     async def story(harness: DispatcherHarness) -> None:
         known = harness.cluster.jobs[JOB].object
         assert isinstance(known, PodGroup)
@@ -321,7 +321,7 @@ def test_a_groups_condition_is_told_to_people_when_it_says_something_new() -> No
     play(story)
 
 
-def test_what_a_queue_has_no_more_is_taken_out_of_its_status() -> None:
+def test_resources_that_a_queue_no_longer_has_are_removed_from_its_status() -> None:
     async def story(harness: DispatcherHarness) -> None:
         known = harness.cluster.queues[QueueName("q")].object
         assert known is not None
@@ -333,7 +333,7 @@ def test_what_a_queue_has_no_more_is_taken_out_of_its_status() -> None:
     play(story)
 
 
-def test_a_notice_reaches_whom_it_is_about() -> None:
+def test_a_notice_becomes_an_event_on_its_object() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(
             Notice("Pod", "ns/a", "Conditional", "On lent room."), Notice("PodGroup", "ns/g", "Limit", "Too many.")
@@ -363,7 +363,7 @@ def set_aside(harness: DispatcherHarness) -> bool:
     return harness.cluster.tasks[A].true_status is Status.RESERVED
 
 
-def test_room_is_set_aside_from_the_moment_it_was_decided() -> None:
+def test_a_reservation_counts_from_the_moment_of_the_decision() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(reserve(harness))
         assert set_aside(harness)
@@ -380,7 +380,7 @@ def test_room_is_set_aside_from_the_moment_it_was_decided() -> None:
 
 @pytest.mark.parametrize("verb", ["create", "patch"])
 @pytest.mark.parametrize("fate", [lost_after(), lost_before(), refused(500, "InternalError")])
-def test_after_a_lost_answer_the_ledger_believes_what_is_there(verb: str, fate: Fate) -> None:
+def test_after_a_lost_response_the_ledger_follows_the_server(verb: str, fate: Fate) -> None:
     fates = iter([fate])
 
     async def story(harness: DispatcherHarness) -> None:
@@ -392,7 +392,7 @@ def test_after_a_lost_answer_the_ledger_believes_what_is_there(verb: str, fate: 
     play(story, fate=lambda asked, key: next(fates, Fate()) if asked == verb else Fate())
 
 
-def test_a_reservation_that_the_server_refuses_is_taken_back() -> None:
+def test_a_refused_reservation_is_reported_as_deleted() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(reserve(harness))
         await harness.dispatcher.drain()
@@ -401,7 +401,7 @@ def test_a_reservation_that_the_server_refuses_is_taken_back() -> None:
     play(story, fate=lambda verb, key: refused(403, "Forbidden") if verb == "create" else Fate())
 
 
-def test_a_reservation_of_the_same_name_is_moved_to_where_it_is_wanted() -> None:
+def test_an_existing_reservation_is_moved_to_the_new_node() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(reserve(harness, "n1"))
         await harness.dispatcher.drain()
@@ -414,7 +414,7 @@ def test_a_reservation_of_the_same_name_is_moved_to_where_it_is_wanted() -> None
     play(story)
 
 
-def test_what_is_given_up_is_deleted() -> None:
+def test_an_unreserved_reservation_is_deleted() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(reserve(harness))
         await harness.dispatcher.drain()
@@ -428,7 +428,7 @@ def test_what_is_given_up_is_deleted() -> None:
 
 
 @pytest.mark.parametrize("fate", [lost_after(), lost_before(), refused(403, "Forbidden")])
-def test_a_deletion_that_failed_is_known_as_one(fate: Fate) -> None:
+def test_a_failed_deletion_is_reported(fate: Fate) -> None:
     fates = iter([fate])
 
     async def story(harness: DispatcherHarness) -> None:
@@ -441,7 +441,7 @@ def test_a_deletion_that_failed_is_known_as_one(fate: Fate) -> None:
     play(story, fate=lambda verb, key: next(fates, Fate()) if verb == "delete" else Fate())
 
 
-def test_what_is_moved_is_deleted_before_it_is_made_again() -> None:
+def test_a_moved_reservation_is_deleted_before_it_is_created_again() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(reserve(harness, "n1"))
         await harness.dispatcher.drain()
@@ -455,7 +455,7 @@ def test_what_is_moved_is_deleted_before_it_is_made_again() -> None:
     play(story, fate=lambda verb, key: Fate(acts=0.5 if verb == "delete" else 0.001))
 
 
-def test_what_is_given_up_while_it_is_created_is_gone_in_the_end() -> None:
+def test_a_reservation_deleted_during_its_creation_is_deleted_in_the_end() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(reserve(harness))
         await until(lambda: harness.api.count("create"))
@@ -466,7 +466,7 @@ def test_what_is_given_up_while_it_is_created_is_gone_in_the_end() -> None:
     play(story, fate=lambda verb, key: Fate(acts=0.5) if verb == "create" else Fate())
 
 
-def test_nothing_is_reserved_or_given_up_behind_a_fallen_fence() -> None:
+def test_reservations_are_not_written_after_the_fence_ended() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(reserve(harness))
         await harness.dispatcher.drain()
@@ -487,7 +487,7 @@ def test_nothing_is_reserved_or_given_up_behind_a_fallen_fence() -> None:
 # -- the end ---------------------------------------------------------------------------------------------------------
 
 
-def test_at_the_end_everything_is_written_that_can_be() -> None:
+def test_draining_writes_everything() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(reserve(harness))
         await harness.dispatcher.drain()
@@ -500,7 +500,7 @@ def test_at_the_end_everything_is_written_that_can_be() -> None:
 
 
 @pytest.mark.parametrize("stuck", [True, False])
-def test_the_end_comes_in_time_although_the_server_is_down(stuck: bool) -> None:
+def test_draining_ends_in_time_although_the_server_is_down(stuck: bool) -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.api.down = True
         harness.binder.stuck = stuck

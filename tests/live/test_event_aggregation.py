@@ -1,4 +1,4 @@
-"""Events that are told in every cycle are written ever more rarely, and nothing is lost of their count."""
+"""Events that every cycle repeats are written at growing intervals, with the right count."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from live.fake_api import FakeApi
 from live.test_event_recorder import RecorderHarness, lines, play, written
 
 
-def test_what_is_told_all_the_time_is_written_ever_more_rarely() -> None:
+def test_a_frequent_event_is_written_at_growing_intervals() -> None:
     """Once a second for ten minutes. Five writes at first; then the count doubles from each to the next (10, 20, 40,
     80), until a minute is between them (140, 200, …, 560): 17 in all, instead of 600."""
 
@@ -21,7 +21,7 @@ def test_what_is_told_all_the_time_is_written_ever_more_rarely() -> None:
     play(story)
 
 
-def test_after_a_silence_it_is_written_at_once_with_all_that_was_saved_up() -> None:
+def test_after_a_pause_it_is_written_at_once_with_the_whole_count() -> None:
     async def story(api: FakeApi, harness: RecorderHarness) -> None:
         for _ in range(9):
             harness.record("No room.")

@@ -1,4 +1,4 @@
-"""Kubernetes events: repeated ones are counted, floods are cut, and nobody ever waits for one."""
+"""The event recorder: repetitions are counted, floods are limited, and no caller waits."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def written() -> None:
     await asyncio.sleep(10.0)
 
 
-def test_an_event_says_who_what_and_why() -> None:
+def test_an_event_has_its_object_reason_and_message() -> None:
     async def story(api: FakeApi, harness: RecorderHarness) -> None:
         harness.record("No node has 4 cpu.")
         await written()
@@ -110,7 +110,7 @@ def test_a_repetition_is_a_higher_count_of_the_first() -> None:
     play(story)
 
 
-def test_a_repetition_after_a_long_time_is_news() -> None:
+def test_a_repetition_after_a_long_time_is_a_new_event() -> None:
     async def story(api: FakeApi, harness: RecorderHarness) -> None:
         harness.record("No room.")
         await written()
@@ -122,7 +122,7 @@ def test_a_repetition_after_a_long_time_is_news() -> None:
     play(story)
 
 
-def test_a_repetition_of_an_event_that_the_server_has_forgotten_is_written_anew() -> None:
+def test_a_repetition_of_a_deleted_event_is_created_again() -> None:
     async def story(api: FakeApi, harness: RecorderHarness) -> None:
         harness.record("No room.")
         await written()
@@ -135,7 +135,7 @@ def test_a_repetition_of_an_event_that_the_server_has_forgotten_is_written_anew(
     play(story)
 
 
-def test_a_count_that_could_not_be_raised_goes_on_from_where_it_was() -> None:
+def test_a_failed_update_does_not_lose_the_count() -> None:
     fates = iter([refused(500, "InternalError")])
 
     async def story(api: FakeApi, harness: RecorderHarness) -> None:
@@ -151,7 +151,7 @@ def test_a_count_that_could_not_be_raised_goes_on_from_where_it_was() -> None:
     play(story)
 
 
-def test_the_same_words_about_another_object_are_another_event() -> None:
+def test_the_same_message_for_another_object_is_another_event() -> None:
     async def story(api: FakeApi, harness: RecorderHarness) -> None:
         harness.record("No room.", key="ns/a")
         harness.record("No room.", key="ns/b")
@@ -162,7 +162,7 @@ def test_the_same_words_about_another_object_are_another_event() -> None:
     play(story)
 
 
-def test_an_object_with_ever_changing_numbers_gets_one_line_for_the_rest() -> None:
+def test_changing_messages_are_combined_into_one_event() -> None:
     """10 different messages as they are, the other 40 together."""
 
     async def story(api: FakeApi, harness: RecorderHarness) -> None:
@@ -184,7 +184,7 @@ def test_an_object_with_ever_changing_numbers_gets_one_line_for_the_rest() -> No
     play(story)
 
 
-def test_a_message_is_cut_to_what_a_server_takes() -> None:
+def test_a_long_message_is_truncated() -> None:
     async def story(api: FakeApi, harness: RecorderHarness) -> None:
         harness.record("x" * 5000)
         await written()
@@ -204,7 +204,7 @@ def test_the_name_of_an_event_is_valid_however_long_the_objects_is() -> None:
     play(story)
 
 
-def test_telling_never_waits_and_a_flood_costs_the_oldest_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_never_waits_and_a_flood_drops_the_oldest_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_recorder, "_MAX_QUEUED", 100)
 
     async def story(api: FakeApi, harness: RecorderHarness) -> None:
@@ -233,7 +233,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     play(story)
 
 
-def test_events_wait_while_binds_are_on_their_way_but_not_for_ever() -> None:
+def test_events_wait_for_binds_but_not_forever() -> None:
     async def story(api: FakeApi, harness: RecorderHarness) -> None:
         harness.busy = True
         harness.record("Bound.")
@@ -250,7 +250,7 @@ def test_events_wait_while_binds_are_on_their_way_but_not_for_ever() -> None:
     play(story)
 
 
-def test_a_server_that_refuses_one_event_is_told_the_next() -> None:
+def test_a_refused_event_does_not_stop_the_next() -> None:
     fates = iter([refused(403, "Forbidden"), refused(500, "InternalError")])
 
     async def story(api: FakeApi, harness: RecorderHarness) -> None:
@@ -262,7 +262,7 @@ def test_a_server_that_refuses_one_event_is_told_the_next() -> None:
     play(story, fate=lambda verb, key: next(fates, Fate()))
 
 
-def test_a_flush_writes_what_is_there_and_gives_up_on_a_server_that_does_not_answer() -> None:
+def test_a_flush_writes_the_queue_and_stops_when_the_server_fails() -> None:
     async def run() -> None:
         api = FakeApi()
         harness = RecorderHarness(api)  # nothing runs
@@ -281,12 +281,12 @@ def test_a_flush_writes_what_is_there_and_gives_up_on_a_server_that_does_not_ans
 
 
 @pytest.mark.parametrize("kind", [Pod, Queue])
-def test_a_subject_knows_where_its_kind_lives(kind: type[KObject]) -> None:
+def test_an_involved_object_has_its_api_version(kind: type[KObject]) -> None:
     subject = InvolvedObject.of(kind, "ns/a" if kind is Pod else "a", "u1")
     assert (subject.kind, subject.name, subject.namespace) == (kind.__name__, "a", "ns" if kind is Pod else "")
 
 
-def test_nothing_is_asked_of_the_server_when_nothing_is_told() -> None:
+def test_nothing_is_sent_when_nothing_is_recorded() -> None:
     async def story(api: FakeApi, harness: RecorderHarness) -> None:
         await asyncio.sleep(60.0)
         assert api.asked == []

@@ -1,4 +1,4 @@
-"""Evictions that the server refuses are not asked for again in every cycle."""
+"""Refused evictions are retried with backoff, not in every cycle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from live.test_binder import BinderHarness, of, play, submit_and_wait
 FORBIDDEN = refused(429, "TooManyRequests", cause="DisruptionBudget")
 
 
-def test_a_victim_that_a_budget_protects_is_asked_for_ever_more_rarely() -> None:
+def test_the_eviction_of_a_protected_pod_is_retried_with_backoff() -> None:
     """A minute of cycles, one a second, each with the same victim. After waits of at most 1, 2, 4, 8, 15, 15 and 15
     seconds and at least half of that, that is eight to fourteen requests."""
 
@@ -25,7 +25,7 @@ def test_a_victim_that_a_budget_protects_is_asked_for_ever_more_rarely() -> None
     play(story, fate=of("evict", *[FORBIDDEN] * 60))
 
 
-def test_it_goes_once_the_budget_allows_it() -> None:
+def test_it_is_evicted_once_the_budget_allows_it() -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         await submit_and_wait(harness, harness.evict())
         await asyncio.sleep(1.0)

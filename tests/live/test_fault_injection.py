@@ -1,8 +1,8 @@
-"""Two schedulers, one lease, and a server that fails in every way: what must hold in any storm.
+"""Two schedulers, one lease, and a server with faults of every kind: what must always hold.
 
-A storm is a list of things that happen (gangs come, pods go and come again, watches lag and break, the server is away,
-cycles fail, the lease changes hands) and a list of fates for the binds and the questions after them. When it is over,
-nobody has been bound twice, no node has ever had more than it has room for, and both schedulers know what is so.
+A storm is a list of things that happen (gangs arrive, pods are deleted and created again, watches lag and break, the
+server is down, cycles fail, the lease changes hands) and a list of fates for the binds and the reads after them. In the
+end no pod was bound twice, no node ever had more pods than it has room for, and both schedulers have the right state.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ storms = st.lists(
 
 @settings(max_examples=60)
 @given(storm=storms, fates=st.lists(st.sampled_from(FATES), max_size=20))
-def test_no_storm_binds_twice_or_beyond_what_a_node_has(
+def test_no_storm_binds_a_pod_twice_or_overfills_a_node(
     storm: list[tuple[float, Callable[[Storm, int], object], int]], fates: list[Fate]
 ) -> None:
     with_virtual_time(_weather(storm, fates))

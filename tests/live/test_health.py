@@ -1,4 +1,4 @@
-"""What a process answers when it is asked how it is."""
+"""Probes and metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ask(story: Callable[[Asked], Awaitable[None]], *, registry: CollectorRegistr
     asyncio.run(play())
 
 
-def test_a_process_without_checks_is_fine() -> None:
+def test_a_process_without_checks_is_healthy() -> None:
     async def story(asked: Asked) -> None:
         for path in ("/healthz", "/livez", "/readyz"):
             assert await asked.get(path) == (200, "ok")
@@ -61,7 +61,7 @@ def test_a_process_without_checks_is_fine() -> None:
     ask(story)
 
 
-def test_what_is_wrong_is_said_and_what_is_fine_too() -> None:
+def test_failed_and_passed_checks_are_listed() -> None:
     async def story(asked: Asked) -> None:
         problem: str | None = None
         asked.probes.add_liveness_check("scheduler", lambda: None)
@@ -77,7 +77,7 @@ def test_what_is_wrong_is_said_and_what_is_fine_too() -> None:
     ask(story)
 
 
-def test_who_is_not_alive_is_not_ready() -> None:
+def test_a_failed_liveness_check_makes_it_not_ready() -> None:
     async def story(asked: Asked) -> None:
         asked.probes.add_liveness_check("scheduler", lambda: "the last 5 cycles failed")
         for path in ("healthz", "livez", "readyz"):
@@ -87,7 +87,7 @@ def test_who_is_not_alive_is_not_ready() -> None:
     ask(story)
 
 
-def test_metrics_come_in_the_format_asked_for() -> None:
+def test_metrics_come_in_the_requested_format() -> None:
     registry = CollectorRegistry()
     Counter("things_total", "Things that happened.", registry=registry).inc(3)
 
@@ -104,7 +104,7 @@ def test_metrics_come_in_the_format_asked_for() -> None:
     ask(story, registry=registry)
 
 
-def test_anything_else_is_not_there() -> None:
+def test_other_paths_are_not_found() -> None:
     async def story(asked: Asked) -> None:
         for path in ("/", "/metrics/x", "/debug", "/readyz/../etc/passwd"):
             assert (await asked.get(path))[0] == 404
@@ -129,7 +129,7 @@ def test_a_connection_kept_open_does_not_keep_it_from_ending() -> None:
     asyncio.run(story())
 
 
-def test_it_listens_where_it_is_told_to() -> None:
+def test_it_listens_on_the_configured_address() -> None:
     async def story(asked: Asked) -> None:
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.2", asked.probes.port)
@@ -137,7 +137,7 @@ def test_it_listens_where_it_is_told_to() -> None:
     ask(story)
 
 
-def test_a_port_that_is_taken_is_the_users_business() -> None:
+def test_a_port_in_use_is_a_user_error() -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         expected = rf"cannot serve probes on 127\.0\.0\.1:{port}: Address already in use; choose another"
@@ -145,6 +145,6 @@ def test_a_port_that_is_taken_is_the_users_business() -> None:
             asyncio.run(HealthServer(LOOPBACK, port, CollectorRegistry()).run())
 
 
-def test_an_address_that_is_not_ours_is_too() -> None:
+def test_an_address_of_another_machine_is_a_user_error() -> None:
     with pytest.raises(UserError, match=r"cannot serve probes on 192\.0\.2\.1:0: "):
         asyncio.run(HealthServer("192.0.2.1", 0, CollectorRegistry()).run())

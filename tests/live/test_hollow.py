@@ -1,4 +1,4 @@
-"""Hollow nodes: what a pod does next, and that it is done, whatever the server answers."""
+"""Hollow nodes: the next step of a pod, and that it is executed whatever the server responds."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def test_a_bound_pod_starts() -> None:
     ]
 
 
-def test_a_pod_that_nobody_bound_is_scheduled_all_the_same() -> None:
+def test_a_pod_created_with_a_node_counts_as_scheduled() -> None:
     assert conditions(reported(next_step(a_pod(bound=False), NOW)))["PodScheduled"] == ("True", None)
 
 
-def test_a_pod_runs_for_ever_unless_it_says_how_long() -> None:
+def test_a_pod_without_a_run_time_never_ends() -> None:
     assert next_step(a_pod("Running", began=NOW - 1e6), NOW) == Wait(None)
 
 
@@ -109,7 +109,7 @@ def test_an_exact_start_is_better_than_the_seconds_of_the_object() -> None:
 
 
 @pytest.mark.parametrize("name", [names.SIM_RUN, names.SIM_EXIT_CODE, names.SIM_GRACE])
-def test_what_cannot_be_read_is_a_failure_that_says_so(name: str) -> None:
+def test_an_unreadable_annotation_fails_the_pod_with_a_message(name: str) -> None:
     status = reported(next_step(a_pod(annotations={name: "soon"}), NOW))
     assert (status["phase"], status["reason"]) == ("Failed", "UnreadableAnnotation")
     assert name in status["message"]
@@ -130,17 +130,17 @@ def test_what_cannot_be_read_is_a_failure_that_says_so(name: str) -> None:
         ({names.SIM_RUN: "1s"}, Wait(NOW + 20)),  # Whoever is leaving does not finish any more.
     ],
 )
-def test_a_deleted_pod_leaves_after_its_grace(annotations: Mapping[str, str], step: object) -> None:
+def test_a_deleted_pod_is_removed_after_its_grace_period(annotations: Mapping[str, str], step: object) -> None:
     leaving = a_pod("Running", began=NOW - 100, leaves=NOW + 20, grace=30, annotations=annotations)
     assert next_step(leaving, NOW) == step
 
 
-def test_a_deleted_pod_that_is_not_running_leaves_at_once() -> None:
+def test_a_deleted_pod_that_is_not_running_is_removed_at_once() -> None:
     for phase in ("Pending", "Succeeded"):
         assert next_step(a_pod(phase, leaves=NOW + 20, grace=30), NOW) == Remove()
 
 
-def test_a_pod_that_a_finalizer_keeps_is_left_alone() -> None:
+def test_a_pod_with_a_finalizer_is_not_changed() -> None:
     assert next_step(a_pod("Running", began=NOW, leaves=NOW, grace=0), NOW + 5) == Wait(None)
 
 
@@ -167,7 +167,7 @@ async def ready(server: FakeNodeApi, count: int = 2) -> None:
     await until(lambda: sum(path.startswith(LEASES) for path in server.objects) == count)
 
 
-def test_nodes_come_ready_and_go() -> None:
+def test_nodes_are_registered_and_removed() -> None:
     async def story() -> None:
         async with fake_node_api() as (server, config):
             async with hollow_nodes(config) as said:
@@ -185,7 +185,7 @@ def test_nodes_come_ready_and_go() -> None:
     asyncio.run(story())
 
 
-def test_nodes_that_are_kept_are_taken_over_with_what_they_offer_now() -> None:
+def test_kept_nodes_are_taken_over_with_their_new_capacity() -> None:
     async def story() -> None:
         async with fake_node_api() as (server, config):
             async with hollow_nodes(config, keep=True):
@@ -201,7 +201,7 @@ def test_nodes_that_are_kept_are_taken_over_with_what_they_offer_now() -> None:
     asyncio.run(story())
 
 
-def test_nodes_of_others_are_never_touched() -> None:
+def test_real_nodes_are_never_changed() -> None:
     async def story() -> None:
         async with fake_node_api() as (server, config):
             real = await server.put(f"{NODES}/hollow-1", {"kind": "Node", "metadata": {"name": "hollow-1"}})
@@ -213,7 +213,7 @@ def test_nodes_of_others_are_never_touched() -> None:
     asyncio.run(story())
 
 
-def test_pods_run_and_end_and_those_elsewhere_are_left_alone() -> None:
+def test_pods_run_and_end_and_those_on_other_nodes_are_not_changed() -> None:
     async def story() -> None:
         async with fake_node_api() as (server, config), hollow_nodes(config):
             await ready(server)
@@ -236,7 +236,7 @@ def test_pods_run_and_end_and_those_elsewhere_are_left_alone() -> None:
     asyncio.run(story())
 
 
-def test_deleted_pods_leave() -> None:
+def test_deleted_pods_are_removed() -> None:
     async def story() -> None:
         async with fake_node_api() as (server, config), hollow_nodes(config):
             await ready(server)
@@ -263,7 +263,7 @@ def test_another_pod_of_the_same_name_is_another_pod() -> None:
     asyncio.run(story())
 
 
-def test_a_write_that_fails_is_tried_again() -> None:
+def test_a_failed_write_is_retried() -> None:
     async def story() -> None:
         async with fake_node_api() as (server, config), hollow_nodes(config):
             await ready(server)
@@ -295,7 +295,7 @@ def test_what_was_written_is_known_before_the_watch_shows_it() -> None:
     asyncio.run(story())
 
 
-def test_a_restart_goes_on_where_the_objects_are() -> None:
+def test_a_restart_continues_from_the_objects() -> None:
     async def story() -> None:
         async with fake_node_api() as (server, config):
             async with hollow_nodes(config) as said:
@@ -324,7 +324,7 @@ def test_a_restart_goes_on_where_the_objects_are() -> None:
     asyncio.run(story())
 
 
-def test_hearts_beat_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeats_are_spread_over_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stromboli.kube.hollow.node_pool._MIN_ROUND", 0.05)
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Finding the cluster: kubeconfigs in all their forms, and the account of a pod."""
+"""Finding the cluster: all forms of kubeconfigs, and the service account of a pod."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def authorization(config: ClientConfig) -> str | None:
     return asyncio.run(config.credentials.identify()).headers.get("Authorization")
 
 
-def test_a_file_says_where_and_who(tmp_path: Path) -> None:
+def test_a_file_has_the_server_and_the_user(tmp_path: Path) -> None:
     config = from_kubeconfig(write(tmp_path / "config", user={"token": "s3cret\n"}))
     assert (config.server, config.namespace) == ("https://10.0.0.1:6443", "ns-test")
     assert config.ssl is not None
@@ -80,7 +80,7 @@ def test_a_file_says_where_and_who(tmp_path: Path) -> None:
     assert "s3cret" not in repr(config) + repr(asyncio.run(config.credentials.identify()))
 
 
-def test_people_may_log_in_by_password(tmp_path: Path) -> None:
+def test_users_may_log_in_with_a_password(tmp_path: Path) -> None:
     config = from_kubeconfig(write(tmp_path / "config", user={"username": "alice", "password": "pä:ss"}))
     login = authorization(config)
     assert login is not None
@@ -93,7 +93,7 @@ def test_a_token_file_is_relative_to_the_kubeconfig_and_comes_before_a_token(tmp
     assert authorization(config) == "Bearer from-file"
 
 
-def test_several_files_count_as_one_and_the_first_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_files_are_merged_and_the_first_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = write(tmp_path / "a" / "config", cluster={"server": "https://first"}, user={"tokenFile": "token"})
     second = write(tmp_path / "b" / "config", cluster={"server": "https://second"}, user={"token": "second"})
     third = write(tmp_path / "c" / "config", cluster={"server": "https://third"}, user={"tokenFile": "t"}, name="other")
@@ -115,12 +115,12 @@ def test_a_later_file_may_name_the_current_context(tmp_path: Path, monkeypatch: 
     assert from_kubeconfig().server == "https://second"
 
 
-def test_without_a_word_the_file_at_home_is_used(nowhere: Path) -> None:
+def test_by_default_the_file_in_the_home_directory_is_used(nowhere: Path) -> None:
     write(nowhere / ".kube" / "config", cluster={"server": "https://home"})
     assert load_client_config().server == "https://home"
 
 
-def test_inside_a_pod_its_account_is_used(
+def test_inside_a_pod_its_service_account_is_used(
     tmp_path: Path, nowhere: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(nowhere / ".kube" / "config", cluster={"server": "https://home"})
@@ -162,7 +162,7 @@ def test_inside_a_pod_its_account_is_used(
         ({}, {"exec": {"apiVersion": "client.authentication.k8s.io/v1alpha1", "command": "aws"}}, "upgrade it"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_without_secrets(
+def test_errors_are_one_line_without_secrets(
     cluster: dict[str, Any], user: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "empty.crt").touch()
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_said_in_one_line_without_secrets(
     assert "czNjcmV0" not in str(caught.value)
 
 
-def test_what_is_not_there_is_said_with_what_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_names_are_reported_with_the_existing_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = write(tmp_path / "config")
     with pytest.raises(UserError, match=r"there is no context 'prod' in .*config; it has test"):
         from_kubeconfig(config, context="prod")
@@ -231,7 +231,7 @@ def outcome(tls: ssl.SSLContext, config: Path, cluster: dict[str, Any], user: di
 
 
 @pytest.mark.parametrize("inline", [False, True])
-def test_users_show_their_certificate(
+def test_client_certificates_are_used(
     inline: bool, tmp_path: Path, authority: Authority, server_identity: Identity, user_identity: Identity
 ) -> None:
     if inline:
@@ -248,7 +248,7 @@ def test_users_show_their_certificate(
     assert outcome(tls, tmp_path / "config", cluster, {}) == "the connection to it broke"
 
 
-def test_nothing_is_left_of_keys_that_were_in_the_kubeconfig(
+def test_temporary_key_files_are_deleted(
     tmp_path: Path, authority: Authority, user_identity: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scratch = tmp_path / "scratch"
@@ -262,12 +262,12 @@ def test_nothing_is_left_of_keys_that_were_in_the_kubeconfig(
     assert list(scratch.iterdir()) == []
 
 
-def test_a_server_that_nobody_vouches_for_is_not_believed(tmp_path: Path, server_identity: Identity) -> None:
+def test_a_server_with_an_untrusted_certificate_is_refused(tmp_path: Path, server_identity: Identity) -> None:
     said = outcome(unguarded(server_identity), tmp_path / "config", {}, {"token": "s3cret"})
     assert said.startswith("the certificate of it is not trusted: ")
 
 
-def test_a_server_must_have_the_name_that_was_asked_for(
+def test_the_certificate_must_have_the_name_of_the_server(
     tmp_path: Path, authority: Authority, server_identity: Identity
 ) -> None:
     tls = unguarded(server_identity)
@@ -287,7 +287,7 @@ def test_verification_is_off_only_with_a_warning(
     assert caplog.text.count("insecure-skip-tls-verify") == 1
 
 
-def test_a_proxy_is_asked_where_there_is_one(tmp_path: Path) -> None:
+def test_a_configured_proxy_is_used(tmp_path: Path) -> None:
     async def ask() -> None:
         async with FakeApiServer() as proxy:
             proxy_url = proxy.url.replace("http://", "http://alice:s3cret@")

@@ -1,8 +1,8 @@
 """One leader at a time, whatever happens to processes, clocks, connections and the API server.
 
-Every contender here is a process of its own: it has its own event loop, and a process that is stopped is one whose loop
-is not run. All loops share a clock that moves only when the test says so. Between a contender and the lease stand
-requests, each of which is carried out and answered when the test says so, or lost before or after it was carried out.
+Every contender is like a separate process: it has its own event loop, and a suspended process is one whose loop does
+not run. All loops share a clock that only the test moves. Requests are executed and answered when the test says so, or
+lost before or after their execution.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def test_renewal_changes_the_renew_time_and_nothing_else(stage: Stage) -> None:
     assert msgspec.structs.replace(second, renew_time=first.renew_time) == first
 
 
-def test_what_others_wrote_on_the_lease_stays(stage: Stage) -> None:
+def test_other_fields_of_the_lease_stay(stage: Stage) -> None:
     meta = ObjectMeta(name="stromboli", namespace="kube-system", labels={"team": "ops"}, resource_version="7")
     stage.store.lease = Lease(metadata=meta)
     stage.join("a")
@@ -274,7 +274,7 @@ def test_a_standby_waits_as_long_as_the_leader_renews(stage: Stage) -> None:
     assert stage.store.holders == ["a"]
 
 
-def test_a_standby_takes_over_when_the_leader_is_gone_for_the_length_of_the_lease(stage: Stage) -> None:
+def test_a_standby_takes_over_when_the_lease_expires(stage: Stage) -> None:
     a, b = stage.join("a"), stage.join("b")
     stage.pass_time(1)
     stage.away.add(a)  # b saw a's only renewal at 0 s, so it may take the lease from 15 s on
@@ -300,7 +300,7 @@ def test_the_clocks_of_other_machines_do_not_matter(stage: Stage) -> None:
         stage.pass_time(RENEW_WITHIN)
 
 
-def test_the_length_that_the_holder_promised_counts(stage: Stage) -> None:
+def test_the_duration_in_the_lease_counts(stage: Stage) -> None:
     meta = ObjectMeta(name="stromboli", namespace="kube-system", resource_version="7")
     spec = LeaseSpec(holder_identity="elsewhere", lease_duration_seconds=60)
     stage.store.lease = Lease(metadata=meta, spec=spec)
@@ -347,7 +347,7 @@ def test_lost_leadership_can_be_won_again(stage: Stage) -> None:
 # -- the fence ------------------------------------------------------------------------------------------------------
 
 
-def test_a_process_that_was_stopped_knows_at_once_that_it_may_not_act(stage: Stage) -> None:
+def test_a_suspended_process_knows_at_once_that_it_is_not_the_leader(stage: Stage) -> None:
     a, b = stage.join("a"), stage.join("b")
     stage.away.add(a)
     stage.pass_time(60)
@@ -360,7 +360,7 @@ def test_a_process_that_was_stopped_knows_at_once_that_it_may_not_act(stage: Sta
     assert stage.holders() == ["b"]
 
 
-def test_a_lease_given_to_somebody_else_by_hand_is_lost_when_that_is_seen(stage: Stage) -> None:
+def test_a_lease_changed_by_hand_is_lost_when_it_is_read(stage: Stage) -> None:
     a = stage.join("a")
     assert stage.store.lease is not None
     stage.store.carry_out("replace", msgspec.structs.replace(stage.store.lease, spec=LeaseSpec(holder_identity="z")))
@@ -404,7 +404,7 @@ def test_without_the_api_server_nobody_leads_for_longer_than_the_fence(stage: St
     assert stage.holders() in (["a"], ["b"])
 
 
-def test_a_short_outage_is_no_loss(stage: Stage) -> None:
+def test_a_short_outage_does_not_lose_the_lease(stage: Stage) -> None:
     a = stage.join("a")
     stage.server_up = False
     stage.pass_time(6)
@@ -428,7 +428,7 @@ def test_a_released_lease_is_taken_without_waiting_for_its_end(stage: Stage) -> 
     assert stage.store.spec.lease_transitions == 1
 
 
-def test_release_falls_before_it_is_written(stage: Stage) -> None:
+def test_release_ends_the_leadership_before_it_is_written(stage: Stage) -> None:
     a = stage.join("a")
     task = a.loop.create_task(a.leadership.release())
     a.run(answered=False)
@@ -437,7 +437,7 @@ def test_release_falls_before_it_is_written(stage: Stage) -> None:
     assert task.done()
 
 
-def test_release_while_a_renewal_is_under_way_leaves_nothing_held(stage: Stage) -> None:
+def test_release_during_a_renewal_ends_the_leadership(stage: Stage) -> None:
     a = stage.join("a")
     stage.clock.now += EVERY
     a.run(answered=False)
@@ -449,7 +449,7 @@ def test_release_while_a_renewal_is_under_way_leaves_nothing_held(stage: Stage) 
     a.task.result()
 
 
-def test_release_leaves_the_lease_of_another_alone(stage: Stage) -> None:
+def test_release_does_not_change_the_lease_of_another(stage: Stage) -> None:
     a, b = stage.join("a"), stage.join("b")
     b.do(b.leadership.release())
     assert stage.store.spec.holder_identity == "a"
@@ -478,7 +478,7 @@ def test_after_a_cancellation_the_lease_stays_until_its_end(stage: Stage) -> Non
 # -- waiting --------------------------------------------------------------------------------------------------------
 
 
-def test_whoever_waits_goes_on_when_the_lease_is_won(stage: Stage) -> None:
+def test_waiters_continue_when_the_lease_is_acquired(stage: Stage) -> None:
     a, b = stage.join("a"), stage.join("b")
     waiting = [b.loop.create_task(b.leadership.wait_until_leader()) for _ in range(2)]
     stage.pass_time(10)
@@ -488,7 +488,7 @@ def test_whoever_waits_goes_on_when_the_lease_is_won(stage: Stage) -> None:
     assert all(task.done() for task in waiting)
 
 
-def test_alone_there_is_nobody_to_ask() -> None:
+def test_a_sole_replica_is_always_the_leader() -> None:
     async def story() -> None:
         alone = SoleReplica()
         assert alone.is_leader
@@ -502,7 +502,7 @@ def test_alone_there_is_nobody_to_ask() -> None:
     asyncio.run(story())
 
 
-def test_times_that_make_no_fence_are_refused() -> None:
+def test_inconsistent_durations_are_refused() -> None:
     for timing in ({"renew_within": 15.0}, {"every": 10.0}, {"every": 0.0}):
         with pytest.raises(UserError, match="the first must be the longest"):
             LeaderElector(Wire(Store()), name="stromboli", namespace="kube-system", identity="a", **timing)
@@ -515,7 +515,7 @@ def test_the_clock_goes_forward() -> None:
 # -- what the log says ----------------------------------------------------------------------------------------------
 
 
-def test_the_log_tells_of_every_change_once(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_change_is_logged_once(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "stromboli.leadership")
     a, b = stage.join("a"), stage.join("b")
     stage.pass_time(10)

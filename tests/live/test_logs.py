@@ -1,4 +1,4 @@
-"""One line per record, in two forms, whatever is in it."""
+"""Log records: one line each, as text or JSON, whatever they contain."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_values_in_text(value: Any, written: str, said: Said) -> None:
 
 @pytest.mark.parametrize("format", ["text", "json"])
 @pytest.mark.parametrize("trouble", ["a\nb", "a\r\nb", "a\x85b", "a\u2029b", "a\x1b[2Kb"])
-def test_nothing_makes_a_second_line(format: str, trouble: str, said: Said) -> None:
+def test_a_record_is_always_one_line(format: str, trouble: str, said: Said) -> None:
     configure_logging("info", format)
     Log("x").info(trouble, field=trouble)
     line = said.line()
@@ -122,7 +122,7 @@ def test_a_field_never_passes_for_the_record_itself(said: Said) -> None:
     assert record["time"] != "fake"
 
 
-def test_what_is_below_the_level_is_not_said(said: Said) -> None:
+def test_records_below_the_level_are_dropped(said: Said) -> None:
     log = Log("x")
     for level, expected in (("debug", 4), ("info", 3), ("warning", 2), ("error", 1)):
         configure_logging(level, "text")

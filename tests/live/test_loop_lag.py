@@ -1,4 +1,4 @@
-"""How late the event loop is, and for how long that is remembered."""
+"""The lag of the event loop, and for how long it is remembered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reflector: whatever becomes of lists and watches, the receiver learns each object's latest state, once."""
+"""The reflector: whatever happens to lists and watches, the sink gets the latest state of each object, once."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def three_pods(server: FakeApiServer) -> None:
         server.put(pod(name))
 
 
-def test_the_list_comes_first_and_then_what_changes() -> None:
+def test_the_list_comes_first_and_then_the_changes() -> None:
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await reflector.synced.wait()
         assert receiver.take() == ["+ns/a@101", "+ns/b@102", "+ns/c@103"]
@@ -129,7 +129,7 @@ def test_nothing_is_synced_before_the_whole_list_is() -> None:
     play(story, prepare, page=2)
 
 
-def test_a_watch_that_ends_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_that_ends_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflector_module, "MIN_WATCH_SECONDS", 0.0)
 
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
@@ -163,7 +163,7 @@ def outage(server: FakeApiServer) -> None:
 
 
 @pytest.mark.parametrize("how", ["answer", "event"])
-def test_after_a_410_only_the_difference_is_told(how: str) -> None:
+def test_after_a_410_only_the_difference_is_sent(how: str) -> None:
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
@@ -182,7 +182,7 @@ def test_after_a_410_only_the_difference_is_told(how: str) -> None:
     play(story, three_pods)
 
 
-def test_what_did_not_change_is_not_told_again_by_a_second_list() -> None:
+def test_a_relist_sends_no_unchanged_objects() -> None:
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
@@ -196,7 +196,7 @@ def test_what_did_not_change_is_not_told_again_by_a_second_list() -> None:
     play(story, three_pods)
 
 
-def test_a_server_restored_from_a_backup_is_believed() -> None:
+def test_a_restore_from_a_backup_is_followed() -> None:
     """Its versions are lower than what we knew, and still they are what there is."""
 
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
@@ -218,7 +218,7 @@ def test_a_server_restored_from_a_backup_is_believed() -> None:
     play(story, three_pods)
 
 
-def test_an_outage_of_the_server_is_survived_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_causes_no_events(caplog: pytest.LogCaptureFixture) -> None:
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
@@ -233,7 +233,7 @@ def test_an_outage_of_the_server_is_survived_and_not_told(caplog: pytest.LogCapt
     assert "503 Service Unavailable" in caplog.text
 
 
-def test_a_server_that_cannot_watch_from_a_moment_is_listed_anew() -> None:
+def test_repeated_watch_failures_cause_a_relist() -> None:
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
@@ -287,7 +287,7 @@ def server_list(server: FakeApiServer) -> Handler:
     return handler
 
 
-def test_what_we_wrote_is_known_at_once_and_told_once() -> None:
+def test_our_own_write_is_sent_at_once_and_only_once() -> None:
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
@@ -301,7 +301,7 @@ def test_what_we_wrote_is_known_at_once_and_told_once() -> None:
     play(story, three_pods)
 
 
-def test_what_was_noted_stands_above_older_news() -> None:
+def test_an_observed_write_wins_over_older_events() -> None:
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
@@ -315,7 +315,7 @@ def test_what_was_noted_stands_above_older_news() -> None:
     play(story, three_pods)
 
 
-def test_an_answer_that_comes_after_the_news_of_the_end_is_not_taken() -> None:
+def test_a_response_that_arrives_after_the_deletion_is_ignored() -> None:
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         bound = server.put(pod("a", nodeName="n1"))  # 104
@@ -335,7 +335,7 @@ def test_an_answer_that_comes_after_the_news_of_the_end_is_not_taken() -> None:
     play(story, three_pods)
 
 
-def test_a_noted_successor_outlives_the_end_of_the_one_before() -> None:
+def test_an_observed_successor_survives_the_deletion_of_its_predecessor() -> None:
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
@@ -353,7 +353,7 @@ def test_a_noted_successor_outlives_the_end_of_the_one_before() -> None:
     play(story, three_pods)
 
 
-def test_the_end_of_what_was_noted_is_the_end() -> None:
+def test_the_deletion_of_an_observed_write_is_sent() -> None:
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
@@ -400,7 +400,7 @@ def test_a_list_from_before_a_write_does_not_undo_it() -> None:
     play(story, three_pods)
 
 
-def test_what_only_a_template_needs_is_not_kept() -> None:
+def test_fields_that_only_a_template_needs_are_stripped() -> None:
     container = {
         "name": "main",
         "image": "train",
@@ -424,7 +424,7 @@ def test_what_only_a_template_needs_is_not_kept() -> None:
     play(story, lambda server: server.put(pod("a", containers=[container])))
 
 
-def test_an_object_that_cannot_be_read_is_left_out_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_object_that_cannot_be_decoded_is_ignored_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     odd = pod("b", schedulingGates="odd")
 
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
@@ -451,7 +451,7 @@ def test_an_object_that_cannot_be_read_is_left_out_with_one_warning(caplog: pyte
     assert "spec.schedulingGates" in caplog.text
 
 
-def test_a_receiver_that_fails_misses_that_one_only(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sink_that_fails_misses_only_that_event(caplog: pytest.LogCaptureFixture) -> None:
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         server.put(pod("d"))
@@ -474,7 +474,7 @@ def test_a_receiver_that_fails_misses_that_one_only(caplog: pytest.LogCaptureFix
     assert "ns/b could not be handled" in caplog.text
 
 
-def test_a_mistake_of_ours_is_logged_and_survived(
+def test_an_unexpected_exception_is_logged_and_survived(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
@@ -489,7 +489,7 @@ def test_a_mistake_of_ours_is_logged_and_survived(
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
-def test_a_long_list_leaves_the_loop_to_others() -> None:
+def test_a_long_list_does_not_block_the_event_loop() -> None:
     """Others get their turn after every hundred objects, though all are in one page."""
 
     async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:

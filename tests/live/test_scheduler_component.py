@@ -1,4 +1,4 @@
-"""The scheduler as a process: what comes between news and deeds, and how it ends."""
+"""The scheduler's loop: from events to writes, leadership, failures and stops."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def events(api: FakeApi, reason: str) -> list[str]:
 # -- deciding --------------------------------------------------------------------------------------------------------
 
 
-def test_a_gang_is_bound_and_everybody_is_told() -> None:
+def test_a_gang_is_bound_with_status_and_events() -> None:
     async def story() -> None:
         api = FakeApi()
         two_nodes(api)
@@ -67,7 +67,7 @@ def test_a_gang_is_bound_and_everybody_is_told() -> None:
     with_virtual_time(story())
 
 
-def test_a_gang_that_does_not_fit_stays_whole_and_says_why() -> None:
+def test_a_gang_that_does_not_fit_is_not_split_and_has_a_reason() -> None:
     async def story() -> None:
         api = FakeApi()
         api.put(node("n1", cpu=4))
@@ -108,7 +108,7 @@ def test_nothing_is_decided_before_every_list_is_there() -> None:
     with_virtual_time(story())
 
 
-def test_heart_beats_make_no_cycles() -> None:
+def test_heartbeats_cause_no_cycles() -> None:
     async def story() -> None:
         api = FakeApi()
         two_nodes(api)
@@ -128,7 +128,7 @@ def test_heart_beats_make_no_cycles() -> None:
     with_virtual_time(story())
 
 
-def test_what_we_write_ourselves_makes_no_cycles() -> None:
+def test_our_own_writes_cause_no_cycles() -> None:
     async def story() -> None:
         api = FakeApi()
         two_nodes(api)
@@ -222,7 +222,7 @@ def test_a_slow_failure_of_an_old_pod_does_not_free_what_the_new_one_was_given()
     with_virtual_time(story())
 
 
-def test_news_from_before_the_bind_does_not_undo_it() -> None:
+def test_an_event_from_before_the_bind_does_not_undo_it() -> None:
     async def story() -> None:
         api = FakeApi(lag=1.5)
         api.put(node("n1", cpu=4))
@@ -269,7 +269,7 @@ def test_a_bind_that_is_refused_is_decided_again(code: int) -> None:
 # -- objects that break the rules ------------------------------------------------------------------------------------
 
 
-def test_an_object_that_breaks_the_rules_is_left_out_told_of_and_taken_when_corrected() -> None:
+def test_an_invalid_object_is_ignored_reported_and_accepted_when_corrected() -> None:
     async def story() -> None:
         api = FakeApi()
         two_nodes(api)
@@ -313,7 +313,7 @@ def test_a_standby_knows_everything_and_does_nothing() -> None:
     with_virtual_time(story())
 
 
-def test_a_standby_knows_who_runs_where_after_a_reservation_for_him_is_gone() -> None:
+def test_a_standby_knows_the_placement_after_a_reservation_is_deleted() -> None:
     async def story() -> None:
         api = FakeApi()
         two_nodes(api)
@@ -335,7 +335,7 @@ def test_a_standby_knows_who_runs_where_after_a_reservation_for_him_is_gone() ->
     with_virtual_time(story())
 
 
-def test_a_lease_lost_in_the_middle_of_a_batch_stops_it_and_the_ledger_is_right_when_it_is_back() -> None:
+def test_a_lease_lost_during_a_batch_stops_it_and_the_ledger_is_right_afterwards() -> None:
     """60 binds of one second at 32 at a time: the lease is lost while the first are on their way."""
 
     async def story() -> None:
@@ -382,7 +382,7 @@ def test_statuses_of_a_lost_lease_are_not_written() -> None:
     with_virtual_time(story())
 
 
-def test_the_queue_default_is_made_and_asked_for_again_when_the_server_was_away() -> None:
+def test_the_default_queue_is_created_also_after_an_outage() -> None:
     lost = iter([Fate(acts=None, says=lost_after().says)] * 3)
 
     async def story() -> None:
@@ -397,7 +397,7 @@ def test_the_queue_default_is_made_and_asked_for_again_when_the_server_was_away(
     with_virtual_time(story())
 
 
-def test_a_queue_default_that_we_may_not_make_is_no_reason_not_to_schedule() -> None:
+def test_scheduling_works_without_permission_to_create_the_default_queue() -> None:
     def forbidden(verb: str, key: str) -> Fate:
         return refused(403, "Forbidden") if (verb, key) == ("create", "default") else Fate()
 
@@ -422,7 +422,7 @@ class Mishap(Exception):
     pass
 
 
-def test_a_cycle_that_fails_leaves_no_trace_and_forgets_no_bind(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_cycle_leaves_no_trace_and_loses_no_bind(caplog: pytest.LogCaptureFixture) -> None:
     """The binds are taken by the server, the watch is ten seconds late, and a cycle fails in between. A scheduler that
     started afresh from what it has seen would take the room for free and give it to the second gang."""
 
@@ -452,7 +452,7 @@ def test_a_cycle_that_fails_leaves_no_trace_and_forgets_no_bind(caplog: pytest.L
     assert [record for record in caplog.records if "a cycle failed" in record.message]
 
 
-def test_a_cycle_that_fails_while_binds_are_on_their_way_waits_for_them() -> None:
+def test_after_a_failed_cycle_binds_in_flight_are_waited_for() -> None:
     async def story() -> None:
         api = FakeApi(fate=lambda verb, key: Fate(acts=3.0) if verb == "bind" else Fate())
         two_nodes(api)
@@ -478,7 +478,7 @@ def test_a_cycle_that_fails_while_binds_are_on_their_way_waits_for_them() -> Non
     with_virtual_time(story())
 
 
-def test_a_scheduler_whose_cycles_keep_failing_says_so_and_recovers() -> None:
+def test_a_scheduler_with_failing_cycles_is_unhealthy_and_recovers() -> None:
     async def story() -> None:
         api = FakeApi()
         two_nodes(api)
@@ -510,7 +510,7 @@ def said(caplog: pytest.LogCaptureFixture, words: str) -> int:
     return sum(words in record.getMessage() for record in caplog.records)
 
 
-def test_a_server_that_cannot_be_reached_is_asked_until_it_answers(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_server_is_retried_until_it_answers(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         api = FakeApi(down=True)
         two_nodes(api)
@@ -526,7 +526,7 @@ def test_a_server_that_cannot_be_reached_is_asked_until_it_answers(caplog: pytes
     with_virtual_time(story())
 
 
-def test_definitions_that_are_not_installed_are_named_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_definitions_are_reported_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         api = FakeApi(undefined={"queues", "podgroups"})
         two_nodes(api)
@@ -599,7 +599,7 @@ def test_it_can_be_stopped_while_lists_are_awaited() -> None:
     with_virtual_time(story())
 
 
-def test_stopped_in_a_cycle_it_carries_out_what_it_decides() -> None:
+def test_stopped_in_a_cycle_it_dispatches_the_decisions() -> None:
     async def story() -> None:
         api = FakeApi()
         two_nodes(api)
@@ -660,7 +660,7 @@ def test_stopped_while_the_server_is_down_it_ends_in_time() -> None:
     with_virtual_time(story())
 
 
-def test_stopped_while_it_starts_afresh_without_a_server_it_ends_in_time() -> None:
+def test_stopped_while_it_rebuilds_without_a_server_it_ends_in_time() -> None:
     async def story() -> None:
         api = FakeApi()
         two_nodes(api)

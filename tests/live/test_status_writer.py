@@ -1,4 +1,4 @@
-"""Statuses that are wished for: the latest counts, each is written once, and never one that is not true any more."""
+"""The status writer: only the latest status is written, once, and none that is outdated."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def later(seconds: float = 30.0) -> None:
     await asyncio.sleep(seconds)
 
 
-def test_a_wish_is_written_when_it_is_due_and_then_noted() -> None:
+def test_a_patch_is_written_when_it_is_due_and_then_reported() -> None:
     written: list[str] = []
 
     async def story(api: FakeApi, harness: WriterHarness) -> None:
@@ -87,7 +87,7 @@ def test_a_wish_is_written_when_it_is_due_and_then_noted() -> None:
     play(story)
 
 
-def test_the_latest_wish_counts_and_does_not_wait_any_longer_for_that() -> None:
+def test_the_latest_patch_is_written_without_a_longer_delay() -> None:
     async def story(api: FakeApi, harness: WriterHarness) -> None:
         harness.writer.enqueue(status_patch(api, "Pending"), delay=1.0)
         await later(0.9)
@@ -100,7 +100,7 @@ def test_the_latest_wish_counts_and_does_not_wait_any_longer_for_that() -> None:
     play(story)
 
 
-def test_a_wish_that_is_in_a_hurry_takes_the_others_along() -> None:
+def test_an_earlier_due_time_replaces_a_later_one() -> None:
     async def story(api: FakeApi, harness: WriterHarness) -> None:
         harness.writer.enqueue(status_patch(api, "Pending"), delay=1.0)
         harness.writer.enqueue(status_patch(api, "Inqueue"))
@@ -127,7 +127,7 @@ def test_what_was_just_written_is_not_written_again() -> None:
     play(story)
 
 
-def test_a_wish_repeated_while_it_is_written_is_not_written_again() -> None:
+def test_a_patch_repeated_during_its_write_is_not_written_again() -> None:
     async def story(api: FakeApi, harness: WriterHarness) -> None:
         harness.writer.enqueue(status_patch(api, "Inqueue"))
         await until(lambda: api.count("patch") == 1)
@@ -138,7 +138,7 @@ def test_a_wish_repeated_while_it_is_written_is_not_written_again() -> None:
     play(story, fate=lambda verb, key: Fate(acts=0.2))
 
 
-def test_back_to_what_was_before_while_the_other_is_on_its_way() -> None:
+def test_the_previous_status_can_be_written_again_during_a_write() -> None:
     """Running is there, Unknown is on its way, and Running is wished again: the last word is Running."""
 
     async def story(api: FakeApi, harness: WriterHarness) -> None:
@@ -153,7 +153,7 @@ def test_back_to_what_was_before_while_the_other_is_on_its_way() -> None:
     play(story, fate=lambda verb, key: Fate(acts=0.2))
 
 
-def test_an_older_wish_never_overtakes_a_newer_one() -> None:
+def test_an_older_patch_never_overtakes_a_newer_one() -> None:
     slow = iter([Fate(acts=3.0), Fate(acts=0.001)])
 
     async def story(api: FakeApi, harness: WriterHarness) -> None:
@@ -166,7 +166,7 @@ def test_an_older_wish_never_overtakes_a_newer_one() -> None:
     play(story, fate=lambda verb, key: next(slow))
 
 
-def test_a_wish_that_was_withdrawn_is_not_written() -> None:
+def test_a_cancelled_patch_is_not_written() -> None:
     async def story(api: FakeApi, harness: WriterHarness) -> None:
         harness.writer.enqueue(status_patch(api, "Pending"), delay=1.0)
         harness.writer.cancel(POD_GROUPS, "ns/g")
@@ -176,7 +176,7 @@ def test_a_wish_that_was_withdrawn_is_not_written() -> None:
     play(story)
 
 
-def test_a_wish_withdrawn_while_it_fails_is_not_tried_again() -> None:
+def test_a_patch_cancelled_while_it_fails_is_not_retried() -> None:
     fates = iter([Fate(acts=None, answers=1.0, says=lost_before().says)])
 
     async def story(api: FakeApi, harness: WriterHarness) -> None:
@@ -189,7 +189,7 @@ def test_a_wish_withdrawn_while_it_fails_is_not_tried_again() -> None:
     play(story, fate=lambda verb, key: next(fates))
 
 
-def test_a_wish_withdrawn_while_it_waits_for_its_turn_is_not_written() -> None:
+def test_a_patch_cancelled_while_it_waits_for_a_token_is_not_written() -> None:
     async def run() -> None:
         api = FakeApi()
         api.put(group("ns/g"))
@@ -212,7 +212,7 @@ def test_a_wish_withdrawn_while_it_waits_for_its_turn_is_not_written() -> None:
     with_virtual_time(run())
 
 
-def test_a_reason_to_wait_is_not_written_on_a_pod_that_has_changed_since() -> None:
+def test_a_patch_for_a_version_is_not_written_when_the_pod_has_changed() -> None:
     async def story(api: FakeApi, harness: WriterHarness) -> None:
         seen = api.stored(Pod, "ns/a")
         assert seen is not None
@@ -230,7 +230,7 @@ def test_a_reason_to_wait_is_not_written_on_a_pod_that_has_changed_since() -> No
     play(story)
 
 
-def test_a_wish_for_another_object_of_the_name_is_dropped() -> None:
+def test_a_patch_for_another_object_of_the_same_name_is_dropped() -> None:
     async def story(api: FakeApi, harness: WriterHarness) -> None:
         old = status_patch(api, "Running")
         api.remove(PodGroup, "ns/g")
@@ -247,7 +247,7 @@ def test_a_wish_for_another_object_of_the_name_is_dropped() -> None:
     play(story)
 
 
-def test_what_could_not_be_written_is_tried_again_until_it_is() -> None:
+def test_a_failed_patch_is_retried() -> None:
     fates = iter([lost_before(), refused(500, "InternalError"), lost_before()])
 
     async def story(api: FakeApi, harness: WriterHarness) -> None:
@@ -259,7 +259,7 @@ def test_what_could_not_be_written_is_tried_again_until_it_is() -> None:
     play(story, fate=lambda verb, key: next(fates, Fate()))
 
 
-def test_a_newer_wish_takes_the_place_of_one_that_failed() -> None:
+def test_a_newer_patch_replaces_one_that_failed() -> None:
     fates = iter([lost_before()])
 
     async def story(api: FakeApi, harness: WriterHarness) -> None:
@@ -272,7 +272,7 @@ def test_a_newer_wish_takes_the_place_of_one_that_failed() -> None:
     play(story, fate=lambda verb, key: next(fates, Fate()))
 
 
-def test_many_wishes_are_written_a_few_at_a_time() -> None:
+def test_many_patches_are_written_with_bounded_concurrency() -> None:
     under_way: list[int] = []
 
     async def story(api: FakeApi, harness: WriterHarness) -> None:
@@ -293,7 +293,7 @@ def test_many_wishes_are_written_a_few_at_a_time() -> None:
     play(story)
 
 
-def test_nothing_of_what_was_wished_before_is_written_after_forgetting() -> None:
+def test_cancel_all_drops_every_patch() -> None:
     fates = iter([Fate(acts=None, answers=1.0, says=lost_before().says)])
 
     async def story(api: FakeApi, harness: WriterHarness) -> None:
@@ -309,7 +309,7 @@ def test_nothing_of_what_was_wished_before_is_written_after_forgetting() -> None
     play(story, fate=lambda verb, key: next(fates, Fate()))
 
 
-def test_a_flush_does_not_wait_until_wishes_are_due() -> None:
+def test_a_flush_does_not_wait_until_patches_are_due() -> None:
     async def story(api: FakeApi, harness: WriterHarness) -> None:
         began = asyncio.get_running_loop().time()
         harness.writer.enqueue(status_patch(api, "Pending"))
@@ -324,7 +324,7 @@ def test_a_flush_does_not_wait_until_wishes_are_due() -> None:
     play(story, fate=lambda verb, key: next(slow, Fate()))
 
 
-def test_what_nobody_waits_for_lets_binds_go_first_but_not_for_ever() -> None:
+def test_a_patch_lets_binds_go_first_but_not_forever() -> None:
     async def story(api: FakeApi, harness: WriterHarness) -> None:
         harness.busy = True
         harness.writer.enqueue(status_patch(api, "Running"))
@@ -341,7 +341,7 @@ def test_what_nobody_waits_for_lets_binds_go_first_but_not_for_ever() -> None:
     play(story)
 
 
-def test_what_somebody_waits_for_is_written_among_binds() -> None:
+def test_an_urgent_patch_does_not_wait_for_binds() -> None:
     async def story(api: FakeApi, harness: WriterHarness) -> None:
         harness.busy = True
         harness.writer.enqueue(status_patch(api, "Inqueue", urgent=True))
@@ -351,7 +351,7 @@ def test_what_somebody_waits_for_is_written_among_binds() -> None:
     play(story)
 
 
-def test_a_bind_also_takes_back_what_waited_for_it() -> None:
+def test_a_patch_cancelled_while_it_waits_for_binds_is_not_written() -> None:
     async def story(api: FakeApi, harness: WriterHarness) -> None:
         harness.busy = True
         harness.writer.enqueue(status_patch(api, "Pending"))

@@ -205,11 +205,11 @@ class HollowNodePool:
             while True:
                 # without nodes that were deleted in the meantime
                 names = list(self._alive)
-                begun = time.monotonic()
+                started = time.monotonic()
                 for turn, name in enumerate(names):
                     await turns.put(name)
-                    await asyncio.sleep(begun + every * turn / len(names) - time.monotonic())
-                await asyncio.sleep(begun + every - time.monotonic())
+                    await asyncio.sleep(started + every * turn / len(names) - time.monotonic())
+                await asyncio.sleep(started + every - time.monotonic())
 
         async with asyncio.TaskGroup() as group:
             group.create_task(feed())

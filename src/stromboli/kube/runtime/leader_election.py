@@ -53,7 +53,7 @@ _log = Log("leadership")
 
 
 def suspend_aware_clock() -> float:
-    """Seconds of a clock that nobody can set and that runs on while the machine is suspended: a leader that was
+    """Seconds of a clock that cannot be set and that runs on while the machine is suspended: a leader that was
     suspended for an hour must not think that its lease is fresh."""
     return time.clock_gettime(_CLOCK)
 
@@ -74,7 +74,7 @@ class Leadership(Fence, Protocol):
 
 
 class LeaderElector:
-    """Competes for the lease in the name of one replica. `is_leader` says whether this one may act now."""
+    """Competes for the lease on behalf of one replica. `is_leader` says whether this one may act now."""
 
     def __init__(
         self,

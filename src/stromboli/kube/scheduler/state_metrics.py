@@ -133,7 +133,7 @@ def _queue_amounts(state: State) -> Iterator[GaugeMetricFamily]:
         {name: [a + w for a, w in zip(allocated[name], wanted[name], strict=True)] for name in allocated},
     )  # fmt: skip
     yield from _amounts(
-        state, "deserved", "the queue deserves, as far as a plugin says", {
+        state, "deserved", "the queue deserves, if a plugin computes it", {
             name: _columns(queue.deserved, names, len(queue.allocated))
             for name, queue in state.queues.items() if queue.deserved is not None
         },
