@@ -242,23 +242,23 @@ async def agree(admin: Admin, namespace: str, reflector: Reflector[Pod], mirror:
     def same() -> bool:
         known = {
             name: (one.metadata.uid, one.metadata.resource_version)
-            for name, one in ((one.metadata.name, one) for one in reflector.known.values())
+            for name, one in ((one.metadata.name, one) for one in reflector.objects.values())
         }
         return known == there
 
     await until(same)
-    assert {f"{namespace}/{name}": one for name, one in mirror.pods.items()} == reflector.known
+    assert {f"{namespace}/{name}": one for name, one in mirror.pods.items()} == reflector.objects
 
 
 def test_a_reflector_follows_and_takes_our_own_writes_at_once(admin: Admin, kubeconfig: Path, namespace: str) -> None:
     async def story(client: Client, reflector: Reflector[Pod], mirror: Mirror) -> None:
         for number in range(10):
             made = await client.create(PODS, pod(f"p{number}"), namespace=namespace)
-            reflector.note(made)
-            assert f"{namespace}/p{number}" in reflector.known
+            reflector.observe_write(made)
+            assert f"{namespace}/p{number}" in reflector.objects
             changed = await client.patch(PODS, f"{namespace}/p{number}", {"metadata": {"labels": {"x": "y"}}})
-            reflector.note(changed)
-            assert reflector.known[f"{namespace}/p{number}"].metadata.labels == {"x": "y"}
+            reflector.observe_write(changed)
+            assert reflector.objects[f"{namespace}/p{number}"].metadata.labels == {"x": "y"}
         await client.create(PODS, pod("last"), namespace=namespace)
         await agree(admin, namespace, reflector, mirror)
         assert mirror.events == 21, "ten made, ten changed, one more made, and nothing told twice"
