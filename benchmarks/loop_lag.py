@@ -26,17 +26,17 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from stromboli.api import KObject
-from stromboli.kube.client.rate_limit import TokenBucket
-from stromboli.kube.client.resources import Resource
-from stromboli.kube.client.wire import Envelope, Page
-from stromboli.kube.runtime import garbage_collection
-from stromboli.kube.runtime.config_reload import ConfigurationFile
-from stromboli.kube.runtime.event_recorder import Subject
-from stromboli.kube.runtime.leader_election import Alone
-from stromboli.kube.runtime.loop_lag import LoopLag
-from stromboli.kube.runtime.metrics import ProcessMetrics, SchedulerMetrics
-from stromboli.kube.runtime.process import SWITCH
-from stromboli.kube.scheduler.process import SchedulerProcess
+from stromboli.kube.client import Envelope, Page, Resource, TokenBucket
+from stromboli.kube.runtime import (
+    ConfigurationFile,
+    InvolvedObject,
+    LoopLag,
+    ProcessMetrics,
+    SoleReplica,
+    garbage_collection,
+)
+from stromboli.kube.runtime.process import SWITCH_INTERVAL
+from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.warm_up import warm_up
@@ -102,12 +102,12 @@ async def measure(nodes: int, gangs: int, size: int) -> dict[str, float]:
     warm_up(configuration.current)
     server = StandIn(nodes, gangs, size)
     lag = LoopLag(every=0.005, window=600.0)
-    process = SchedulerProcess(
+    process = SchedulerComponent(
         server,  # type: ignore[arg-type]
         configuration=configuration,
-        leadership=Alone(),
+        leadership=SoleReplica(),
         scheduler_name="volcano",
-        itself=Subject("coordination.k8s.io/v1", "Lease", "default", "benchmark"),
+        process_ref=InvolvedObject("coordination.k8s.io/v1", "Lease", "default", "benchmark"),
         period=1.0,
         bucket=lambda: TokenBucket(1e6, 100_000),
         metrics=SchedulerMetrics(ProcessMetrics(CollectorRegistry(), lag)),
@@ -158,8 +158,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--gangs", type=int, default=500)
     parser.add_argument("--size", type=int, default=100, help="pods of a gang")
     asked = parser.parse_args(arguments)
-    sys.setswitchinterval(SWITCH)
-    garbage_collection.take_charge()
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    garbage_collection.disable_automatic_collection()
     print(json.dumps(asyncio.run(measure(asked.nodes, asked.gangs, asked.size))))
 
 

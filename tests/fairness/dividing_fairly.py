@@ -13,7 +13,7 @@ from fractions import Fraction
 
 
 @dataclass(frozen=True)
-class Wish:
+class StatusPatch:
     """`least` is set aside in any case, `most` is what is asked for or allowed."""
 
     weight: int
@@ -21,7 +21,7 @@ class Wish:
     least: int = 0
 
 
-def level(amount: int, wishes: Mapping[str, Wish]) -> dict[str, Fraction]:
+def level(amount: int, wishes: Mapping[str, StatusPatch]) -> dict[str, Fraction]:
     """The exact shares: everybody stands at one level per weight, but not below `least` nor above `most`.
 
     The level is searched among the points where somebody reaches a bound: between two of them the sum is a straight
@@ -46,7 +46,7 @@ def level(amount: int, wishes: Mapping[str, Wish]) -> dict[str, Fraction]:
     return poured(below)
 
 
-def by_turns(amount: int, wishes: Mapping[str, Wish]) -> dict[str, int]:
+def by_turns(amount: int, wishes: Mapping[str, StatusPatch]) -> dict[str, int]:
     """Unit by unit to whoever has the least for its weight and wants more; ties by name."""
     has = dict.fromkeys(sorted(wishes), 0)
     for _ in range(amount):

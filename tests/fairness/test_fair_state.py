@@ -15,7 +15,7 @@ from math import ceil, floor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairness.dividing_fairly import Wish, by_turns, level
+from fairness.dividing_fairly import StatusPatch, by_turns, level
 from fairness.scenes import Document, Run, fair_inside, flat, nodes, queue, replica_set, weight
 
 CYCLES = 30
@@ -62,12 +62,12 @@ class Case:
             least = facts.get("guarantee", 0)
             open_to_it = self.total - guaranteed + least
             most = min(self.asked_by(name), facts.get("capability", self.total), open_to_it)
-            wishes[name] = Wish(facts["weight"], most, least)
+            wishes[name] = StatusPatch(facts["weight"], most, least)
         shares = level(self.total, wishes)
         return {name: min(share, Fraction(wishes[name].most)) for name, share in shares.items()}
 
-    def wishes_in(self, line: str) -> dict[str, Wish]:
-        return {ns: Wish(self.weights[ns], count) for (owner, ns), count in self.asks.items() if owner == line}
+    def wishes_in(self, line: str) -> dict[str, StatusPatch]:
+        return {ns: StatusPatch(self.weights[ns], count) for (owner, ns), count in self.asks.items() if owner == line}
 
 
 @st.composite

@@ -1,7 +1,7 @@
-"""An authority of our own, made anew for each server: who is signed by it is ours, and nobody else is.
+"""A certificate authority for each test server.
 
-By that a client knows that it talks to the server it started and not to one that happens to listen there, and the
-server knows its users. The work is done by `openssl`, which every machine has.
+With it a client knows that it talks to the server it started and not to another one on that port, and the server knows
+its users. `openssl`, which every machine has, does the work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A client for tests, as plain as can be: one connection per request, dictionaries in and out, no retries.
+"""A simple client for tests: one connection per request, dictionaries in and out, no retries.
 
-What is under test is another client, so this one shares no code with it and hides nothing: every answer that is not a
-success is raised with what the server said.
+The tested client is another one, so this one shares no code with it. Every response that is not a success is raised as
+an exception with the server's message.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A cluster for one story: hollow nodes, and the product's own commands as the processes that users start.
+"""A cluster for one test: hollow nodes, and the real commands as processes.
 
-Stories share a server. So that none of them disturbs another, each has a namespace, a scheduler's name, a pool of nodes
-and names of its own for everything cluster-wide; and all of it is gone when the story ends.
+Tests share a server. To be independent, each has its own namespace, scheduler name, nodes, and names of cluster-scoped
+objects; all of it is removed when the test ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from kube.client import Client, Refused, eventually
-from kube.defining import define
+from kube.crd_install import install_crds
 from kube.server import ApiServer
 
 COMMAND = [sys.executable, "-c", "from stromboli.console.main import main; main()"]
@@ -203,7 +203,7 @@ class Cluster:
         self._histories: list[History] = []
         self._made: list[str] = []  # paths of cluster-wide objects
         self._namespaces: list[str] = []
-        define(self.admin)
+        install_crds(self.admin)
 
     def __enter__(self) -> Cluster:
         return self

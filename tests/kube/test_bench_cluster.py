@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kube.client import Client
-from kube.defining import define
+from kube.crd_install import install_crds
 
 COMMAND = [sys.executable, "-c", "from stromboli.console.main import main; main()", "bench", "cluster"]
 SIZE = ["--nodes", "8", "--pods", "45", "--gang-size", "10", "--existing-pods", "16", "--output", "json"]
@@ -28,18 +28,18 @@ def left_of_it(admin: Client) -> list[str]:
 
 
 def test_everything_is_measured_and_nothing_is_left(admin: Client, kubeconfig: Path) -> None:
-    define(admin)
+    install_crds(admin)
     done = subprocess.run(
         [*COMMAND, "--kubeconfig", str(kubeconfig), *SIZE], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout)
-    assert (figures["nodes"], figures["pods"], figures["existing_pods"]) == (8, 45, 16)
-    for name, value in figures.items():
+    result = json.loads(done.stdout)
+    assert (result["nodes"], result["pods"], result["existing_pods"]) == (8, 45, 16)
+    for name, value in result.items():
         if name.endswith(("_per_second", "_seconds", "_mib")) or "_part_of_" in name:
             assert value > 0 or name == "stream_last_create_to_last_bind_seconds", f"{name} was not measured"
-    ratio = figures["stream_pods_per_second"] / figures["limit_creates_and_binds_per_second"]
-    assert figures["stream_part_of_creates_and_binds"] == pytest.approx(ratio, abs=0.01)
+    ratio = result["stream_pods_per_second"] / result["limit_creates_and_binds_per_second"]
+    assert result["stream_part_of_creates_and_binds"] == pytest.approx(ratio, abs=0.01)
     assert left_of_it(admin) == []
 
 
@@ -49,7 +49,7 @@ def heed_interrupts() -> None:
 
 
 def test_an_interrupted_run_cleans_up_too(admin: Client, kubeconfig: Path) -> None:
-    define(admin)
+    install_crds(admin)
     command = [*COMMAND, "--kubeconfig", str(kubeconfig), "--nodes", "8", "--pods", "800"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts) as running:
         assert running.stderr is not None

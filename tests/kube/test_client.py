@@ -1,4 +1,4 @@
-"""The client and the reflector on a real API server: what a stand-in could only pretend."""
+"""The client and the reflector on a real API server."""
 
 from __future__ import annotations
 
@@ -13,13 +13,24 @@ from kube.client import Client as Admin
 from kube.server import ApiServer
 from stromboli.api import Pod
 from stromboli.cluster.events import Applied, Deleted
-from stromboli.kube.client.auth.kubeconfig import from_kubeconfig
-from stromboli.kube.client.client import Client
-from stromboli.kube.client.errors import Failure, is_already_there, is_conflict, is_gone, is_not_found
-from stromboli.kube.client.kinds import Lease, LeaseSpec
-from stromboli.kube.client.rate_limit import Backoff
-from stromboli.kube.client.reflector import Reflector
-from stromboli.kube.client.resources import LEASES, LEGACY_BUDGETS, NAMESPACES, POD_DISRUPTION_BUDGETS, PODS
+from stromboli.kube.client import (
+    LEASES,
+    LEGACY_BUDGETS,
+    NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    Backoff,
+    Client,
+    Failure,
+    Lease,
+    LeaseSpec,
+    Reflector,
+    from_kubeconfig,
+    is_already_exists,
+    is_conflict,
+    is_gone,
+    is_not_found,
+)
 
 
 def pod(name: str, **meta: Any) -> dict[str, Any]:
@@ -69,7 +80,7 @@ def test_the_server_is_known_by_certificate_and_by_token(api_server: ApiServer, 
     tell(api_server.kubeconfig_for("visitor"), refused)
 
 
-def test_many_objects_come_in_small_pages_of_one_moment(kubeconfig: Path, namespace: str) -> None:
+def test_a_list_has_small_pages_of_one_resource_version(kubeconfig: Path, namespace: str) -> None:
     async def story(client: Client) -> None:
         await asyncio.gather(*(client.create(PODS, pod(f"p{number:03}"), namespace=namespace) for number in range(95)))
         listing = await client.list(PODS, namespace=namespace)
@@ -82,7 +93,7 @@ def test_many_objects_come_in_small_pages_of_one_moment(kubeconfig: Path, namesp
     tell(kubeconfig, story, page=10)
 
 
-def test_a_list_that_is_compacted_away_begins_again(api_server: ApiServer, kubeconfig: Path, namespace: str) -> None:
+def test_a_list_whose_version_is_compacted_restarts(api_server: ApiServer, kubeconfig: Path, namespace: str) -> None:
     async def story(client: Client) -> None:
         for number in range(6):
             await client.create(PODS, pod(f"p{number}"), namespace=namespace)
@@ -96,12 +107,12 @@ def test_a_list_that_is_compacted_away_begins_again(api_server: ApiServer, kubec
     tell(kubeconfig, story, page=2)
 
 
-def test_objects_are_written_and_conflicts_are_told(kubeconfig: Path, namespace: str) -> None:
+def test_objects_are_written_and_conflicts_are_reported(kubeconfig: Path, namespace: str) -> None:
     async def story(client: Client) -> None:
         lease = Lease(spec=LeaseSpec(holder_identity="me", lease_duration_seconds=15))
         lease.metadata.name, lease.metadata.namespace = "leader", namespace
         first = await client.create(LEASES, lease)
-        assert is_already_there(await failure_of(client.create(LEASES, lease)))
+        assert is_already_exists(await failure_of(client.create(LEASES, lease)))
         first.spec.renew_time = "2030-01-01T00:00:00.000000Z"
         assert (await client.replace(LEASES, first)).spec.renew_time == first.spec.renew_time
         assert is_conflict(await failure_of(client.replace(LEASES, first)))
@@ -137,7 +148,7 @@ def test_a_pod_is_bound_once(kubeconfig: Path, namespace: str) -> None:
     tell(kubeconfig, story)
 
 
-def test_pods_are_evicted_unless_a_budget_is_in_the_way(kubeconfig: Path, namespace: str) -> None:
+def test_pods_are_evicted_unless_a_budget_forbids_it(kubeconfig: Path, namespace: str) -> None:
     async def story(client: Client) -> None:
         uids = {}
         for name in ("free", "kept"):
@@ -231,23 +242,23 @@ async def agree(admin: Admin, namespace: str, reflector: Reflector[Pod], mirror:
     def same() -> bool:
         known = {
             name: (one.metadata.uid, one.metadata.resource_version)
-            for name, one in ((one.metadata.name, one) for one in reflector.known.values())
+            for name, one in ((one.metadata.name, one) for one in reflector.objects.values())
         }
         return known == there
 
     await until(same)
-    assert {f"{namespace}/{name}": one for name, one in mirror.pods.items()} == reflector.known
+    assert {f"{namespace}/{name}": one for name, one in mirror.pods.items()} == reflector.objects
 
 
 def test_a_reflector_follows_and_takes_our_own_writes_at_once(admin: Admin, kubeconfig: Path, namespace: str) -> None:
     async def story(client: Client, reflector: Reflector[Pod], mirror: Mirror) -> None:
         for number in range(10):
             made = await client.create(PODS, pod(f"p{number}"), namespace=namespace)
-            reflector.note(made)
-            assert f"{namespace}/p{number}" in reflector.known
+            reflector.observe_write(made)
+            assert f"{namespace}/p{number}" in reflector.objects
             changed = await client.patch(PODS, f"{namespace}/p{number}", {"metadata": {"labels": {"x": "y"}}})
-            reflector.note(changed)
-            assert reflector.known[f"{namespace}/p{number}"].metadata.labels == {"x": "y"}
+            reflector.observe_write(changed)
+            assert reflector.objects[f"{namespace}/p{number}"].metadata.labels == {"x": "y"}
         await client.create(PODS, pod("last"), namespace=namespace)
         await agree(admin, namespace, reflector, mirror)
         assert mirror.events == 21, "ten made, ten changed, one more made, and nothing told twice"
@@ -286,7 +297,7 @@ def test_a_reflector_loses_nothing_in_an_outage(
     follow(kubeconfig, namespace, story)
 
 
-def test_a_reflector_is_told_that_its_past_is_forgotten(
+def test_a_reflector_relists_when_its_version_has_expired(
     api_server: ApiServer, kubeconfig: Path, namespace: str
 ) -> None:
     """A watch from a moment before a compaction is refused by the server, in one of two ways, and both are a 410."""
@@ -300,7 +311,7 @@ def test_a_reflector_is_told_that_its_past_is_forgotten(
     tell(kubeconfig, story)
 
 
-def test_a_server_that_hangs_is_given_up(api_server: ApiServer, kubeconfig: Path) -> None:
+def test_a_server_that_hangs_is_a_timeout(api_server: ApiServer, kubeconfig: Path) -> None:
     async def story(client: Client) -> None:
         await client.get(NAMESPACES, "default")
         api_server.pause()

@@ -14,15 +14,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from kube.client import Client, Refused, eventually
-from kube.defining import define
+from kube.crd_install import install_crds
 from kube.server import ApiServer
-from stromboli.kube.client.auth.kubeconfig import find_access
-from stromboli.kube.client.client import Client as OurClient
-from stromboli.kube.client.rate_limit import TokenBucket
-from stromboli.kube.controllers.process import ControllersProcess
-from stromboli.kube.runtime.leader_election import Alone
-from stromboli.kube.runtime.loop_lag import LoopLag
-from stromboli.kube.runtime.metrics import ControllerMetrics, ProcessMetrics
+from stromboli.kube.client import Client as OurClient
+from stromboli.kube.client import TokenBucket, load_client_config
+from stromboli.kube.controllers import ControllerMetrics, ControllersComponent
+from stromboli.kube.runtime import LoopLag, ProcessMetrics, SoleReplica
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 
@@ -43,7 +40,7 @@ class Place:
         body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}}
         return self.admin.create(self.jobs, {**body, "spec": {"tasks": tasks, **spec}})
 
-    def let_in(self, job: Any, version: int = 0) -> None:
+    def admit(self, job: Any, version: int = 0) -> None:
         """What a scheduler does to the group of a job's version when it enqueues it."""
         group = f"{self.groups}/{job['metadata']['name']}-{job['metadata']['uid']}"
 
@@ -107,10 +104,10 @@ def running(kubeconfig: Path, scheduler_name: str = "volcano") -> Iterator[None]
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         ending.append(lambda: loop.call_soon_threadsafe(stop.set) and None)
-        async with OurClient(find_access(kubeconfig)) as client:
-            process = ControllersProcess(
+        async with OurClient(load_client_config(kubeconfig)) as client:
+            process = ControllersComponent(
                 client,
-                leadership=Alone(),
+                leadership=SoleReplica(),
                 scheduler_name=scheduler_name,
                 bucket=lambda: TokenBucket(2000, 2000),
                 metrics=ControllerMetrics(ProcessMetrics(CollectorRegistry(), LoopLag())),
@@ -139,7 +136,7 @@ def running(kubeconfig: Path, scheduler_name: str = "volcano") -> Iterator[None]
 
 @pytest.fixture
 def place(admin: Client, namespace: str) -> Place:
-    define(admin)
+    install_crds(admin)
     return Place(admin, namespace)
 
 
@@ -176,7 +173,7 @@ def test_pods_of_a_job_carry_everything_that_their_template_says(place: Place) -
         },
     }
     job = place.submit("mesh", [task("boss", 1, template=written), task("crew", 2)], plugins={"env": []})
-    place.let_in(job)
+    place.admit(job)
 
     eventually(lambda: place.names(place.pods) == ["mesh-boss-0", "mesh-crew-0", "mesh-crew-1"])
     boss = place.admin.get(f"{place.pods}/mesh-boss-0")
@@ -201,7 +198,7 @@ def test_a_job_restarts_when_its_policy_says_so_and_fails_in_the_end(place: Plac
     job = place.submit(
         "flaky", [task("main", 2)], policies=[{"event": "PodFailed", "action": "RestartJob"}], maxRetry=2
     )
-    place.let_in(job)
+    place.admit(job)
     eventually(lambda: place.names(place.pods) == ["flaky-main-0", "flaky-main-1"])
     first = place.admin.get(f"{place.pods}/flaky-main-0")["metadata"]["uid"]
     for pod in ("flaky-main-0", "flaky-main-1"):
@@ -211,7 +208,7 @@ def test_a_job_restarts_when_its_policy_says_so_and_fails_in_the_end(place: Plac
     place.become("flaky-main-1", "Failed", 3)
 
     eventually(lambda: place.admin.get(f"{place.jobs}/flaky")["status"].get("retryCount") == 1)
-    place.let_in(job, version=1)
+    place.admit(job, version=1)
     eventually(lambda: place.names(place.pods) == ["flaky-main-0", "flaky-main-1"])
     assert place.admin.get(f"{place.pods}/flaky-main-0")["metadata"]["uid"] != first
     place.become("flaky-main-0", "Failed", 3)
@@ -221,9 +218,9 @@ def test_a_job_restarts_when_its_policy_says_so_and_fails_in_the_end(place: Plac
 
 
 @pytest.mark.usefixtures("controllers")
-def test_a_job_runs_to_its_end_and_goes_when_its_time_is_over(place: Place) -> None:
+def test_a_job_completes_and_is_deleted_after_its_ttl(place: Place) -> None:
     job = place.submit("short", [task("main", 1)], ttlSecondsAfterFinished=1)
-    place.let_in(job)
+    place.admit(job)
     eventually(lambda: place.names(place.pods) == ["short-main-0"])
 
     place.become("short-main-0", "Succeeded")
@@ -232,10 +229,10 @@ def test_a_job_runs_to_its_end_and_goes_when_its_time_is_over(place: Place) -> N
 
 
 @pytest.mark.usefixtures("controllers")
-def test_a_job_is_scaled_up_and_down_and_its_hosts_are_told(place: Place) -> None:
+def test_a_job_is_scaled_up_and_down_with_its_hosts_file(place: Place) -> None:
     plugins = {"svc": [], "ssh": []}
     job = place.submit("mpi", [task("worker", 1)], plugins=plugins)
-    place.let_in(job)
+    place.admit(job)
     eventually(lambda: place.names(place.pods) == ["mpi-worker-0"])
 
     lists = place.admin.get(f"{place.core}/configmaps/mpi-svc")
@@ -265,7 +262,7 @@ def test_a_job_is_scaled_up_and_down_and_its_hosts_are_told(place: Place) -> Non
 def test_a_volume_claim_is_made_for_a_job(place: Place) -> None:
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     job = place.submit("deep", [task("main", 1)], volumes=[{"mountPath": "/data", "volumeClaim": claim}])
-    place.let_in(job)
+    place.admit(job)
 
     eventually(lambda: place.names(place.pods) == ["deep-main-0"])
     made = place.admin.get(f"{place.core}/persistentvolumeclaims/deep-volume-0")
@@ -296,7 +293,7 @@ def test_a_queue_is_closed_and_opened_by_commands(place: Place) -> None:
 @pytest.mark.usefixtures("controllers")
 def test_a_job_is_aborted_and_resumed_by_commands(place: Place) -> None:
     job = place.submit("stop", [task("main", 1)])
-    place.let_in(job)
+    place.admit(job)
     eventually(lambda: place.names(place.pods) == ["stop-main-0"])
     place.become("stop-main-0", "Running")
 
@@ -304,7 +301,7 @@ def test_a_job_is_aborted_and_resumed_by_commands(place: Place) -> None:
     eventually(lambda: place.phase("stop") == "Aborted")
     assert place.names(place.pods) == []
     place.order("ResumeJob", "Job", "stop")
-    place.let_in(job, version=2)
+    place.admit(job, version=2)
     eventually(lambda: place.names(place.pods) == ["stop-main-0"])
 
 
@@ -329,13 +326,13 @@ def test_plain_pods_get_a_group_and_it_goes_with_them(place: Place) -> None:
 
 
 @pytest.mark.usefixtures("controllers")
-def test_what_a_quota_forbids_is_said_and_made_when_it_allows(place: Place) -> None:
+def test_pods_that_a_quota_forbids_are_reported_and_created_later(place: Place) -> None:
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
     place.admin.create(f"{place.core}/resourcequotas", quota)
     counted = {"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}  # nobody else is there to count
     place.admin.patch(f"{place.core}/resourcequotas/none/status", counted)
     job = place.submit("many", [task("main", 20)])
-    place.let_in(job)
+    place.admit(job)
     said = eventually(lambda: place.events("FailedCreate"))
     assert "exceeded quota" in said[0]
     assert len(said) <= 3
@@ -344,7 +341,7 @@ def test_what_a_quota_forbids_is_said_and_made_when_it_allows(place: Place) -> N
 
 
 @pytest.mark.usefixtures("controllers")
-def test_a_job_that_breaks_the_rules_says_why_and_goes_on_when_corrected(place: Place) -> None:
+def test_an_invalid_job_has_a_reason_and_continues_when_corrected(place: Place) -> None:
     place.submit("odd", [task("main", 1)], plugins={"ray": []})
 
     def state() -> Any:
@@ -361,7 +358,7 @@ def test_a_job_that_breaks_the_rules_says_why_and_goes_on_when_corrected(place: 
     eventually(lambda: "reason" not in state())
 
 
-def test_jobs_of_another_scheduler_are_left_alone(place: Place, kubeconfig: Path) -> None:
+def test_jobs_of_another_scheduler_are_not_changed(place: Place, kubeconfig: Path) -> None:
     theirs = place.submit("theirs", [task("main", 1)])
     ours = place.submit("ours", [task("main", 1)], schedulerName="stromboli")
     command = place.order("AbortJob", "Job", "theirs")
@@ -377,14 +374,14 @@ def test_a_restart_at_any_moment_loses_nothing(place: Place, kubeconfig: Path) -
         job = place.submit(
             "again", [task("main", 2)], policies=[{"event": "PodFailed", "action": "RestartJob"}], plugins={"svc": []}
         )
-        place.let_in(job)
+        place.admit(job)
     with running(kubeconfig):
         eventually(lambda: place.names(place.pods) == ["again-main-0", "again-main-1"])
     place.become("again-main-0", "Failed", 1)
     with running(kubeconfig):
         eventually(lambda: place.admin.get(f"{place.jobs}/again")["status"].get("retryCount") == 1)
     with running(kubeconfig):
-        place.let_in(job, version=1)
+        place.admit(job, version=1)
         eventually(lambda: place.names(place.pods) == ["again-main-0", "again-main-1"])
         eventually(lambda: place.admin.get(f"{place.pods}/again-main-0")["status"]["phase"] == "Pending")
     assert place.admin.get(f"{place.jobs}/again")["status"]["retryCount"] == 1
@@ -395,7 +392,7 @@ def test_an_outage_loses_nothing(place: Place, api_server: ApiServer) -> None:
     job = place.submit(
         "through", [task("main", 30)], policies=[{"event": "PodFailed", "action": "RestartJob"}], plugins={"svc": []}
     )
-    place.let_in(job)
+    place.admit(job)
     api_server.kill()
     api_server.start()
     wanted = sorted(f"through-main-{index}" for index in range(30))
@@ -403,6 +400,6 @@ def test_an_outage_loses_nothing(place: Place, api_server: ApiServer) -> None:
     api_server.forget()  # and with it, where the watches were
     place.become("through-main-7", "Failed", 1)
     eventually(lambda: place.admin.get(f"{place.jobs}/through")["status"].get("retryCount") == 1, timeout=60)
-    place.let_in(job, version=1)
+    place.admit(job, version=1)
     eventually(lambda: place.names(place.pods) == wanted, timeout=60)
     assert place.admin.get(f"{place.jobs}/through")["status"]["retryCount"] == 1

@@ -1,4 +1,4 @@
-"""deploy/ on a real API server: it is taken as it is, loses nothing that users write, and gives no right too many."""
+"""deploy/ on a real API server: it is accepted, keeps what users write, and grants no needless permission."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import yaml
 from kube.client import Client, Refused, eventually
 from kube.cluster import QUEUES, Cluster, Program, configuration
 from kube.conftest import Kubectl
-from kube.defining import server_version
-from kube.permitting import ACCOUNTS, EVERYBODY, NAMESPACE, VERBS, permissions
+from kube.crd_install import server_version
+from kube.rbac import ACCOUNTS, EVERYBODY, NAMESPACE, VERBS, permissions
 from kube.server import ApiServer
-from live.kustomizing import WAYS, render
+from live.kustomize import WAYS, render
 from stromboli.kube.crds.validation_rules import ALL_RULES, CEL
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -138,7 +138,7 @@ def test_kubectl_takes_what_users_of_volcano_write(installed: ApiServer, kubectl
     kubectl("delete", "--namespace", namespace, "-f", "-", stdin=text)
 
 
-def test_what_was_left_unsaid_is_filled_in(installed: ApiServer, admin: Client, namespace: str) -> None:
+def test_defaults_are_filled_in(installed: ApiServer, admin: Client, namespace: str) -> None:
     template = {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}
     documents = [
         {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "filled"}},
@@ -161,7 +161,7 @@ def test_what_was_left_unsaid_is_filled_in(installed: ApiServer, admin: Client, 
         }
 
 
-def test_the_status_is_a_part_by_itself(installed: ApiServer, admin: Client, namespace: str) -> None:
+def test_the_status_is_a_subresource(installed: ApiServer, admin: Client, namespace: str) -> None:
     with existing(admin, namespace, EXAMPLES[:1]):
         path = "/apis/scheduling.volcano.sh/v1beta1/queues/kept-queue"
         admin.patch(path, {"status": {"state": "Closed"}})
@@ -247,7 +247,7 @@ def test_leases_are_their_own_and_where_they_run(account: str, may: Ask) -> None
     assert [verb for verb in VERBS if lease(verb, account, "kube-system")] == []
 
 
-def test_the_server_itself_is_none_of_their_business(may: Ask) -> None:
+def test_accounts_may_not_read_diagnostic_paths(may: Ask) -> None:
     assert may(path="/healthz", verb="get")
     assert may(path="/apis", verb="get")
     for path in ("/metrics", "/logs", "/debug/pprof", "/*"):
@@ -261,7 +261,9 @@ def token_of(client: Client, account: str) -> str:
     return token
 
 
-def test_a_token_of_an_account_opens_just_these_doors(installed: ApiServer, admin: Client, account: str) -> None:
+def test_a_service_account_token_grants_just_these_permissions(
+    installed: ApiServer, admin: Client, account: str
+) -> None:
     """The reviews above are the authorizer's word; this is what it does."""
     client = installed.client(token_of(admin, account))
     assert client.list("/api/v1/pods") is not None

@@ -98,7 +98,7 @@ def conditions(obj: Any) -> dict[str, str]:
     return {one["type"]: one["status"] for one in obj["status"]["conditions"]}
 
 
-def test_nodes_register_and_go(admin: Client, hollow: Hollow) -> None:
+def test_nodes_are_registered_and_removed(admin: Client, hollow: Hollow) -> None:
     hollow.start("--node-gpus", "4", "--label", "pool=tests")
     node = ready(admin, hollow)[0]
     assert conditions(node) == {
@@ -143,7 +143,7 @@ def test_pods_run_and_end(admin: Client, hollow: Hollow, namespace: str) -> None
     assert "running" in running["status"]["containerStatuses"][0]["state"]
 
 
-def test_deleted_pods_leave_after_their_grace(admin: Client, hollow: Hollow, namespace: str) -> None:
+def test_deleted_pods_are_removed_after_their_grace_period(admin: Client, hollow: Hollow, namespace: str) -> None:
     hollow.start()
     ready(admin, hollow)
     own = bound_pod(admin, namespace, "own", hollow.nodes[0], grace=1)
@@ -175,7 +175,7 @@ def test_killed_and_started_again(admin: Client, hollow: Hollow, namespace: str)
     assert {node["metadata"]["name"]: node["metadata"]["uid"] for node in ready(admin, hollow)} == before
 
 
-def test_somebody_elses_node_is_not_touched(admin: Client, hollow: Hollow) -> None:
+def test_a_real_node_is_not_changed(admin: Client, hollow: Hollow) -> None:
     admin.create(NODES, {"metadata": {"name": hollow.nodes[1]}})
     real = admin.get(f"{NODES}/{hollow.nodes[1]}")
     try:
@@ -184,7 +184,7 @@ def test_somebody_elses_node_is_not_touched(admin: Client, hollow: Hollow) -> No
         said = hollow._process.communicate(timeout=60)[1]
         assert hollow._process.returncode == 2
         hollow._process = None
-        assert said.startswith(f"stromboli: error: Node {hollow.nodes[1]} exists and is no hollow node")
+        assert said.startswith(f"stromboli: error: Node {hollow.nodes[1]} exists and is not a hollow node")
         assert said.count("\n") == 1
         assert admin.get(f"{NODES}/{hollow.nodes[1]}") == real
         assert is_gone(admin, f"{NODES}/{hollow.nodes[0]}")

@@ -1,4 +1,4 @@
-"""The API server goes away, or forgets: nothing is lost, nothing is done twice, and work goes on when it is back."""
+"""The API server is down, or loses its history: nothing is lost or done twice, and work continues when it is back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OUTAGE_SECONDS = 20.0
 
 
 def relisted(scheduler: Program) -> bool:
-    return "the server has forgotten where we were" in scheduler.log
+    return "the resourceVersion has expired" in scheduler.log
 
 
 def test_a_server_that_is_away_for_a_while(cluster: Cluster) -> None:
@@ -66,7 +66,7 @@ def test_a_server_that_hangs(cluster: Cluster) -> None:
     cluster.all_bound(["late"])
 
 
-def test_a_server_that_has_forgotten_what_happened_meanwhile(cluster: Cluster) -> None:
+def test_a_server_that_has_compacted_its_history(cluster: Cluster) -> None:
     cluster.hollow_nodes(1, cpu=4)
     scheduler = cluster.scheduler()
     cluster.single("goes", cpu="4")

@@ -1,4 +1,4 @@
-"""The API server refuses what the table in tests/live/rules.yaml says, and nothing that is just good enough.
+"""The API server refuses what the table in tests/live/schema_cases.yaml says, and nothing that is just good enough.
 
 Which rows apply depends on the server: some rules are known from 1.25 on, all of them from 1.34 on. With the server
 that `make kube-assets` builds (1.20) that is the plain schemas; give KUBEBUILDER_ASSETS of a newer one for the rest.
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kube.client import Client, Refused
-from kube.defining import define, server_version
-from live.ruling import CASES, NAMES, Case
+from kube.crd_install import install_crds, server_version
+from live.schema_cases import CASES, NAMES, Case
 
 PATHS = {
     "Queue": "/apis/scheduling.volcano.sh/v1beta1/queues",
@@ -27,7 +27,7 @@ PATHS = {
 @pytest.fixture(scope="module")
 def server(api_server: Any) -> tuple[int, int]:
     admin = api_server.client()
-    define(admin)
+    install_crds(admin)
     return server_version(admin)
 
 

@@ -1,4 +1,4 @@
-"""Gangs on a real API server: together or not at all, and with a reason that anybody can read."""
+"""Gangs on a real API server: all pods or none, and a readable reason."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_pod_deleted_while_it_waits_is_forgotten(cluster: Cluster) -> None:
     assert scheduler.metric("stromboli_binds_total", outcome="failed") == 0
 
 
-def test_names_that_lead_nowhere_are_told(cluster: Cluster) -> None:
+def test_dangling_names_are_reported(cluster: Cluster) -> None:
     cluster.scheduler()
     cluster.pod("lost", group="nowhere")
     cluster.group("stray", 1, queue=f"{cluster.name}-tpyo")

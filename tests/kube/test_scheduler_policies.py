@@ -1,4 +1,4 @@
-"""Who goes first, who has to go and who waits, decided on what a real API server says."""
+"""Priorities, evictions and shares on a real API server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from kube.client import eventually
 from kube.cluster import TIERS, Cluster, Program, condition, configuration
-from kube.defining import server_version
+from kube.crd_install import server_version
 
 
 def test_the_weight_of_a_namespace_counts_from_the_next_cycle_on(cluster: Cluster) -> None:
@@ -186,7 +186,7 @@ def phases(cluster: Cluster) -> list[str]:
     return [one.get("status", {}).get("phase", "") for one in cluster.reservations()]
 
 
-def test_a_pod_on_lent_room_is_marked_from_the_moment_it_is_bound(cluster: Cluster) -> None:
+def test_a_backfilled_pod_is_annotated_when_it_is_bound(cluster: Cluster) -> None:
     cluster.hollow_nodes(1, cpu=4)
     cluster.scheduler(config=configuration(backfill={"backfillNonBestEffort": True}))
     history = cluster.history()

@@ -1,4 +1,4 @@
-"""The scheduler as a process: a configuration that changes while it runs, and an orderly end."""
+"""The scheduler process: a configuration that changes while it runs, and an orderly stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API server that the tests of this folder rely on: what they assume of it is tested here."""
+"""The API server that the tests of this folder use: what they assume about it."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_paused_it_takes_connections_and_answers_only_when_resumed(api_server: A
     assert admin.text("/readyz") == "ok"
 
 
-def test_what_is_forgotten_cannot_be_listed_on(api_server: ApiServer, admin: Client, namespace: str) -> None:
+def test_a_compacted_list_cannot_be_continued(api_server: ApiServer, admin: Client, namespace: str) -> None:
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
     for name in ("a", "b", "c"):
         admin.create(maps, settings(name))
@@ -128,7 +128,7 @@ def test_compacting_twice_is_compacting_once(api_server: ApiServer) -> None:
     api_server.compact()
 
 
-def test_what_is_forgotten_cannot_be_watched_from(api_server: ApiServer, admin: Client, namespace: str) -> None:
+def test_a_compacted_version_cannot_be_watched_from(api_server: ApiServer, admin: Client, namespace: str) -> None:
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
     long_ago = admin.get(maps)["metadata"]["resourceVersion"]
     admin.create(maps, settings("one"))

@@ -1,4 +1,4 @@
-"""How fast we go, and how long we wait after failures."""
+"""Token bucket and backoff."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from stromboli.kube.client import Backoff, TokenBucket
 from stromboli.kube.client import rate_limit as limits_module
-from stromboli.kube.client.rate_limit import Backoff, TokenBucket
 
 
 class Time:
@@ -33,7 +33,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     return time
 
 
-def test_a_burst_goes_through_and_the_rest_at_the_rate(time: Time) -> None:
+def test_a_burst_passes_at_once_and_the_rest_at_the_rate(time: Time) -> None:
     async def story() -> None:
         bucket = TokenBucket(10, 3, clock=time)
         for _ in range(5):
@@ -50,7 +50,7 @@ def test_a_burst_goes_through_and_the_rest_at_the_rate(time: Time) -> None:
     asyncio.run(story())
 
 
-def test_who_comes_first_is_served_first() -> None:
+def test_callers_are_served_in_order() -> None:
     """All ask at one moment: the bucket holds 1, so the others are due after 1, 2 and 4 hundredths of a second."""
 
     async def story() -> None:
@@ -67,7 +67,7 @@ def test_who_comes_first_is_served_first() -> None:
     asyncio.run(story())
 
 
-def test_who_is_cancelled_gives_back_what_was_not_used() -> None:
+def test_a_cancelled_caller_returns_its_tokens() -> None:
     async def story() -> None:
         now = 0.0
         bucket = TokenBucket(1, 1, clock=lambda: now)
@@ -85,7 +85,7 @@ def test_who_is_cancelled_gives_back_what_was_not_used() -> None:
 
 
 @pytest.mark.parametrize(("rate", "burst"), [(0, 1), (-1, 1), (1, 0)])
-def test_a_limit_that_lets_nothing_through_is_none(rate: float, burst: int) -> None:
+def test_a_limit_without_rate_or_burst_is_refused(rate: float, burst: int) -> None:
     with pytest.raises(ValueError, match="a rate above 0"):
         TokenBucket(rate, burst)
 

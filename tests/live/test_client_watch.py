@@ -1,4 +1,4 @@
-"""Watches: what arrives, however it is cut, and how they end."""
+"""Watches: events in chunks of any size, and every way a watch can end."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ import pytest
 from aiohttp import web
 
 from kube.certificates import Authority
-from live.api_double import ApiDouble, Handler, event, pod, status, status_object
+from live.fake_api_server import FakeApiServer, Handler, event, pod, status, status_object
 from stromboli.api import Pod
+from stromboli.kube.client import PODS, Client, Failure, WatchEvent, is_gone
 from stromboli.kube.client import client as client_module
 from stromboli.kube.client import transport as transport_module
 from stromboli.kube.client.auth.tls import Trust
-from stromboli.kube.client.client import Client, WatchEvent
-from stromboli.kube.client.errors import Failure, is_gone
-from stromboli.kube.client.resources import PODS
 
 
-def tell(story: Callable[[ApiDouble, Client], Awaitable[None]], **options: Any) -> ApiDouble:
-    async def run() -> ApiDouble:
-        async with asyncio.timeout(30), ApiDouble() as server, Client(server.access(), **options) as client:
+def play(story: Callable[[FakeApiServer, Client], Awaitable[None]], **options: Any) -> FakeApiServer:
+    async def run() -> FakeApiServer:
+        async with asyncio.timeout(30), FakeApiServer() as server, Client(server.config(), **options) as client:
             await story(server, client)
             return server
 
@@ -58,8 +56,8 @@ async def read(events: AsyncIterator[WatchEvent[Pod]], names: list[str]) -> None
         names.append(one.object.metadata.name)
 
 
-def test_a_watch_tells_what_happens_from_a_moment_on() -> None:
-    async def story(server: ApiDouble, client: Client) -> None:
+def test_a_watch_starts_from_a_resource_version() -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("before"))
         start = str(server.revision)
         server.put(pod("a"))
@@ -78,56 +76,56 @@ def test_a_watch_tells_what_happens_from_a_moment_on() -> None:
             server.end_watches()
             assert await seen(events) == []
 
-    (watch,) = tell(story).watches()
+    (watch,) = play(story).watches()
     assert watch.query["allowWatchBookmarks"] == "true"
     assert (watch.query["resourceVersion"], watch.query["labelSelector"]) == ("101", "x=y")
 
 
 def test_watches_that_began_together_do_not_end_together() -> None:
-    async def story(server: ApiDouble, client: Client) -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
         server.instead("GET", "/pods$", sending(), times=20)
         for _ in range(20):
             assert await seen(client.watch(PODS, "1")) == []
 
-    lengths = {int(watch.query["timeoutSeconds"]) for watch in tell(story, random=Random(1)).watches()}
+    lengths = {int(watch.query["timeoutSeconds"]) for watch in play(story, random=Random(1)).watches()}
     assert len(lengths) > 10
     assert min(lengths) >= 261
     assert max(lengths) <= 319
 
 
-def test_objects_may_be_cut_anywhere_and_be_of_any_size() -> None:
+def test_chunks_may_end_anywhere_and_objects_may_have_any_size() -> None:
     big = pod("big")
     big["metadata"]["annotations"] = {"data": "x" * 5_000_000}
     text = event("ADDED", big) + event("ADDED", pod("b")) + event("ADDED", pod("c"))
     pieces = [text[:7], text[7:100], text[100:4_000_000], text[4_000_000:-60], text[-60:-1], text[-1:]]
 
-    async def story(server: ApiDouble, client: Client) -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
         server.instead("GET", "/pods$", sending(*pieces))
         assert await seen(client.watch(PODS, "1")) == [("ADDED", "big"), ("ADDED", "b"), ("ADDED", "c")]
 
-    tell(story)
+    play(story)
 
 
 @pytest.mark.parametrize("code", [410, 500])
 def test_an_error_in_a_watch_is_raised_with_its_code(code: int) -> None:
-    async def story(server: ApiDouble, client: Client) -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
         error = {"type": "ERROR", "object": status_object(code, "Expired", "too old resource version")}
         server.instead("GET", "/pods$", sending(event("ADDED", pod("a")), json.dumps(error).encode() + b"\n"))
         with pytest.raises(Failure, match="too old resource version") as caught:
             await seen(client.watch(PODS, "1"))
         assert (caught.value.status, is_gone(caught.value)) == (code, code == 410)
 
-    tell(story)
+    play(story)
 
 
 def test_a_watch_may_be_refused_from_the_start() -> None:
-    async def story(server: ApiDouble, client: Client) -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
         server.forget()
         with pytest.raises(Failure) as caught:
             await seen(client.watch(PODS, "1"))
         assert is_gone(caught.value)
 
-    assert len(tell(story).watches()) == 1
+    assert len(play(story).watches()) == 1
 
 
 async def abandon(request: web.Request) -> web.StreamResponse:
@@ -143,40 +141,40 @@ async def abandon(request: web.Request) -> web.StreamResponse:
     ("handler", "message"),
     [
         (abandon, "the connection to .* broke"),
-        (sending(event("ADDED", pod("a")), b'{"type": "ADD'), "cut off in the middle of an object"),
-        (sending(event("ADDED", pod("a")), b"<html>\n"), "no Kubernetes object"),
-        (sending(event("ADDED", pod("a")), b'{"type": "ERROR", "object": 7}\n'), "an error it did not name"),
+        (sending(event("ADDED", pod("a")), b'{"type": "ADD'), "broke off in the middle of an object"),
+        (sending(event("ADDED", pod("a")), b"<html>\n"), "not a Kubernetes object"),
+        (sending(event("ADDED", pod("a")), b'{"type": "ERROR", "object": 7}\n'), "an unknown error"),
     ],
 )
-def test_a_stream_that_breaks_is_a_failure_after_what_came(handler: Handler, message: str) -> None:
-    async def story(server: ApiDouble, client: Client) -> None:
+def test_a_stream_that_breaks_is_a_failure_after_its_events(handler: Handler, message: str) -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
         server.instead("GET", "/pods$", handler)
         names: list[str] = []
         with pytest.raises(Failure, match=message):
             await read(client.watch(PODS, "1"), names)
         assert names == ["a"]
 
-    tell(story)
+    play(story)
 
 
-def test_a_stream_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_stream_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that vanished says nothing, not even that the time it was given for the watch is over."""
     monkeypatch.setattr(client_module, "WATCH_GRACE", -0.9)
 
-    async def story(server: ApiDouble, client: Client) -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("a"))
         names: list[str] = []
         with pytest.raises(Failure, match="did not answer in time"):
             await read(client.watch(PODS, "100"), names)
         assert names == ["a"]
 
-    tell(story, watch_seconds=1)
+    play(story, watch_seconds=1)
 
 
-def test_the_system_looks_whether_the_server_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watches_use_tcp_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream may be silent for minutes. That the other end is gone must be noticed all the same."""
     prepared: list[tuple[int, int]] = []
-    notice = transport_module._notice_when_the_peer_vanishes
+    notice = transport_module._enable_keepalive
 
     def look(response: aiohttp.ClientResponse) -> None:
         notice(response)
@@ -186,16 +184,16 @@ def test_the_system_looks_whether_the_server_is_still_there(monkeypatch: pytest.
         kept = sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         prepared.append((kept, sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)))
 
-    monkeypatch.setattr(transport_module, "_notice_when_the_peer_vanishes", look)
+    monkeypatch.setattr(transport_module, "_enable_keepalive", look)
 
-    async def story(server: ApiDouble, client: Client) -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("a"))
         events = client.watch(PODS, "100")
         await anext(events)
         await events.aclose()
 
-    tell(story)
-    assert prepared == [(1, transport_module.PROBE_TIMES)]
+    play(story)
+    assert prepared == [(1, transport_module.KEEPALIVE_COUNT)]
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -204,8 +202,8 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def test_who_stops_reading_hangs_up() -> None:
-    async def story(server: ApiDouble, client: Client) -> None:
+def test_a_watch_that_is_no_longer_read_closes_its_connection() -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("a"))
         events = client.watch(PODS, "100")
         await anext(events)
@@ -213,15 +211,15 @@ def test_who_stops_reading_hangs_up() -> None:
         await events.aclose()
         await until(lambda: hung_up(server))
 
-    def hung_up(server: ApiDouble) -> bool:
+    def hung_up(server: FakeApiServer) -> bool:
         server.put(pod("a"))  # A server notices that nobody is there when it has something to say.
         return server.watching == 0
 
-    tell(story)
+    play(story)
 
 
-def test_a_cancelled_watch_hangs_up() -> None:
-    async def story(server: ApiDouble, client: Client) -> None:
+def test_a_cancelled_watch_closes_its_connection() -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
         reading = asyncio.create_task(seen(client.watch(PODS, "100")))
         await until(lambda: server.watching == 1)
         reading.cancel()
@@ -234,31 +232,31 @@ def test_a_cancelled_watch_hangs_up() -> None:
 
         await until(hung_up)
 
-    tell(story)
+    play(story)
 
 
-def test_watches_take_no_connection_away_from_requests() -> None:
-    async def story(server: ApiDouble, client: Client) -> None:
+def test_watches_use_no_connections_of_requests() -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
         readings = [asyncio.create_task(seen(client.watch(PODS, "100"))) for _ in range(3)]
         await until(lambda: server.watching == 3)
         assert await client.server_version() == (1, 20)
         server.end_watches()
         await asyncio.gather(*readings)
 
-    tell(story, connections=1)
+    play(story, connections=1)
 
 
-def test_a_watch_is_not_repeated_by_itself() -> None:
+def test_a_watch_is_not_retried_by_the_client() -> None:
     async def refuse(request: web.Request) -> web.StreamResponse:
         return status(429, "TooManyRequests", retry_after=4)
 
-    async def story(server: ApiDouble, client: Client) -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
         server.instead("GET", "/pods$", refuse)
         with pytest.raises(Failure) as caught:
             await seen(client.watch(PODS, "1"))
         assert caught.value.retry_after == 4
 
-    assert len(tell(story).watches()) == 1
+    assert len(play(story).watches()) == 1
 
 
 def test_the_connection_of_a_watch_is_closed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,10 +273,10 @@ def test_the_connection_of_a_watch_is_closed_at_once(tmp_path: Path, monkeypatch
         assert response.connection.transport is not None
         sockets.append(response.connection.transport.get_extra_info("socket"))
 
-    monkeypatch.setattr(transport_module, "_notice_when_the_peer_vanishes", remember)
+    monkeypatch.setattr(transport_module, "_enable_keepalive", remember)
 
     async def run() -> None:
-        async with ApiDouble(tls=tls) as server, Client(server.access(trust=trust.context())) as client:
+        async with FakeApiServer(tls=tls) as server, Client(server.config(trust=trust.context())) as client:
             server.put(pod("a"))
             async with aclosing(client.watch(PODS, "1")) as events:
                 await anext(events)

@@ -1,4 +1,4 @@
-"""The resource definitions: what is written down is what the types say, and schemas refuse what the rules refuse."""
+"""The resource definitions: generated files are up to date, and schemas refuse what the rules refuse."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from live.kustomizing import change
-from live.ruling import CASES, NAMES, Case
+from live.kustomize import change
+from live.schema_cases import CASES, NAMES, Case
 from stromboli.api import ApiError, decode, merge_patch, validate_update
-from stromboli.kube.crds.definitions import OPEN, RULES_KEY, definitions, files
+from stromboli.kube.crds import definitions, files
+from stromboli.kube.crds.definitions import OPEN, RULES_KEY
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TEMPLATES = ("Job", "Reservation")
@@ -21,13 +22,13 @@ FILES = files()
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_what_is_written_down_is_what_the_types_say(path: str) -> None:
+def test_generated_files_match_the_types(path: str) -> None:
     assert (DEPLOY / path).read_text(encoding="utf-8") == FILES[path], (
         "the types have changed: run .venv/bin/python -m stromboli.kube.crds deploy"
     )
 
 
-def test_nothing_else_is_written_down() -> None:
+def test_there_are_no_other_files() -> None:
     generated = [path for path in DEPLOY.rglob("*.yaml") if "stromboli.kube.crds" in path.read_text(encoding="utf-8")]
     assert {path.relative_to(DEPLOY).as_posix() for path in generated} == set(FILES)
 
@@ -81,7 +82,7 @@ def _rules(node: Any) -> Iterator[dict[str, str]]:
             yield from _rules(part)
 
 
-def test_everything_below_a_template_is_left_open() -> None:
+def test_templates_keep_unknown_fields() -> None:
     for definition in definitions().values():
         kind = definition["spec"]["names"]["kind"]
         templates = list(_templates(definition))
@@ -147,7 +148,7 @@ def test_a_misspelt_field_would_be_noticed() -> None:
     assert OPEN not in job["properties"]["spec"]["properties"]["tasks"]["items"]
 
 
-def test_definitions_are_made_anew() -> None:
+def test_definitions_are_independent_copies() -> None:
     one = definitions()
     merge_patch(one["queues.scheduling.volcano.sh"], {"spec": None})
     one["queues.scheduling.volcano.sh"]["spec"].clear()

@@ -1,4 +1,4 @@
-"""Who we are to a server, and how that is renewed: tokens in files, and programs that log in for us."""
+"""Credentials and their renewal: token files and exec plugins."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ import pytest
 from aiohttp import web
 
 from kube.certificates import Authority
-from live.api_double import ApiDouble, pod, status
+from live.fake_api_server import FakeApiServer, pod, status
 from stromboli.errors import UserError
+from stromboli.kube.client import PODS, Client, Failure
+from stromboli.kube.client.auth import Credentials, StaticCredentials, TokenFile
 from stromboli.kube.client.auth import exec_plugin as exec_module
-from stromboli.kube.client.auth.credentials import TOKEN_FILE_SECONDS, Credentials, TokenFile, Unchanging, bearer
+from stromboli.kube.client.auth.credentials import TOKEN_FILE_SECONDS, bearer
 from stromboli.kube.client.auth.exec_plugin import ExecConfig, ExecPlugin, ExecVariable
 from stromboli.kube.client.auth.tls import Trust
-from stromboli.kube.client.client import Client
-from stromboli.kube.client.errors import Failure
-from stromboli.kube.client.resources import PODS
 
 
 class Clock:
@@ -37,7 +36,7 @@ def token_of(credentials: Credentials) -> str:
     return asyncio.run(credentials.identify()).headers["Authorization"].removeprefix("Bearer ")
 
 
-def asking(credentials: Credentials, valid: str, *, times: int = 1) -> ApiDouble:
+def asking(credentials: Credentials, valid: str, *, times: int = 1) -> FakeApiServer:
     """A server that lets in whoever shows one token, asked by a client with the credentials."""
 
     async def guard(request: web.Request) -> web.StreamResponse:
@@ -45,8 +44,8 @@ def asking(credentials: Credentials, valid: str, *, times: int = 1) -> ApiDouble
             return status(401, "Unauthorized")
         return web.json_response({"major": "1", "minor": "20"})
 
-    async def run() -> ApiDouble:
-        async with ApiDouble() as server, Client(server.access(credentials)) as client:
+    async def run() -> FakeApiServer:
+        async with FakeApiServer() as server, Client(server.config(credentials)) as client:
             server.instead("GET", "/version", guard, times=1000)
             await asyncio.gather(*(client.server_version() for _ in range(times)))
             return server
@@ -66,7 +65,7 @@ def test_a_token_file_is_read_again_every_minute(tmp_path: Path) -> None:
     assert token_of(credentials) == "two"
 
 
-def test_a_token_that_is_out_of_reach_for_a_moment_is_used_as_it_was(
+def test_the_last_token_is_used_while_the_file_cannot_be_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file, clock = tmp_path / "token", Clock()
@@ -92,7 +91,7 @@ def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
     assert [seen.headers["Authorization"] for seen in server.seen] == ["Bearer one", "Bearer two"]
 
 
-def test_the_refusal_of_an_old_token_says_nothing_about_the_new_one(tmp_path: Path) -> None:
+def test_the_refusal_of_an_old_token_does_not_discard_the_new_one(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("one")
     credentials = TokenFile(file)
@@ -107,7 +106,7 @@ def test_the_refusal_of_an_old_token_says_nothing_about_the_new_one(tmp_path: Pa
     asyncio.run(story())
 
 
-def test_a_token_that_stays_refused_is_a_failure_after_one_more_try(tmp_path: Path) -> None:
+def test_a_token_that_stays_refused_fails_after_one_retry(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("s3cret")
     with pytest.raises(Failure) as caught:
@@ -116,11 +115,11 @@ def test_a_token_that_stays_refused_is_a_failure_after_one_more_try(tmp_path: Pa
     assert "s3cret" not in str(caught.value)
 
 
-def test_what_never_changes_is_not_tried_twice() -> None:
+def test_static_credentials_are_not_retried() -> None:
     seen: list[str] = []
 
     async def run() -> None:
-        async with ApiDouble() as server, Client(server.access(Unchanging(bearer("s3cret")))) as client:
+        async with FakeApiServer() as server, Client(server.config(StaticCredentials(bearer("s3cret")))) as client:
 
             async def refuse(request: web.Request) -> web.StreamResponse:
                 seen.append(request.path)
@@ -156,7 +155,7 @@ def test_a_watch_logs_in_like_any_request(tmp_path: Path) -> None:
         credentials = TokenFile(file)
         await credentials.identify()
         file.write_text("two")
-        async with ApiDouble() as server, Client(server.access(credentials)) as client:
+        async with FakeApiServer() as server, Client(server.config(credentials)) as client:
 
             async def guard(request: web.Request) -> web.StreamResponse:
                 assert request.headers["Authorization"] == "Bearer one"
@@ -227,7 +226,7 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
 
 
-def test_a_program_is_run_once_and_told_what_it_may_know(program: Program) -> None:
+def test_a_plugin_is_run_once_with_its_environment(program: Program) -> None:
     plugin = program.plugin(env=[ExecVariable("REGION", "eu")], interactive_mode="IfAvailable")
     assert token_of(plugin) == token_of(plugin) == "token-1"
     (run,) = program.runs()
@@ -236,7 +235,7 @@ def test_a_program_is_run_once_and_told_what_it_may_know(program: Program) -> No
     assert json.loads(run["info"]) == {"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}}
 
 
-def test_a_program_is_told_about_the_cluster_if_it_wants_to_know(program: Program) -> None:
+def test_a_plugin_gets_cluster_info_on_request(program: Program) -> None:
     program.answer(V1BETA1, token="t")
     assert token_of(program.plugin(api_version=V1BETA1, provide_cluster_info=True)) == "t"
     info = json.loads(program.runs()[0]["info"])
@@ -260,7 +259,7 @@ def test_a_token_is_renewed_shortly_before_it_expires(program: Program) -> None:
     assert token_of(plugin) == "token-2"
 
 
-def test_of_many_that_are_refused_together_one_asks_again(program: Program) -> None:
+def test_of_many_refused_requests_only_one_renews_the_credential(program: Program) -> None:
     plugin = program.plugin()
     token_of(plugin)
     server = asking(plugin, "token-2", times=20)
@@ -268,7 +267,7 @@ def test_of_many_that_are_refused_together_one_asks_again(program: Program) -> N
     assert len(server.seen) <= 40
 
 
-def test_a_program_may_give_a_certificate(program: Program, tmp_path: Path) -> None:
+def test_a_plugin_may_provide_a_client_certificate(program: Program, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     own, alice = authority.server(), authority.client("alice")
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.certificate))
@@ -279,7 +278,7 @@ def test_a_program_may_give_a_certificate(program: Program, tmp_path: Path) -> N
     plugin = ExecPlugin(program.config(), program.folder, trust, {})
 
     async def run() -> tuple[int, int]:
-        async with ApiDouble(tls=tls) as server, Client(server.access(plugin, trust=trust.context())) as client:
+        async with FakeApiServer(tls=tls) as server, Client(server.config(plugin, trust=trust.context())) as client:
             return await client.server_version()
 
     assert asyncio.run(run()) == (1, 20)
@@ -298,20 +297,20 @@ def test_a_program_may_give_a_certificate(program: Program, tmp_path: Path) -> N
         (
             f'{{"kind": "ExecCredential", "apiVersion": "{V1}",'
             ' "status": {"clientKeyData": "s3cret", "clientCertificateData": "s3cret"}}',
-            "no PEM or does not fit",
+            "not PEM or does not match",
         ),
         (
             f'{{"kind": "ExecCredential", "apiVersion": "{V1}", "status": {{"token": "s3cret\\ns3cret"}}}}',
-            "cannot stand in a header",
+            "cannot be used in a header",
         ),
         (
             f'{{"kind": "ExecCredential", "apiVersion": "{V1}",'
             ' "status": {"token": "s3cret", "expirationTimestamp": "tomorrow"}}',
-            "no time",
+            "not a timestamp",
         ),
     ],
 )
-def test_an_answer_that_makes_no_sense_is_a_failure_without_secrets(
+def test_invalid_plugin_output_is_a_failure_without_secrets(
     answer: str, message: str, program: Program
 ) -> None:
     program.answer_text(answer)
@@ -322,19 +321,19 @@ def test_an_answer_that_makes_no_sense_is_a_failure_without_secrets(
     assert token_of(program.plugin()) == "good"
 
 
-def test_a_program_that_fails_is_a_failure(program: Program) -> None:
+def test_a_plugin_that_fails_is_a_failure(program: Program) -> None:
     with pytest.raises(Failure, match="ended with status 3; run it by hand"):
         token_of(program.plugin(env=[ExecVariable("EXIT", "3")]))
 
 
-def test_a_program_that_never_ends_is_ended(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_never_ends_is_killed(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exec_module, "PLUGIN_SECONDS", 0.1)
     program.script.write_text("import signal\nsignal.pause()")
     with pytest.raises(Failure, match="did not finish"):
         token_of(program.plugin())
 
 
-def test_who_is_cancelled_leaves_no_program_behind(program: Program) -> None:
+def test_a_cancelled_request_kills_its_plugin(program: Program) -> None:
     program.script.write_text("import os, signal, sys\nopen(sys.argv[1], 'w').write(str(os.getpid()))\nsignal.pause()")
 
     async def story() -> None:
@@ -364,18 +363,18 @@ def test_a_failure_to_log_in_is_a_failure_of_the_request(program: Program) -> No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"interactive_mode": "Always"}, "insists on a terminal"),
-        ({"api_version": ""}, "speaks no version; upgrade it"),
+        ({"interactive_mode": "Always"}, "requires a terminal"),
+        ({"api_version": ""}, "uses no API version; upgrade it"),
         ({"command": "no-such-program"}, "no-such-program is not installed: get it from the shop"),
         ({"command": "./no-such-program"}, "is not installed"),
     ],
 )
-def test_what_cannot_work_is_said_before_it_is_tried(options: dict[str, Any], message: str, program: Program) -> None:
+def test_a_bad_plugin_configuration_is_refused_at_once(options: dict[str, Any], message: str, program: Program) -> None:
     with pytest.raises(UserError, match=message):
         program.plugin(install_hint="get it\nfrom the shop", **options)
 
 
-def test_a_program_with_a_path_is_found_from_the_kubeconfig(program: Program) -> None:
+def test_a_plugin_path_is_relative_to_the_kubeconfig(program: Program) -> None:
     (program.folder / "bin").mkdir()
     launcher = program.folder / "bin" / "login"
     launcher.write_text(f'#!/bin/sh\nexec {sys.executable} -I "$@"\n')

@@ -1,4 +1,4 @@
-"""What deploy/ says fits together: its parts, the command line, the image, the configuration, the metrics."""
+"""deploy/ is consistent: its manifests, the command line, the image, the configuration, the metrics."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from documents.pages import table, text_of
-from live.kustomizing import DEPLOY, WAYS, Object, containers, documents, render
+from live.kustomize import DEPLOY, WAYS, Object, containers, documents, render
 from stromboli import __version__
 from stromboli.console.main import run
-from stromboli.kube import commands
-from stromboli.kube.runtime import process as running
-from stromboli.kube.runtime.process import Options
+from stromboli.kube import runtime
+from stromboli.kube.commands import processes as commands
+from stromboli.kube.runtime.process import ProcessOptions
 from stromboli.scheduling.registry import Registry
 
 PROJECT = DEPLOY.parent
@@ -62,7 +62,7 @@ def name_of(obj: Object) -> str:
     return name
 
 
-def address(obj: Object) -> tuple[str, str, str, str]:
+def resolve_targets(obj: Object) -> tuple[str, str, str, str]:
     return obj["apiVersion"], obj["kind"], obj["metadata"].get("namespace", ""), name_of(obj)
 
 
@@ -79,18 +79,18 @@ def kubectl_with_kustomize() -> str | None:
     return kubectl if minor >= 21 else None
 
 
-def test_kubectl_makes_the_same_of_it(way: str, objects: list[Object]) -> None:
+def test_kubectl_renders_the_same(way: str, objects: list[Object]) -> None:
     kubectl = kubectl_with_kustomize()
     if kubectl is None:
         pytest.skip("there is no kubectl of 1.21 or later to compare with")
     done = subprocess.run([kubectl, "kustomize", WAYS[way]], capture_output=True, text=True, check=True)
     theirs = documents(done.stdout)
     assert done.stderr == ""
-    assert {address(one): one for one in theirs} == {address(one): one for one in objects}
+    assert {resolve_targets(one): one for one in theirs} == {resolve_targets(one): one for one in objects}
 
 
-def test_nothing_is_there_twice(objects: list[Object]) -> None:
-    assert len({address(one) for one in objects}) == len(objects)
+def test_no_object_is_defined_twice(objects: list[Object]) -> None:
+    assert len({resolve_targets(one) for one in objects}) == len(objects)
 
 
 def test_servers_know_the_versions(way: str, objects: list[Object]) -> None:
@@ -107,7 +107,7 @@ def test_everything_is_in_the_namespace_that_is_made(objects: list[Object]) -> N
         assert obj["metadata"].get("namespace", NAMESPACE) == NAMESPACE
 
 
-def test_with_volcano_its_definitions_are_left_alone() -> None:
+def test_the_volcano_overlay_does_not_change_its_definitions() -> None:
     objects = render(WAYS["overlays/beside-volcano"])
     assert [name_of(one) for one in of_kind(objects, "CustomResourceDefinition")] == [
         "reservations.scheduling.volcano.sh"
@@ -119,7 +119,7 @@ def test_with_volcano_its_definitions_are_left_alone() -> None:
 # -- parts that refer to each other -----------------------------------------------------------------------------
 
 
-def test_accounts_and_roles_that_are_named_are_there(objects: list[Object]) -> None:
+def test_referenced_accounts_and_roles_exist(objects: list[Object]) -> None:
     there = {(one["kind"], name_of(one)) for one in objects}
     for binding in of_kind(objects, "ClusterRoleBinding") + of_kind(objects, "RoleBinding"):
         assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in there
@@ -170,8 +170,11 @@ def test_the_monitor_finds_the_service_and_the_service_all_pods() -> None:
         assert (offered["name"], offered["containerPort"]) == (port["targetPort"], port["port"])
 
 
-def test_alerts_ask_for_metrics_that_exist() -> None:
-    known = set(re.findall(r'"((?:stromboli|volcano)_\w+)"', _source("kube/runtime/metrics.py")))
+METRICS = ("runtime/metrics.py", "scheduler/metrics.py", "scheduler/state_metrics.py", "controllers/metrics.py")
+
+
+def test_alerts_use_metrics_that_exist() -> None:
+    known = set(re.findall(r'"((?:stromboli|volcano)_\w+)"', "".join(_source(f"kube/{name}") for name in METRICS)))
     [alerts] = of_kind(render(WAYS["overlays/monitoring"]), "PrometheusRule")
     for rule in alerts["spec"]["groups"][0]["rules"]:
         asked = set(re.findall(r"\b(?:stromboli|volcano)_\w+", rule["expr"]))
@@ -183,19 +186,19 @@ def test_alerts_ask_for_metrics_that_exist() -> None:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Options]]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ProcessOptions]]:
     """What the command line would have started."""
-    processes: list[tuple[str, Options]] = []
+    processes: list[tuple[str, ProcessOptions]] = []
 
-    def note(name: str, options: Options, parts: Callable[..., Any]) -> None:
+    def record(name: str, options: ProcessOptions, components: Callable[..., Any]) -> None:
         processes.append((name, options))
 
-    monkeypatch.setattr(running, "run_process", note)
+    monkeypatch.setattr(runtime, "run_process", record)
     return processes
 
 
-def test_the_command_line_understands_what_containers_say(
-    objects: list[Object], started: list[tuple[str, Options]]
+def test_the_command_line_accepts_the_arguments_of_containers(
+    objects: list[Object], started: list[tuple[str, ProcessOptions]]
 ) -> None:
     for deployment in of_kind(objects, "Deployment"):
         [container] = deployment["spec"]["template"]["spec"]["containers"]
@@ -213,7 +216,7 @@ def test_the_command_line_understands_what_containers_say(
         assert annotations["prometheus.io/port"] == str(options.probe_port)
 
 
-def test_probes_ask_what_is_answered(objects: list[Object]) -> None:
+def test_probes_use_existing_paths(objects: list[Object]) -> None:
     probes = _source("kube/runtime/health.py")
     for container in containers(objects):
         asked = {container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")}

@@ -1,4 +1,4 @@
-"""Hollow nodes: what a pod does next, and that it is done, whatever the server answers."""
+"""Hollow nodes: the next step of a pod, and that it is executed whatever the server responds."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from live.hollow_server import LEASES, NODES, PODS, HollowServer, hollow_server, until
+from live.fake_node_api import LEASES, NODES, PODS, FakeNodeApi, fake_node_api, until
 from stromboli.api import Condition, Container, ObjectMeta, Pod, PodSpec, PodStatus, names
 from stromboli.api.timestamps import format_timestamp
 from stromboli.console.main import run
 from stromboli.errors import UserError
-from stromboli.kube.client.auth.access import Access
-from stromboli.kube.client.client import Client
-from stromboli.kube.hollow.kubelets import HollowNodes
-from stromboli.kube.hollow.nodes import HOLLOW_LABEL, Fleet
-from stromboli.kube.hollow.pod_lifecycle import Remove, Report, Wait, next_step
+from stromboli.kube.client import Client, ClientConfig
+from stromboli.kube.hollow import HollowNodePool, HollowNodes
+from stromboli.kube.hollow.node_pool import HOLLOW_LABEL
+from stromboli.kube.hollow.pod_lifecycle import PatchStatus, Remove, Wait, next_step
 
 NOW = 1_893_456_000.0  # 2030-01-01T00:00:00Z
 
@@ -54,7 +53,7 @@ def a_pod(
 
 
 def reported(step: object) -> dict[str, Any]:
-    assert isinstance(step, Report)
+    assert isinstance(step, PatchStatus)
     return step.status
 
 
@@ -75,11 +74,11 @@ def test_a_bound_pod_starts() -> None:
     ]
 
 
-def test_a_pod_that_nobody_bound_is_scheduled_all_the_same() -> None:
+def test_a_pod_created_with_a_node_counts_as_scheduled() -> None:
     assert conditions(reported(next_step(a_pod(bound=False), NOW)))["PodScheduled"] == ("True", None)
 
 
-def test_a_pod_runs_for_ever_unless_it_says_how_long() -> None:
+def test_a_pod_without_a_run_time_never_ends() -> None:
     assert next_step(a_pod("Running", began=NOW - 1e6), NOW) == Wait(None)
 
 
@@ -110,7 +109,7 @@ def test_an_exact_start_is_better_than_the_seconds_of_the_object() -> None:
 
 
 @pytest.mark.parametrize("name", [names.SIM_RUN, names.SIM_EXIT_CODE, names.SIM_GRACE])
-def test_what_cannot_be_read_is_a_failure_that_says_so(name: str) -> None:
+def test_an_unreadable_annotation_fails_the_pod_with_a_message(name: str) -> None:
     status = reported(next_step(a_pod(annotations={name: "soon"}), NOW))
     assert (status["phase"], status["reason"]) == ("Failed", "UnreadableAnnotation")
     assert name in status["message"]
@@ -131,17 +130,17 @@ def test_what_cannot_be_read_is_a_failure_that_says_so(name: str) -> None:
         ({names.SIM_RUN: "1s"}, Wait(NOW + 20)),  # Whoever is leaving does not finish any more.
     ],
 )
-def test_a_deleted_pod_leaves_after_its_grace(annotations: Mapping[str, str], step: object) -> None:
+def test_a_deleted_pod_is_removed_after_its_grace_period(annotations: Mapping[str, str], step: object) -> None:
     leaving = a_pod("Running", began=NOW - 100, leaves=NOW + 20, grace=30, annotations=annotations)
     assert next_step(leaving, NOW) == step
 
 
-def test_a_deleted_pod_that_is_not_running_leaves_at_once() -> None:
+def test_a_deleted_pod_that_is_not_running_is_removed_at_once() -> None:
     for phase in ("Pending", "Succeeded"):
         assert next_step(a_pod(phase, leaves=NOW + 20, grace=30), NOW) == Remove()
 
 
-def test_a_pod_that_a_finalizer_keeps_is_left_alone() -> None:
+def test_a_pod_with_a_finalizer_is_not_changed() -> None:
     assert next_step(a_pod("Running", began=NOW, leaves=NOW, grace=0), NOW + 5) == Wait(None)
 
 
@@ -149,13 +148,14 @@ def test_a_pod_that_a_finalizer_keeps_is_left_alone() -> None:
 
 
 @asynccontextmanager
-async def hollow_nodes(access: Access, count: int = 2, *, keep: bool = False) -> AsyncIterator[list[str]]:
+async def hollow_nodes(config: ClientConfig, count: int = 2, *, keep: bool = False) -> AsyncIterator[list[str]]:
     """Running hollow nodes; what they said, in the end."""
     said: list[str] = []
     stop = asyncio.Event()
-    async with Client(access) as client:
-        fleet = Fleet(client, [f"hollow-{number}" for number in range(count)], capacity={"cpu": "4", "pods": "9"})
-        running = asyncio.create_task(HollowNodes(client, fleet, keep=keep, say=said.append).run(stop))
+    async with Client(config) as client:
+        names = [f"hollow-{number}" for number in range(count)]
+        pool = HollowNodePool(client, names, capacity={"cpu": "4", "pods": "9"})
+        running = asyncio.create_task(HollowNodes(client, pool, keep=keep, say=said.append).run(stop))
         try:
             yield said
         finally:
@@ -163,14 +163,14 @@ async def hollow_nodes(access: Access, count: int = 2, *, keep: bool = False) ->
             await running
 
 
-async def ready(server: HollowServer, count: int = 2) -> None:
+async def ready(server: FakeNodeApi, count: int = 2) -> None:
     await until(lambda: sum(path.startswith(LEASES) for path in server.objects) == count)
 
 
-def test_nodes_come_ready_and_go() -> None:
+def test_nodes_are_registered_and_removed() -> None:
     async def story() -> None:
-        async with hollow_server() as (server, access):
-            async with hollow_nodes(access) as said:
+        async with fake_node_api() as (server, config):
+            async with hollow_nodes(config) as said:
                 await ready(server)
                 node = server.objects[f"{NODES}/hollow-1"]
                 assert node["metadata"]["labels"][HOLLOW_LABEL] == "true"
@@ -185,14 +185,14 @@ def test_nodes_come_ready_and_go() -> None:
     asyncio.run(story())
 
 
-def test_nodes_that_are_kept_are_taken_over_with_what_they_offer_now() -> None:
+def test_kept_nodes_are_taken_over_with_their_new_capacity() -> None:
     async def story() -> None:
-        async with hollow_server() as (server, access):
-            async with hollow_nodes(access, keep=True):
+        async with fake_node_api() as (server, config):
+            async with hollow_nodes(config, keep=True):
                 await ready(server)
             kept = server.objects[f"{NODES}/hollow-0"]
             kept["status"]["capacity"]["nvidia.com/gpu"] = "8"
-            async with hollow_nodes(access, keep=True) as said:
+            async with hollow_nodes(config, keep=True) as said:
                 await until(lambda: len(said) == 1)
             node = server.objects[f"{NODES}/hollow-0"]
             assert node["metadata"]["uid"] == kept["metadata"]["uid"]
@@ -201,21 +201,21 @@ def test_nodes_that_are_kept_are_taken_over_with_what_they_offer_now() -> None:
     asyncio.run(story())
 
 
-def test_nodes_of_others_are_never_touched() -> None:
+def test_real_nodes_are_never_changed() -> None:
     async def story() -> None:
-        async with hollow_server() as (server, access):
+        async with fake_node_api() as (server, config):
             real = await server.put(f"{NODES}/hollow-1", {"kind": "Node", "metadata": {"name": "hollow-1"}})
-            with pytest.raises(UserError, match=r"^Node hollow-1 exists and is no hollow node; .*--name-prefix"):
-                async with hollow_nodes(access):
+            with pytest.raises(UserError, match=r"^Node hollow-1 exists and is not a hollow node; .*--name-prefix"):
+                async with hollow_nodes(config):
                     await until(lambda: server.count("GET", NODES) == 1)
             assert server.objects == {f"{NODES}/hollow-1": real}
 
     asyncio.run(story())
 
 
-def test_pods_run_and_end_and_those_elsewhere_are_left_alone() -> None:
+def test_pods_run_and_end_and_those_on_other_nodes_are_not_changed() -> None:
     async def story() -> None:
-        async with hollow_server() as (server, access), hollow_nodes(access):
+        async with fake_node_api() as (server, config), hollow_nodes(config):
             await ready(server)
             await server.bind("good", "hollow-0", annotations={names.SIM_RUN: "100ms"})
             await server.bind("bad", "hollow-1", annotations={names.SIM_RUN: "0s", names.SIM_EXIT_CODE: "7"})
@@ -236,9 +236,9 @@ def test_pods_run_and_end_and_those_elsewhere_are_left_alone() -> None:
     asyncio.run(story())
 
 
-def test_deleted_pods_leave() -> None:
+def test_deleted_pods_are_removed() -> None:
     async def story() -> None:
-        async with hollow_server() as (server, access), hollow_nodes(access):
+        async with fake_node_api() as (server, config), hollow_nodes(config):
             await ready(server)
             await server.bind("quick", "hollow-0", annotations={names.SIM_GRACE: "0s"})
             await server.bind("slow", "hollow-0", grace=3600)
@@ -253,7 +253,7 @@ def test_deleted_pods_leave() -> None:
 
 def test_another_pod_of_the_same_name_is_another_pod() -> None:
     async def story() -> None:
-        async with hollow_server() as (server, access), hollow_nodes(access):
+        async with fake_node_api() as (server, config), hollow_nodes(config):
             await ready(server)
             for _ in range(3):
                 await server.bind("again", "hollow-0", annotations={names.SIM_RUN: "0s"})
@@ -263,9 +263,9 @@ def test_another_pod_of_the_same_name_is_another_pod() -> None:
     asyncio.run(story())
 
 
-def test_a_write_that_fails_is_tried_again() -> None:
+def test_a_failed_write_is_retried() -> None:
     async def story() -> None:
-        async with hollow_server() as (server, access), hollow_nodes(access):
+        async with fake_node_api() as (server, config), hollow_nodes(config):
             await ready(server)
             broken = iter([True, True])
             server.failing = lambda method, path: method == "PATCH" and "/pods/" in path and next(broken, False)
@@ -280,7 +280,7 @@ def test_what_was_written_is_known_before_the_watch_shows_it() -> None:
     """Or news from before the write would make us write it again, with a later start."""
 
     async def story() -> None:
-        async with hollow_server() as (server, access), hollow_nodes(access):
+        async with fake_node_api() as (server, config), hollow_nodes(config):
             await ready(server)
 
             def hold_watches(method: str, path: str) -> bool:
@@ -295,10 +295,10 @@ def test_what_was_written_is_known_before_the_watch_shows_it() -> None:
     asyncio.run(story())
 
 
-def test_a_restart_goes_on_where_the_objects_are() -> None:
+def test_a_restart_continues_from_the_objects() -> None:
     async def story() -> None:
-        async with hollow_server() as (server, access):
-            async with hollow_nodes(access) as said:
+        async with fake_node_api() as (server, config):
+            async with hollow_nodes(config) as said:
                 await ready(server)
                 await server.bind("long", "hollow-0", annotations={names.SIM_RUN: "1h"})
                 await server.bind("over", "hollow-0", annotations={names.SIM_RUN: "0s"})
@@ -314,7 +314,7 @@ def test_a_restart_goes_on_where_the_objects_are() -> None:
             await server.put(
                 f"{PODS}/long", {**long, "status": {**long["status"], "startTime": "2020-01-01T00:00:00Z"}}
             )
-            async with hollow_nodes(access):
+            async with hollow_nodes(config):
                 await until(lambda: server.phase("long") == "Succeeded")
             assert began != "2020-01-01T00:00:00Z"
             ended = server.pod("long")["status"]["containerStatuses"][0]["state"]["terminated"]
@@ -324,11 +324,11 @@ def test_a_restart_goes_on_where_the_objects_are() -> None:
     asyncio.run(story())
 
 
-def test_hearts_beat_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stromboli.kube.hollow.nodes._SHORTEST_ROUND", 0.05)
+def test_heartbeats_are_spread_over_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stromboli.kube.hollow.node_pool._MIN_ROUND", 0.05)
 
     async def story() -> None:
-        async with hollow_server() as (server, access), hollow_nodes(access):
+        async with fake_node_api() as (server, config), hollow_nodes(config):
             await ready(server)
             beats = [f"{LEASES}/hollow-{number}" for number in (0, 1)]
             await until(lambda: all(server.count("PATCH", path) >= 4 for path in beats))
@@ -347,8 +347,8 @@ def test_hearts_beat_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         (["--node-cpu", "many"], "--node-cpu: must be a quantity"),
         (["--node-memory", "0"], "--node-memory: must be more than 0, not 0."),
-        (["--label", "pool"], '--label "pool": write it like pool=gpu.'),
-        (["--name-prefix", "Hollow_"], '--name-prefix "Hollow_" cannot begin a node\'s name'),
+        (["--label", "pool"], '--label "pool": write it as KEY=VALUE, for example pool=gpu.'),
+        (["--name-prefix", "Hollow_"], '--name-prefix "Hollow_" cannot start a node name'),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

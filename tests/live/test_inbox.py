@@ -1,4 +1,4 @@
-"""What reaches the scheduler between two cycles, and what is a reason for the next one."""
+"""The inbox: which events reach the scheduler, and which are urgent."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def told(*events: ClusterEvent) -> Inbox:
     inbox = Inbox()
     for event in events:
         inbox.put(event)
-    inbox.take()
+    inbox.drain()
     return inbox
 
 
@@ -53,7 +53,7 @@ def described(events: list[ClusterEvent]) -> list[str]:
     ]
 
 
-def test_news_is_handed_over_once_and_in_its_order() -> None:
+def test_events_are_delivered_once_and_in_order() -> None:
     inbox = Inbox()
     a, b = established(pod("ns/a")), established(pod("ns/b"))
     inbox.put(Applied(a))
@@ -61,14 +61,14 @@ def test_news_is_handed_over_once_and_in_its_order() -> None:
     inbox.put(Deleted(a))
     inbox.put(BindFailed(TaskKey("ns/b")))
     assert len(inbox) == 4
-    assert described(inbox.take()) == ["+ns/a", "+ns/b", "-ns/a", "!ns/b"]
-    assert inbox.take() == []
+    assert described(inbox.drain()) == ["+ns/a", "+ns/b", "-ns/a", "!ns/b"]
+    assert inbox.drain() == []
 
 
-def test_everything_is_what_is_there_and_nothing_that_is_gone() -> None:
+def test_all_objects_has_no_deleted_objects() -> None:
     a, b = established(pod("ns/a")), established(pod("ns/b"))
     inbox = told(Applied(a), Applied(b), Deleted(a), Applied(established(node("n1", cpu=1))))
-    assert described(inbox.everything()) == ["+ns/b", "+n1"]
+    assert described(inbox.all_objects()) == ["+ns/b", "+n1"]
 
 
 def changed_node(change: Callable[[Node], None]) -> tuple[Node, Node]:
@@ -82,7 +82,7 @@ def changed_node(change: Callable[[Node], None]) -> tuple[Node, Node]:
     return forms[0], forms[1]
 
 
-def test_a_heart_beat_is_no_news_at_all() -> None:
+def test_a_heartbeat_is_dropped() -> None:
     before, after = changed_node(lambda one: None)
     inbox = told(Applied(before))
     for _ in range(1000):
@@ -90,7 +90,7 @@ def test_a_heart_beat_is_no_news_at_all() -> None:
     assert len(inbox) == 0
     assert not inbox.urgent.is_set()
     # And yet it is what is there.
-    assert inbox.everything() == [Applied(after)]
+    assert inbox.all_objects() == [Applied(after)]
 
 
 def cordon(one: Node) -> None:
@@ -114,11 +114,11 @@ def annotate(one: Node) -> None:
 
 
 @pytest.mark.parametrize("change", [cordon, shrink, fail, relabel, annotate])
-def test_whatever_else_changes_on_a_node_counts_at_once(change: Callable[[Node], None]) -> None:
+def test_any_other_change_of_a_node_is_urgent(change: Callable[[Node], None]) -> None:
     before, after = changed_node(change)
     inbox = told(Applied(before))
     inbox.put(Applied(after))
-    assert described(inbox.take()) == ["+n1"]
+    assert described(inbox.drain()) == ["+n1"]
 
 
 GROUPED = {"group": "g"}
@@ -150,7 +150,7 @@ def test_what_a_decision_may_depend_on_is_urgent(before: KObject | None, after: 
     inbox = told() if before is None else told(Applied(established_as(before, "u1")))
     inbox.put(Applied(established_as(after, "u1")))
     assert inbox.urgent.is_set()
-    assert described(inbox.take()) == [f"+{key(after)}"]
+    assert described(inbox.drain()) == [f"+{key(after)}"]
     assert not inbox.urgent.is_set()
 
 
@@ -183,13 +183,13 @@ def queue_with(allocated: int) -> Queue:
         (queue_with(1), queue_with(2)),
     ],
 )
-def test_the_echo_of_our_own_writes_is_news_for_the_next_cycle_and_no_reason_for_it(
+def test_echoes_of_our_own_writes_are_not_urgent(
     before: KObject | None, after: KObject
 ) -> None:
     inbox = told() if before is None else told(Applied(established_as(before, "u1")))
     inbox.put(Applied(established_as(after, "u1")))
     assert not inbox.urgent.is_set()
-    assert described(inbox.take()) == [f"+{key(after)}"]
+    assert described(inbox.drain()) == [f"+{key(after)}"]
 
 
 def test_room_that_comes_free_is_urgent() -> None:
@@ -203,10 +203,10 @@ def test_a_second_object_of_the_same_name_is_not_compared_with_the_first() -> No
     inbox = told(Applied(established_as(node("n1", cpu=4), "u1")))
     inbox.put(Applied(established_as(node("n1", cpu=4), "u2")))
     assert inbox.urgent.is_set()
-    assert described(inbox.take()) == ["+n1"]
+    assert described(inbox.drain()) == ["+n1"]
 
 
-def test_the_end_of_a_reservation_is_not_taken_for_that_of_its_successor() -> None:
+def test_the_deletion_of_a_reservation_does_not_delete_its_successor() -> None:
     """It is moved: deleted, and made again under the same name. The watch is later with the first than we with both."""
     old, new = (waiting_reservation(established_as(pod("ns/p", cpu=1), "p"), group("ns/g"), "n1") for _ in range(2))
     old.metadata.uid, name = "u1", key(old)
@@ -214,37 +214,37 @@ def test_the_end_of_a_reservation_is_not_taken_for_that_of_its_successor() -> No
     inbox.put(Deleted(old))
     inbox.put(Applied(new))
     inbox.put(Deleted(old))  # by the watch
-    assert described(inbox.take()) == [f"-{name}", f"+{name}"]
-    assert inbox.everything() == [Applied(new)]
+    assert described(inbox.drain()) == [f"-{name}", f"+{name}"]
+    assert inbox.all_objects() == [Applied(new)]
     # And when it is given up before the watch has shown it, there is no other it could mean.
     inbox.put(Deleted(new))
-    assert described(inbox.take()) == [f"-{name}"]
+    assert described(inbox.drain()) == [f"-{name}"]
 
 
 # -- orders that failed ---------------------------------------------------------------------------------------------
 
 
-def test_a_failed_order_is_news_but_not_urgent() -> None:
+def test_a_failed_request_is_not_urgent() -> None:
     inbox = told(Applied(established_as(pod("ns/p"), "u1")))
     inbox.failed(BindFailed(TaskKey("ns/p")), "u1")
     inbox.failed(EvictFailed(TaskKey("ns/p")), "u1")
-    assert described(inbox.take()) == ["!ns/p", "?ns/p"]
+    assert described(inbox.drain()) == ["!ns/p", "?ns/p"]
     assert not inbox.urgent.is_set()
 
 
-def test_the_failed_bind_of_a_pod_says_nothing_about_another_of_its_name() -> None:
+def test_the_failed_bind_of_a_pod_does_not_affect_a_successor() -> None:
     inbox = told(Applied(established_as(pod("ns/p"), "u1")))
     inbox.put(Deleted(established_as(pod("ns/p"), "u1")))
     inbox.put(Applied(established_as(pod("ns/p"), "u2")))
-    inbox.take()
+    inbox.drain()
     inbox.failed(BindFailed(TaskKey("ns/p")), "u1")
-    assert inbox.take() == []
+    assert inbox.drain() == []
 
 
-def test_the_failed_bind_of_a_pod_that_is_gone_is_no_news() -> None:
+def test_the_failed_bind_of_a_deleted_pod_is_dropped() -> None:
     inbox = told(Applied(established_as(pod("ns/p"), "u1")), Deleted(established_as(pod("ns/p"), "u1")))
     inbox.failed(BindFailed(TaskKey("ns/p")), "u1")
-    assert inbox.take() == []
+    assert inbox.drain() == []
 
 
 # -- objects that break the rules -----------------------------------------------------------------------------------
@@ -265,36 +265,36 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("bad", "good"), BROKEN)
-def test_an_object_that_breaks_the_rules_is_not_there_until_it_is_corrected(bad: KObject, good: KObject) -> None:
+def test_an_invalid_object_is_hidden_until_it_is_corrected(bad: KObject, good: KObject) -> None:
     complaints = Complaints()
     inbox = Inbox(refused=complaints)
     bad, good = established_as(replace(bad), "u1"), established_as(replace(good), "u1")
     inbox.put(Applied(bad))
-    assert inbox.take() == []
-    assert inbox.everything() == []
+    assert inbox.drain() == []
+    assert inbox.all_objects() == []
     [(who, why)] = complaints.heard
     assert who == key(bad)
     assert why
     inbox.put(Applied(good))
     assert inbox.urgent.is_set()
-    assert described(inbox.take()) == [f"+{key(good)}"]
+    assert described(inbox.drain()) == [f"+{key(good)}"]
     inbox.put(Applied(bad))
-    assert described(inbox.take()) == [f"-{key(good)}"]
+    assert described(inbox.drain()) == [f"-{key(good)}"]
     assert len(complaints.heard) == 2
     inbox.put(Deleted(bad))
-    assert inbox.take() == []
+    assert inbox.drain() == []
 
 
-def test_a_reservation_that_breaks_the_rules_is_left_out() -> None:
+def test_an_invalid_reservation_is_hidden() -> None:
     complaints = Complaints()
     inbox = Inbox(refused=complaints)
     bad = Reservation(metadata=ObjectMeta(name="r"), spec=ReservationSpec(ttl="soon"), status=ReservationStatus())
     inbox.put(Applied(bad))
-    assert inbox.take() == []
+    assert inbox.drain() == []
     assert len(complaints.heard) == 1
 
 
-def test_what_the_inbox_says_is_there_makes_the_same_cluster_as_the_news_did() -> None:
+def test_all_objects_builds_the_same_cluster_as_the_events() -> None:
     inbox, fed = Inbox(), Cluster(scheduler_name=names.DEFAULT_SCHEDULER)
     news = [
         Applied(established(pod("ns/late", node="n1", cpu=1, group="g"))),  # before its node is known
@@ -308,10 +308,10 @@ def test_what_the_inbox_says_is_there_makes_the_same_cluster_as_the_news_did() -
     ]
     for event in news:
         inbox.put(event)
-    for event in inbox.take():
+    for event in inbox.drain():
         fed.apply(event)
     afresh = Cluster(scheduler_name=names.DEFAULT_SCHEDULER)
-    for event in inbox.everything():
+    for event in inbox.all_objects():
         afresh.apply(event)
     for cluster in (fed, afresh):
         cluster.validate()

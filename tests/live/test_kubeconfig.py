@@ -1,4 +1,4 @@
-"""Finding the cluster: kubeconfigs in all their forms, and the account of a pod."""
+"""Finding the cluster: all forms of kubeconfigs, and the service account of a pod."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ import yaml
 from aiohttp import web
 
 from kube.certificates import Authority, Identity
-from live.api_double import ApiDouble, always
+from live.fake_api_server import FakeApiServer, always
 from stromboli.errors import UserError
+from stromboli.kube.client import Client, ClientConfig, from_kubeconfig, in_cluster, load_client_config
 from stromboli.kube.client.auth import kubeconfig as kubeconfig_module
-from stromboli.kube.client.auth.kubeconfig import Access, find_access, from_kubeconfig, in_cluster
-from stromboli.kube.client.client import Client
 
 
 @pytest.fixture(scope="module")
@@ -67,34 +66,34 @@ def encoded(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
-def authorization(access: Access) -> str | None:
-    return asyncio.run(access.credentials.identify()).headers.get("Authorization")
+def authorization(config: ClientConfig) -> str | None:
+    return asyncio.run(config.credentials.identify()).headers.get("Authorization")
 
 
-def test_a_file_says_where_and_who(tmp_path: Path) -> None:
-    access = from_kubeconfig(write(tmp_path / "config", user={"token": "s3cret\n"}))
-    assert (access.server, access.namespace) == ("https://10.0.0.1:6443", "ns-test")
-    assert access.ssl is not None
-    assert access.ssl.verify_mode is ssl.CERT_REQUIRED
-    assert access.ssl.check_hostname
-    assert authorization(access) == "Bearer s3cret"
-    assert "s3cret" not in repr(access) + repr(asyncio.run(access.credentials.identify()))
+def test_a_file_has_the_server_and_the_user(tmp_path: Path) -> None:
+    config = from_kubeconfig(write(tmp_path / "config", user={"token": "s3cret\n"}))
+    assert (config.server, config.namespace) == ("https://10.0.0.1:6443", "ns-test")
+    assert config.ssl is not None
+    assert config.ssl.verify_mode is ssl.CERT_REQUIRED
+    assert config.ssl.check_hostname
+    assert authorization(config) == "Bearer s3cret"
+    assert "s3cret" not in repr(config) + repr(asyncio.run(config.credentials.identify()))
 
 
-def test_people_may_log_in_by_password(tmp_path: Path) -> None:
-    access = from_kubeconfig(write(tmp_path / "config", user={"username": "alice", "password": "pä:ss"}))
-    login = authorization(access)
+def test_users_may_log_in_with_a_password(tmp_path: Path) -> None:
+    config = from_kubeconfig(write(tmp_path / "config", user={"username": "alice", "password": "pä:ss"}))
+    login = authorization(config)
     assert login is not None
     assert base64.b64decode(login.removeprefix("Basic ")).decode() == "alice:pä:ss"
 
 
 def test_a_token_file_is_relative_to_the_kubeconfig_and_comes_before_a_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-file\n")
-    access = from_kubeconfig(write(tmp_path / "config", user={"tokenFile": "token", "token": "written"}))
-    assert authorization(access) == "Bearer from-file"
+    config = from_kubeconfig(write(tmp_path / "config", user={"tokenFile": "token", "token": "written"}))
+    assert authorization(config) == "Bearer from-file"
 
 
-def test_several_files_count_as_one_and_the_first_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_files_are_merged_and_the_first_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = write(tmp_path / "a" / "config", cluster={"server": "https://first"}, user={"tokenFile": "token"})
     second = write(tmp_path / "b" / "config", cluster={"server": "https://second"}, user={"token": "second"})
     third = write(tmp_path / "c" / "config", cluster={"server": "https://third"}, user={"tokenFile": "t"}, name="other")
@@ -102,10 +101,10 @@ def test_several_files_count_as_one_and_the_first_wins(tmp_path: Path, monkeypat
     (tmp_path / "c" / "t").write_text("third")
     listed = ["", str(tmp_path / "missing"), str(first), str(second), str(third)]
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join(listed))
-    access = from_kubeconfig()
-    assert (access.server, authorization(access)) == ("https://first", "Bearer first")
-    access = from_kubeconfig(context="other")
-    assert (access.server, authorization(access)) == ("https://third", "Bearer third")
+    config = from_kubeconfig()
+    assert (config.server, authorization(config)) == ("https://first", "Bearer first")
+    config = from_kubeconfig(context="other")
+    assert (config.server, authorization(config)) == ("https://third", "Bearer third")
 
 
 def test_a_later_file_may_name_the_current_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,12 +115,12 @@ def test_a_later_file_may_name_the_current_context(tmp_path: Path, monkeypatch: 
     assert from_kubeconfig().server == "https://second"
 
 
-def test_without_a_word_the_file_at_home_is_used(nowhere: Path) -> None:
+def test_by_default_the_file_in_the_home_directory_is_used(nowhere: Path) -> None:
     write(nowhere / ".kube" / "config", cluster={"server": "https://home"})
-    assert find_access().server == "https://home"
+    assert load_client_config().server == "https://home"
 
 
-def test_inside_a_pod_its_account_is_used(
+def test_inside_a_pod_its_service_account_is_used(
     tmp_path: Path, nowhere: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(nowhere / ".kube" / "config", cluster={"server": "https://home"})
@@ -134,13 +133,13 @@ def test_inside_a_pod_its_account_is_used(
         in_cluster()
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")
-    access = find_access()
-    assert (access.server, access.namespace) == ("https://[fd00::1]:6443", "stromboli-system")
-    assert authorization(access) == "Bearer of-the-pod"
-    assert access.ssl is not None
-    assert access.ssl.verify_mode is ssl.CERT_REQUIRED
-    assert find_access(context="test").server == "https://home", "who names a context means a kubeconfig"
-    assert find_access(write(tmp_path / "explicit")).server == "https://10.0.0.1:6443"
+    config = load_client_config()
+    assert (config.server, config.namespace) == ("https://[fd00::1]:6443", "stromboli-system")
+    assert authorization(config) == "Bearer of-the-pod"
+    assert config.ssl is not None
+    assert config.ssl.verify_mode is ssl.CERT_REQUIRED
+    assert load_client_config(context="test").server == "https://home", "who names a context means a kubeconfig"
+    assert load_client_config(write(tmp_path / "explicit")).server == "https://10.0.0.1:6443"
 
 
 @pytest.mark.parametrize(
@@ -148,22 +147,22 @@ def test_inside_a_pod_its_account_is_used(
     [
         ({"server": ""}, {}, "the server of cluster test must be an http"),
         ({"server": "10.0.0.1:6443"}, {}, "must be an http"),
-        ({"server": "https://alice:s3cret@10.0.0.1"}, {}, "without a login"),
+        ({"server": "https://alice:s3cret@10.0.0.1"}, {}, "must not contain a login"),
         ({"proxy-url": "socks5://10.0.0.2"}, {}, "proxy-url of cluster test must be"),
         ({"certificate-authority-data": "?"}, {}, "not base64"),
-        ({"certificate-authority-data": "czNjcmV0"}, {}, "the certificate authority is no PEM"),
+        ({"certificate-authority-data": "czNjcmV0"}, {}, "the certificate authority is not a PEM"),
         ({"certificate-authority": "missing.crt"}, {}, "missing.crt cannot be read: No such file"),
-        ({"certificate-authority": "empty.crt"}, {}, "the certificate authority is no PEM"),
+        ({"certificate-authority": "empty.crt"}, {}, "the certificate authority is not a PEM"),
         ({}, {"client-certificate-data": "czNjcmV0"}, "both a client certificate and a client key"),
-        ({}, {"client-certificate-data": "czNjcmV0", "client-key-data": "czNjcmV0"}, "are no PEM"),
+        ({}, {"client-certificate-data": "czNjcmV0", "client-key-data": "czNjcmV0"}, "are not PEM"),
         ({}, {"auth-provider": {"name": "gcp"}}, "use an exec plugin or a token"),
-        ({}, {"as": "root"}, "acts as root"),
-        ({}, {"token": "s3cret\r\ns3cret"}, "the token of user test cannot stand in a header"),
-        ({}, {"token": ["s3cret"]}, r"is no kubeconfig: .*\$\.users\[0\]\.user\.token"),
+        ({}, {"as": "root"}, "impersonates root"),
+        ({}, {"token": "s3cret\r\ns3cret"}, "the token of user test cannot be used in a header"),
+        ({}, {"token": ["s3cret"]}, r"is not a kubeconfig: .*\$\.users\[0\]\.user\.token"),
         ({}, {"exec": {"apiVersion": "client.authentication.k8s.io/v1alpha1", "command": "aws"}}, "upgrade it"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_without_secrets(
+def test_errors_are_one_line_without_secrets(
     cluster: dict[str, Any], user: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "empty.crt").touch()
@@ -174,22 +173,22 @@ def test_what_is_wrong_is_said_in_one_line_without_secrets(
     assert "czNjcmV0" not in str(caught.value)
 
 
-def test_what_is_not_there_is_said_with_what_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_names_are_reported_with_the_existing_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = write(tmp_path / "config")
     with pytest.raises(UserError, match=r"there is no context 'prod' in .*config; it has test"):
         from_kubeconfig(config, context="prod")
     with pytest.raises(UserError, match="missing cannot be read"):
         from_kubeconfig(tmp_path / "missing")
-    with pytest.raises(UserError, match=r"no ~/\.kube/config; give --kubeconfig"):
-        find_access()
+    with pytest.raises(UserError, match=r"no ~/\.kube/config; use --kubeconfig"):
+        load_client_config()
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
     with pytest.raises(UserError, match="none of the files in"):
-        find_access()
+        load_client_config()
     config.write_text(config.read_text().replace("current-context: test", ""))
     with pytest.raises(UserError, match=r"no current context; choose one with --context \(test\)"):
         from_kubeconfig(config)
     config.write_text("users: [{token: s3cret")
-    with pytest.raises(UserError, match=":1 is no YAML") as caught:
+    with pytest.raises(UserError, match=":1 is not YAML") as caught:
         from_kubeconfig(config)
     assert "s3cret" not in str(caught.value)
 
@@ -215,9 +214,9 @@ def outcome(tls: ssl.SSLContext, config: Path, cluster: dict[str, Any], user: di
     """What comes of asking a server that has the TLS context: its version, or why not."""
 
     async def ask() -> str:
-        async with ApiDouble(tls=tls) as server:
-            access = from_kubeconfig(write(config, cluster={"server": server.url} | cluster, user=user))
-            async with Client(access) as client:
+        async with FakeApiServer(tls=tls) as server:
+            client_config = from_kubeconfig(write(config, cluster={"server": server.url} | cluster, user=user))
+            async with Client(client_config) as client:
                 try:
                     return str(await client.server_version())
                 except Exception as error:
@@ -232,7 +231,7 @@ def outcome(tls: ssl.SSLContext, config: Path, cluster: dict[str, Any], user: di
 
 
 @pytest.mark.parametrize("inline", [False, True])
-def test_users_show_their_certificate(
+def test_client_certificates_are_used(
     inline: bool, tmp_path: Path, authority: Authority, server_identity: Identity, user_identity: Identity
 ) -> None:
     if inline:
@@ -249,7 +248,7 @@ def test_users_show_their_certificate(
     assert outcome(tls, tmp_path / "config", cluster, {}) == "the connection to it broke"
 
 
-def test_nothing_is_left_of_keys_that_were_in_the_kubeconfig(
+def test_temporary_key_files_are_deleted(
     tmp_path: Path, authority: Authority, user_identity: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scratch = tmp_path / "scratch"
@@ -263,12 +262,12 @@ def test_nothing_is_left_of_keys_that_were_in_the_kubeconfig(
     assert list(scratch.iterdir()) == []
 
 
-def test_a_server_that_nobody_vouches_for_is_not_believed(tmp_path: Path, server_identity: Identity) -> None:
+def test_a_server_with_an_untrusted_certificate_is_refused(tmp_path: Path, server_identity: Identity) -> None:
     said = outcome(unguarded(server_identity), tmp_path / "config", {}, {"token": "s3cret"})
     assert said.startswith("the certificate of it is not trusted: ")
 
 
-def test_a_server_must_have_the_name_that_was_asked_for(
+def test_the_certificate_must_have_the_name_of_the_server(
     tmp_path: Path, authority: Authority, server_identity: Identity
 ) -> None:
     tls = unguarded(server_identity)
@@ -288,15 +287,15 @@ def test_verification_is_off_only_with_a_warning(
     assert caplog.text.count("insecure-skip-tls-verify") == 1
 
 
-def test_a_proxy_is_asked_where_there_is_one(tmp_path: Path) -> None:
+def test_a_configured_proxy_is_used(tmp_path: Path) -> None:
     async def ask() -> None:
-        async with ApiDouble() as proxy:
+        async with FakeApiServer() as proxy:
             proxy_url = proxy.url.replace("http://", "http://alice:s3cret@")
             cluster = {"server": "http://cluster.invalid/prefix", "proxy-url": proxy_url}
-            access = from_kubeconfig(write(tmp_path / "config", cluster=cluster))
-            assert "s3cret" not in repr(access)
+            config = from_kubeconfig(write(tmp_path / "config", cluster=cluster))
+            assert "s3cret" not in repr(config)
             proxy.instead("GET", "/version", always(lambda: web.json_response({"major": "1", "minor": "20"})))
-            async with Client(access) as client:
+            async with Client(config) as client:
                 assert await client.server_version() == (1, 20)
             (seen,) = proxy.seen
             assert (seen.headers["Host"], seen.path) == ("cluster.invalid", "/prefix/version")

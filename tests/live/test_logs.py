@@ -1,4 +1,4 @@
-"""One line per record, in two forms, whatever is in it."""
+"""Log records: one line each, as text or JSON, whatever they contain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stromboli.errors import UserError
-from stromboli.kube.runtime.logs import Log, set_up
+from stromboli.kube.runtime import Log, configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 
 
 def test_text_reads_like_a_sentence_with_its_numbers(said: Said) -> None:
-    set_up("info", "text")
+    configure_logging("info", "text")
     Log("scheduler").info("bound", gang="team/a", pods=3, seconds=0.012)
     stamp, rest = said.line().split(" ", 1)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", stamp)
@@ -55,7 +55,7 @@ def test_text_reads_like_a_sentence_with_its_numbers(said: Said) -> None:
 
 
 def test_json_has_the_same_in_it(said: Said) -> None:
-    set_up("info", "json")
+    configure_logging("info", "json")
     Log("scheduler").warning("bound", gang="team/a", pods=3, seconds=0.012, first=True, node=None)
     record = said.record()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record.pop("time"))
@@ -85,15 +85,15 @@ def test_json_has_the_same_in_it(said: Said) -> None:
     ],
 )
 def test_values_in_text(value: Any, written: str, said: Said) -> None:
-    set_up("info", "text")
+    configure_logging("info", "text")
     Log("x").info("y", field=value)
     assert said.line().partition("field=")[2] == written
 
 
 @pytest.mark.parametrize("format", ["text", "json"])
 @pytest.mark.parametrize("trouble", ["a\nb", "a\r\nb", "a\x85b", "a\u2029b", "a\x1b[2Kb"])
-def test_nothing_makes_a_second_line(format: str, trouble: str, said: Said) -> None:
-    set_up("info", format)
+def test_a_record_is_always_one_line(format: str, trouble: str, said: Said) -> None:
+    configure_logging("info", format)
     Log("x").info(trouble, field=trouble)
     line = said.line()
     assert "\x1b" not in line
@@ -103,7 +103,7 @@ def test_nothing_makes_a_second_line(format: str, trouble: str, said: Said) -> N
 
 @pytest.mark.parametrize("format", ["text", "json"])
 def test_an_exception_is_one_line_too(format: str, said: Said) -> None:
-    set_up("info", format)
+    configure_logging("info", format)
     try:
         raise RuntimeError("a\nb")
     except RuntimeError:
@@ -115,17 +115,17 @@ def test_an_exception_is_one_line_too(format: str, said: Said) -> None:
 
 
 def test_a_field_never_passes_for_the_record_itself(said: Said) -> None:
-    set_up("info", "json")
+    configure_logging("info", "json")
     Log("x").info("y", message="fake", level="fake", time="fake", logger="fake")
     record = said.record()
     assert (record["message"], record["level"], record["logger"]) == ("y", "info", "x")
     assert record["time"] != "fake"
 
 
-def test_what_is_below_the_level_is_not_said(said: Said) -> None:
+def test_records_below_the_level_are_dropped(said: Said) -> None:
     log = Log("x")
     for level, expected in (("debug", 4), ("info", 3), ("warning", 2), ("error", 1)):
-        set_up(level, "text")
+        configure_logging(level, "text")
         log.debug("d")
         log.info("i")
         log.warning("w")
@@ -134,20 +134,20 @@ def test_what_is_below_the_level_is_not_said(said: Said) -> None:
 
 
 def test_libraries_come_out_in_the_same_form(said: Said) -> None:
-    set_up("info", "text")
+    configure_logging("info", "text")
     logging.getLogger("aiohttp.client").warning("%d connections", 3)
     assert said.line().endswith("WARNING aiohttp.client: 3 connections")
 
 
 def test_a_second_set_up_replaces_the_first(said: Said) -> None:
-    set_up("info", "text")
-    set_up("info", "json")
+    configure_logging("info", "text")
+    configure_logging("info", "json")
     Log("x").info("y")
     assert said.record()["message"] == "y"
 
 
 def test_wrong_names_are_refused_with_the_right_ones() -> None:
     with pytest.raises(UserError, match=r'log level "loud" is not one of debug, info, warning, error'):
-        set_up("loud", "text")
+        configure_logging("loud", "text")
     with pytest.raises(UserError, match=r'log format "xml" is not one of text, json'):
-        set_up("info", "xml")
+        configure_logging("info", "xml")

@@ -1,4 +1,4 @@
-"""What is counted, and that the page about it is complete."""
+"""The metrics, and that their documentation is complete."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from documents.pages import PROJECT
 from stromboli.api import ObjectMeta, Queue, QueueStatus, Reservation, ReservationStatus
 from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.controllers import Create, Delete
-from stromboli.kube.runtime.loop_lag import LoopLag
-from stromboli.kube.runtime.metrics import ControllerMetrics, ProcessMetrics, SchedulerMetrics
+from stromboli.kube.controllers import ControllerMetrics
+from stromboli.kube.runtime import LoopLag, ProcessMetrics
+from stromboli.kube.scheduler import SchedulerMetrics
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle, Evict
 from stromboli.scheduling.registry import Registry
@@ -117,7 +118,7 @@ def test_queues_have_what_their_pods_have_want_and_deserve(process: Process) -> 
     assert process.all("volcano_queue_overused") == {("q1",): 0, ("q2",): 1, ("default",): 0}
 
 
-def test_a_queue_that_is_gone_is_gone_from_the_metrics(process: Process) -> None:
+def test_a_deleted_queue_is_removed_from_the_metrics(process: Process) -> None:
     """Also while there are groups that name it."""
     gone = queue("q1")
     known = cluster(node("n1", cpu=1), gone, group("a/g", queue="q1"))
@@ -138,7 +139,7 @@ def test_who_deserves_everything_is_not_overused(process: Process) -> None:
     assert process.all("volcano_queue_overused") == {("default",): 0}
 
 
-def test_what_is_told_is_what_was_so_at_the_end_of_the_cycle(process: Process) -> None:
+def test_gauges_show_the_state_at_the_end_of_the_cycle(process: Process) -> None:
     """News that come while somebody reads are the next cycle's."""
     running = pod("a/p", group="g", cpu=1, node="n1", phase="Running")
     known = cluster(node("n1", cpu=1), group("a/g", phase="Running"), running)
@@ -178,7 +179,7 @@ def test_namespaces_have_shares_over_all_queues(process: Process) -> None:
     assert process.all("volcano_namespace_weighted_share") == {("a",): 0.125, ("b",): 0.5, ("c",): 0.0}
 
 
-def test_who_waits_and_why(process: Process) -> None:
+def test_waiting_pods_by_reason(process: Process) -> None:
     known = cluster(
         node("n1", cpu=2),
         group("a/gang", min_member=3, phase="Inqueue"),
@@ -195,7 +196,7 @@ def test_who_waits_and_why(process: Process) -> None:
     assert process.all("volcano_unschedule_task_count") == {("a/gang",): 3, ("a/gated",): 1}
 
 
-def test_a_pod_that_only_might_have_a_node_does_not_count_as_started(process: Process) -> None:
+def test_an_allocated_pod_does_not_count_as_started(process: Process) -> None:
     """There is room for one of the gang, and the other one's is still being left: nothing is bound yet."""
     known = cluster(
         node("n1", cpu=1),
@@ -300,7 +301,7 @@ def test_counters_start_at_zero_and_count(process: Process) -> None:
 
 def test_the_state_of_the_process(process: Process) -> None:
     assert process.all("stromboli_leader") == {("scheduler",): 0, ("controllers",): 0}
-    process.scheduler.leads(True)
+    process.scheduler.set_leader(True)
     assert process.all("stromboli_leader") == {("scheduler",): 1, ("controllers",): 0}
     process.scheduler.buffered(7)
     assert process.value("stromboli_buffered_events") == 7
@@ -309,7 +310,7 @@ def test_the_state_of_the_process(process: Process) -> None:
     assert process.value("stromboli_binds_in_flight") == 3
     on_their_way = 0
     assert process.value("stromboli_binds_in_flight") == 0
-    process.lag.note(0.04)
+    process.lag.record(0.04)
     assert process.value("stromboli_event_loop_lag_seconds") == 0.04
     process.scheduler.wrote("pods", "written")
     process.controllers.wrote("pods", "written")

@@ -1,4 +1,4 @@
-"""The reflector: whatever becomes of lists and watches, the receiver learns each object's latest state, once."""
+"""The reflector: whatever happens to lists and watches, the sink gets the latest state of each object, once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from live.api_double import ApiDouble, Document, Handler, always, event, pod, status, status_object
+from live.fake_api_server import Document, FakeApiServer, Handler, always, event, pod, status, status_object
 from stromboli.api import Pod, decode_json, key
 from stromboli.cluster.events import Applied, Deleted
+from stromboli.kube.client import PODS, Backoff, Client, Reflector
 from stromboli.kube.client import reflector as reflector_module
-from stromboli.kube.client.client import Client
-from stromboli.kube.client.rate_limit import Backoff
-from stromboli.kube.client.reflector import Reflector, is_newer
-from stromboli.kube.client.resources import PODS
+from stromboli.kube.client.reflector import is_newer
 
 
 class Receiver:
@@ -37,12 +35,14 @@ class Receiver:
         return told
 
 
-Story = Callable[[ApiDouble, Reflector[Pod], Receiver], Awaitable[None]]
+Story = Callable[[FakeApiServer, Reflector[Pod], Receiver], Awaitable[None]]
 
 
-def tell(story: Story, prepare: Callable[[ApiDouble], object] = lambda server: None, *, page: int = 500) -> ApiDouble:
-    async def run() -> ApiDouble:
-        async with asyncio.timeout(60), ApiDouble() as server, Client(server.access(), page=page) as client:
+def play(
+    story: Story, prepare: Callable[[FakeApiServer], object] = lambda server: None, *, page: int = 500
+) -> FakeApiServer:
+    async def run() -> FakeApiServer:
+        async with asyncio.timeout(60), FakeApiServer() as server, Client(server.config(), page=page) as client:
             prepare(server)
             receiver = Receiver()
             reflector = Reflector(client, PODS, receiver, backoff=Backoff(0.001, 0.01, random=Random(1)))
@@ -65,12 +65,12 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.002)
 
 
-async def caught_up(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+async def caught_up(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
     """Until the reflector has seen an object that was made last of all; it is taken away again unseen."""
     mark = server.put(pod("mark"))
-    await until(lambda: "ns/mark" in reflector.known)
+    await until(lambda: "ns/mark" in reflector.objects)
     server.remove(mark)
-    await until(lambda: "ns/mark" not in reflector.known)
+    await until(lambda: "ns/mark" not in reflector.objects)
     receiver.told = [one for one in receiver.told if "ns/mark" not in one]
 
 
@@ -90,13 +90,13 @@ def sending(*chunks: bytes) -> Handler:
     return handler
 
 
-def three_pods(server: ApiDouble) -> None:
+def three_pods(server: FakeApiServer) -> None:
     for name in "abc":
         server.put(pod(name))
 
 
-def test_the_list_comes_first_and_then_what_changes() -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+def test_the_list_comes_first_and_then_the_changes() -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await reflector.synced.wait()
         assert receiver.take() == ["+ns/a@101", "+ns/b@102", "+ns/c@103"]
         server.put(pod("b", nodeName="n1"))
@@ -104,21 +104,21 @@ def test_the_list_comes_first_and_then_what_changes() -> None:
         server.put(pod("d"))
         await until(lambda: len(receiver.told) == 3)
         assert receiver.take() == ["+ns/b@104", "-ns/c@105", "+ns/d@106"]
-        assert list(reflector.known) == ["ns/a", "ns/b", "ns/d"]
-        assert reflector.known["ns/b"].spec.node_name == "n1"
+        assert list(reflector.objects) == ["ns/a", "ns/b", "ns/d"]
+        assert reflector.objects["ns/b"].spec.node_name == "n1"
 
-    server = tell(story, three_pods, page=2)
+    server = play(story, three_pods, page=2)
     assert len(server.lists()) == 2
     assert [watch.query["resourceVersion"] for watch in server.watches()] == ["103"]
 
 
 def test_nothing_is_synced_before_the_whole_list_is() -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: len(server.lists()) > 8)
         assert receiver.told == ["+ns/a@101", "+ns/b@102"]
         assert not reflector.synced.is_set()
 
-    def prepare(server: ApiDouble) -> None:
+    def prepare(server: FakeApiServer) -> None:
         three_pods(server)
 
         async def no_second_page(request: web.Request) -> web.StreamResponse:
@@ -126,32 +126,32 @@ def test_nothing_is_synced_before_the_whole_list_is() -> None:
 
         server.instead("GET", "/pods$", no_second_page, times=10_000)
 
-    tell(story, prepare, page=2)
+    play(story, prepare, page=2)
 
 
-def test_a_watch_that_ends_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reflector_module, "SHORTEST_WATCH", 0.0)
+def test_a_watch_that_ends_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector_module, "MIN_WATCH_SECONDS", 0.0)
 
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         for name in ("d", "e"):
             server.put(pod(name))
-            await until(lambda name=name: f"ns/{name}" in reflector.known)
+            await until(lambda name=name: f"ns/{name}" in reflector.objects)
             server.end_watches()
             watches = len(server.watches())
             await until(lambda watches=watches: len(server.watches()) > watches)
         server.bookmark()
-        await until(lambda: reflector._newest == str(server.revision))
+        await until(lambda: reflector._last_version == str(server.revision))
         server.end_watches()
         await until(lambda: len(server.watches()) == 4)
         assert len(receiver.told) == 5
 
-    server = tell(story, three_pods)
+    server = play(story, three_pods)
     assert [watch.query["resourceVersion"] for watch in server.watches()] == ["103", "104", "105", "106"]
     assert len(server.lists()) == 1
 
 
-def outage(server: ApiDouble) -> None:
+def outage(server: FakeApiServer) -> None:
     """While nobody looks: a is changed, b is gone, c is another of the same name, d is new."""
     server.forget()  # 104
     server.put(pod("a", nodeName="n1"))  # 105
@@ -163,11 +163,11 @@ def outage(server: ApiDouble) -> None:
 
 
 @pytest.mark.parametrize("how", ["answer", "event"])
-def test_after_a_410_only_the_difference_is_told(how: str) -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+def test_after_a_410_only_the_difference_is_sent(how: str) -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
-        known = dict(reflector.known)
+        known = dict(reflector.objects)
         if how == "event":
             error = event("ERROR", status_object(410, "Expired"))
             server.instead("GET", "/pods$", sending(error))
@@ -177,29 +177,29 @@ def test_after_a_410_only_the_difference_is_told(how: str) -> None:
         assert receiver.take() == ["+ns/a@105", "-ns/c@103", "+ns/c@108", "+ns/d@109", "-ns/b@102"]
         await caught_up(server, reflector, receiver)
         assert receiver.told == []
-        assert reflector.known["ns/a"] is not known["ns/a"]
+        assert reflector.objects["ns/a"] is not known["ns/a"]
 
-    tell(story, three_pods)
+    play(story, three_pods)
 
 
-def test_what_did_not_change_is_not_told_again_by_a_second_list() -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+def test_a_relist_sends_no_unchanged_objects() -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
-        known = dict(reflector.known)
+        known = dict(reflector.objects)
         server.end_watches()
         server.forget()
         await until(lambda: len(server.lists()) == 2 and server.watching)
         assert receiver.told == []
-        assert all(reflector.known[name] is obj for name, obj in known.items())
+        assert all(reflector.objects[name] is obj for name, obj in known.items())
 
-    tell(story, three_pods)
+    play(story, three_pods)
 
 
-def test_a_server_restored_from_a_backup_is_believed() -> None:
+def test_a_restore_from_a_backup_is_followed() -> None:
     """Its versions are lower than what we knew, and still they are what there is."""
 
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
         server.forget()
@@ -215,11 +215,11 @@ def test_a_server_restored_from_a_backup_is_believed() -> None:
         await until(lambda: receiver.told)
         assert receiver.take() == ["+ns/b@54"]
 
-    tell(story, three_pods)
+    play(story, three_pods)
 
 
-def test_an_outage_of_the_server_is_survived_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+def test_an_outage_causes_no_events(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
         server.instead("GET", "/pods$", always(lambda: web.Response(status=503, text="<html>")), times=2)
@@ -228,13 +228,13 @@ def test_an_outage_of_the_server_is_survived_and_not_told(caplog: pytest.LogCapt
         await until(lambda: receiver.told)
         assert receiver.take() == ["+ns/d@104"]
 
-    server = tell(story, three_pods)
+    server = play(story, three_pods)
     assert len(server.lists()) == 1, "twice is no reason to list anew"
     assert "503 Service Unavailable" in caplog.text
 
 
-def test_a_server_that_cannot_watch_from_a_moment_is_listed_anew() -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+def test_repeated_watch_failures_cause_a_relist() -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
         server.instead("GET", "/pods$", always(lambda: status(400, "BadRequest", "strange version")), times=3)
@@ -243,7 +243,7 @@ def test_a_server_that_cannot_watch_from_a_moment_is_listed_anew() -> None:
         await until(lambda: receiver.told)
         assert receiver.take() == ["+ns/d@104"]
 
-    assert len(tell(story, three_pods).lists()) == 2
+    assert len(play(story, three_pods).lists()) == 2
 
 
 def test_a_pause_grows_with_every_failure_and_is_as_long_as_the_server_wants(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +259,7 @@ def test_a_pause_grows_with_every_failure_and_is_as_long_as_the_server_wants(mon
     monkeypatch.setattr(reflector_module.asyncio, "sleep", note)
 
     async def run() -> None:
-        async with asyncio.timeout(60), ApiDouble() as server, Client(server.access()) as client:
+        async with asyncio.timeout(60), FakeApiServer() as server, Client(server.config()) as client:
             server.instead("GET", "/pods$", server_list(server))
             server.instead("GET", "/pods$", sending())
             server.instead("GET", "/pods$", always(lambda: status(410, "Expired")))
@@ -280,94 +280,94 @@ def test_a_pause_grows_with_every_failure_and_is_as_long_as_the_server_wants(mon
     assert pauses[3] == 17
 
 
-def server_list(server: ApiDouble) -> Handler:
+def server_list(server: FakeApiServer) -> Handler:
     async def handler(request: web.Request) -> web.StreamResponse:
         return server._list(request, "pods", "")
 
     return handler
 
 
-def test_what_we_wrote_is_known_at_once_and_told_once() -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+def test_our_own_write_is_sent_at_once_and_only_once() -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
         bound = server.put(pod("a", nodeName="n1"))
-        reflector.note(as_pod(bound))
+        reflector.observe_write(as_pod(bound))
         assert receiver.take() == ["+ns/a@104"]
         await caught_up(server, reflector, receiver)
         assert receiver.told == [], "the stream only repeats it"
-        assert reflector._noted == set()
+        assert reflector._written == set()
 
-    tell(story, three_pods)
+    play(story, three_pods)
 
 
-def test_what_was_noted_stands_above_older_news() -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+def test_an_observed_write_wins_over_older_events() -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
         server.put(pod("a", nodeName="n1"))  # 104
         latest = server.put(pod("a", nodeName="n2"))  # 105
-        reflector.note(as_pod(latest))
+        reflector.observe_write(as_pod(latest))
         await caught_up(server, reflector, receiver)
         assert receiver.told == ["+ns/a@105"]
-        assert reflector.known["ns/a"].spec.node_name == "n2"
+        assert reflector.objects["ns/a"].spec.node_name == "n2"
 
-    tell(story, three_pods)
+    play(story, three_pods)
 
 
-def test_an_answer_that_comes_after_the_news_of_the_end_is_not_taken() -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+def test_a_response_that_arrives_after_the_deletion_is_ignored() -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         bound = server.put(pod("a", nodeName="n1"))  # 104
         server.remove(pod("a"))  # 105
         await caught_up(server, reflector, receiver)
         receiver.take()
-        reflector.note(as_pod(bound))
+        reflector.observe_write(as_pod(bound))
         assert receiver.told == []
-        assert "ns/a" not in reflector.known
+        assert "ns/a" not in reflector.objects
         # A bookmark says as much: whatever happened until then has been shown.
         late = as_pod(bound, name="z", resourceVersion=str(server.revision + 1))
         server.bookmark()
-        await until(lambda: reflector._newest == str(server.revision))
-        reflector.note(late)
+        await until(lambda: reflector._last_version == str(server.revision))
+        reflector.observe_write(late)
         assert receiver.told == []
 
-    tell(story, three_pods)
+    play(story, three_pods)
 
 
-def test_a_noted_successor_outlives_the_end_of_the_one_before() -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+def test_an_observed_successor_survives_the_deletion_of_its_predecessor() -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
         server.remove(pod("a"))  # 104
         successor = server.put(pod("a"))  # 105
-        reflector.note(as_pod(successor))
+        reflector.observe_write(as_pod(successor))
         assert receiver.take() == ["-ns/a@101", "+ns/a@105"]
         await caught_up(server, reflector, receiver)
         assert receiver.told == []
-        assert reflector.known["ns/a"].metadata.uid == "uid-105"
+        assert reflector.objects["ns/a"].metadata.uid == "uid-105"
         server.remove(pod("a"))
         await until(lambda: receiver.told)
         assert len(receiver.told) == 1, "and has an end of its own"
 
-    tell(story, three_pods)
+    play(story, three_pods)
 
 
-def test_the_end_of_what_was_noted_is_the_end() -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+def test_the_deletion_of_an_observed_write_is_sent() -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
         noted = as_pod(server.put(pod("a", nodeName="n1")))  # 104
         server.remove(pod("a"))  # 105
-        reflector.note(noted)
+        reflector.observe_write(noted)
         await caught_up(server, reflector, receiver)
         assert receiver.told == ["+ns/a@104", "-ns/a@105"]
 
-    tell(story, three_pods)
+    play(story, three_pods)
 
 
 def test_a_list_from_before_a_write_does_not_undo_it() -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         receiver.take()
         gate = asyncio.Event()
@@ -389,18 +389,18 @@ def test_a_list_from_before_a_write_does_not_undo_it() -> None:
         for name in ("ns/a", "ns/x"):
             document = server.stored("pods", name)
             assert document is not None
-            reflector.note(as_pod(document))
+            reflector.observe_write(as_pod(document))
         gone = as_pod(pod("y"), uid="uid-y", resourceVersion="104")
-        reflector.note(gone)  # Ours, deleted by somebody before the list.
+        reflector.observe_write(gone)  # Ours, deleted by somebody before the list.
         assert receiver.take() == ["+ns/a@105", "+ns/x@106", "+ns/y@104"]
         noted.set()
         await caught_up(server, reflector, receiver)
         assert receiver.told == ["-ns/y@104"]
 
-    tell(story, three_pods)
+    play(story, three_pods)
 
 
-def test_what_only_a_template_needs_is_not_kept() -> None:
+def test_fields_that_only_a_template_needs_are_stripped() -> None:
     container = {
         "name": "main",
         "image": "train",
@@ -411,23 +411,23 @@ def test_what_only_a_template_needs_is_not_kept() -> None:
         "resources": {"requests": {"cpu": "1"}},
     }
 
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
-        reflector.note(as_pod(server.put(pod("b", containers=[container]))))
+        reflector.observe_write(as_pod(server.put(pod("b", containers=[container]))))
         server.put(pod("c", initContainers=[container]))
-        await until(lambda: "ns/c" in reflector.known)
-        kept = [reflector.known[f"ns/{name}"].spec for name in "abc"]
+        await until(lambda: "ns/c" in reflector.objects)
+        kept = [reflector.objects[f"ns/{name}"].spec for name in "abc"]
         for one in (kept[0].containers[0], kept[1].containers[0], kept[2].init_containers[0]):
             assert (one.command, one.args, one.env, one.volume_mounts) == ([], [], [], [])
             assert (one.image, one.resources.requests) == ("train", {"cpu": "1"})
 
-    tell(story, lambda server: server.put(pod("a", containers=[container])))
+    play(story, lambda server: server.put(pod("a", containers=[container])))
 
 
-def test_an_object_that_cannot_be_read_is_left_out_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_object_that_cannot_be_decoded_is_ignored_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     odd = pod("b", schedulingGates="odd")
 
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         assert receiver.take() == ["+ns/a@101", "+ns/c@103"]
         server.put(odd)
@@ -440,25 +440,25 @@ def test_an_object_that_cannot_be_read_is_left_out_with_one_warning(caplog: pyte
         await caught_up(server, reflector, receiver)
         assert [one.split("@")[0] for one in receiver.take()] == ["+ns/a", "+ns/b", "-ns/b"]
 
-    def prepare(server: ApiDouble) -> None:
+    def prepare(server: FakeApiServer) -> None:
         server.put(pod("a"))
         server.put(odd)
         server.put(pod("c"))
 
-    tell(story, prepare)
-    assert caplog.text.count("ns/b is left out") == 1
-    assert caplog.text.count("ns/a is left out") == 1
+    play(story, prepare)
+    assert caplog.text.count("ignoring ns/b, which cannot be decoded") == 1
+    assert caplog.text.count("ignoring ns/a, which cannot be decoded") == 1
     assert "spec.schedulingGates" in caplog.text
 
 
-def test_a_receiver_that_fails_misses_that_one_only(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+def test_a_sink_that_fails_misses_only_that_event(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         server.put(pod("d"))
-        await until(lambda: "ns/d" in reflector.known)
+        await until(lambda: "ns/d" in reflector.objects)
         assert receiver.told == ["+ns/a@101", "+ns/c@103", "+ns/d@104"]
 
-    def prepare(server: ApiDouble) -> None:
+    def prepare(server: FakeApiServer) -> None:
         three_pods(server)
 
     take = Receiver.__call__
@@ -470,40 +470,40 @@ def test_a_receiver_that_fails_misses_that_one_only(caplog: pytest.LogCaptureFix
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Receiver, "__call__", refuse_b)
-        tell(story, prepare)
-    assert "ns/b could not be taken in" in caplog.text
+        play(story, prepare)
+    assert "ns/b could not be handled" in caplog.text
 
 
-def test_a_mistake_of_ours_is_logged_and_survived(
+def test_an_unexpected_exception_is_logged_and_survived(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         await until(lambda: server.watching)
         with monkeypatch.context() as patched:
-            patched.setattr(Reflector, "_take_changed", lambda self, obj: 1 / 0)
+            patched.setattr(Reflector, "_handle_changed", lambda self, obj: 1 / 0)
             server.put(pod("d"))
-            await until(lambda: "went wrong" in caplog.text)
-        await until(lambda: "ns/d" in reflector.known)
+            await until(lambda: "failed unexpectedly" in caplog.text)
+        await until(lambda: "ns/d" in reflector.objects)
 
-    tell(story, three_pods)
+    play(story, three_pods)
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
-def test_a_long_list_leaves_the_loop_to_others() -> None:
+def test_a_long_list_does_not_block_the_event_loop() -> None:
     """Others get their turn after every hundred objects, though all are in one page."""
 
-    async def story(server: ApiDouble, reflector: Reflector[Pod], receiver: Receiver) -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
         steps: set[int] = set()
         while not reflector.synced.is_set():
             steps.add(len(receiver.told))
             await asyncio.sleep(0)
         assert {100, 200, 300, 400, 500} <= steps
 
-    def prepare(server: ApiDouble) -> None:
+    def prepare(server: FakeApiServer) -> None:
         for number in range(500):
             server.put(pod(f"p{number:03}"))
 
-    tell(story, prepare)
+    play(story, prepare)
 
 
 @pytest.mark.parametrize(

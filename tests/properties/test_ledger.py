@@ -79,7 +79,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.session: Session | None = None
         self.statements: list[Statement] = []
         self.born = 0
-        self.held: dict[str, dict[str, int]] = {}  # what each reservation has left for good
+        self.is_leader: dict[str, dict[str, int]] = {}  # what each reservation has left for good
 
     # -- what happens outside sessions ------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def node_goes(self, name: str) -> None:
         for reservation, holding in self.cluster.ledger.holdings.items():
             if holding.node.name == name:
-                del self.held[reservation]
+                del self.is_leader[reservation]
         self.cluster.apply(Deleted(node(name)))
 
     @precondition(outside)
@@ -242,13 +242,13 @@ class LedgerMachine(RuleBasedStateMachine):
             amount = self.cluster.axis.vector({"cpu": cpu * 1000, "pods": 1})
             holding = Holding(rows[at % len(rows)], amount, paying, "ns1" if paying else "")
             self.cluster.ledger.set_holding(name, holding)
-            self.held[name] = self.cluster.axis.amounts(amount)
+            self.is_leader[name] = self.cluster.axis.amounts(amount)
 
     @precondition(outside)
     @rule(name=st.sampled_from(["r1", "r2"]))
     def reservation_goes(self, name: str) -> None:
         self.cluster.ledger.set_holding(name, None)
-        self.held.pop(name, None)
+        self.is_leader.pop(name, None)
 
     # -- what sessions do ---------------------------------------------------------------------------------------
 
@@ -367,7 +367,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def commit(self, which: int) -> None:
         for operation in self.statements[which].operations:
             if operation.kind is Kind.CONSUME and operation.amount is not None:
-                left = self.held[operation.reservation]
+                left = self.is_leader[operation.reservation]
                 for resource, amount in self.cluster.axis.amounts(operation.amount).items():
                     left[resource] = left.get(resource, 0) - amount
         self.statements[which].commit()
@@ -389,7 +389,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert not self.cluster.ledger.tentative
         for task in self.cluster.tasks.values():
             assert (task.status, task.node) == (task.true_status, task.true_node)
-        for name, left in self.held.items():
+        for name, left in self.is_leader.items():
             remainder = self.cluster.axis.amounts(self.cluster.ledger.holdings[name].remainder)
             assert remainder == {resource: amount for resource, amount in left.items() if amount}
 

@@ -23,7 +23,7 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Kind, Statement
 
 
-class Recorder(Plugin):
+class EventRecorder(Plugin):
     """Keeps shares the way a plugin would: by what it is told, and nothing else."""
 
     name = "recorder"
@@ -41,7 +41,7 @@ class Recorder(Plugin):
         self.shares[task.key] -= 1
 
 
-def books(cluster: Cluster, recorder: Recorder) -> dict[str, Any]:
+def books(cluster: Cluster, recorder: EventRecorder) -> dict[str, Any]:
     """Everything, by name. What is nothing is left out: a counter that came up and went back to 0 is no trace."""
     ledger = cluster.ledger
     amounts = cluster.axis.amounts
@@ -115,7 +115,7 @@ def test_discarding_goes_back_to_what_was(
     objects: list[KObject], story: list[tuple[Kind, int, int]], shares: list[float]
 ) -> None:
     cluster = known(objects)
-    recorder = Recorder(Arguments())
+    recorder = EventRecorder(Arguments())
     current = session(cluster, tiers=[[plugin(recorder)]])
     first = current.nodes.nodes[0]
     cluster.ledger.set_holding("r", Holding(first, cluster.axis.vector({"cpu": 1000}), current.jobs[0].queue, "ns1"))
@@ -137,7 +137,7 @@ def test_discarding_goes_back_to_what_was(
 @given(cases(), st.lists(st.integers(0, 30), min_size=1, max_size=6), st.integers(0, 5))
 def test_a_spared_pod_was_never_evicted(objects: list[KObject], picks: list[int], which: int) -> None:
     cluster = known(objects)
-    recorder = Recorder(Arguments())
+    recorder = EventRecorder(Arguments())
     current = session(cluster, tiers=[[plugin(recorder)]])
     with_all, without_one = current.statement(), current.statement()
     for pick in picks:

@@ -1,7 +1,7 @@
-"""`stromboli bench`: how long a cycle takes, on a cluster made in memory. (bench_cluster.py is about real ones.)
+"""`stromboli bench`: how long a cycle takes, on a cluster in memory. (bench_cluster.py is about real clusters.)
 
-The cluster is built from ordinary objects through the ordinary way in, so what is measured is what a live scheduler
-does between "something changed" and "these are the decisions", without a network.
+The cluster is built from ordinary objects in the ordinary way, so this measures what a live scheduler does between
+"something changed" and "these are the decisions", without a network.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class _Case:
             acted = clock()
             decided = close_session(session)
             closed = clock()
-            _carry_out(cluster, decided)
+            _apply_decisions(cluster, decided)
             quiet = clock()
             scheduler.run(cluster, 1.0)
             idle = clock()
@@ -210,8 +210,8 @@ class _Case:
         return cluster
 
 
-def _carry_out(cluster: Cluster, decided: Cycle) -> None:
-    """What a world would write to groups and queues. Binds are on their way; the cluster knows."""
+def _apply_decisions(cluster: Cluster, decided: Cycle) -> None:
+    """Apply what would be written to groups and queues. The cluster knows the binds already."""
     from msgspec.structs import replace
 
     from stromboli.api.quantity import format_amount

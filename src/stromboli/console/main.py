@@ -1,12 +1,11 @@
-"""The command `stromboli`: finds the sub-command, and turns whatever goes wrong into one line.
+"""The command `stromboli`: finds the sub-command, and reports every error as one line.
 
-Two promises are kept here. The first is a quick start: a sub-command's module is imported when it is called,
-never to print a list of commands, so `stromboli --help` loads no numeric library and no scheduler. That is
-why the one-line summaries stand in this table and not only with the commands.
+It starts fast: the module of a sub-command is imported when the command is called, never to print the list of commands,
+so `stromboli --help` loads no numeric library and no scheduler. That is why the summaries are in this table and not
+only in the commands.
 
-The second is about errors. What is wrong with the user's input is one line on standard error and exit status
-2; what is wrong with us is one line, too, with status 1. A traceback tells a user nothing they could act on,
-so it is shown only with STROMBOLI_DEBUG=1 in the environment.
+An error in the user's input is one line on standard error and exit status 2; a bug is one line, too, with status 1. A
+traceback does not help users, so it is shown only with STROMBOLI_DEBUG=1 in the environment.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from stromboli.errors import UserError
 
 WRONG_INPUT: Final = 2
 OUR_FAULT: Final = 1
-INTERRUPTED: Final = 130  # 128 + SIGINT, what a shell reports of a program that control-C ended.
+INTERRUPTED: Final = 130  # 128 + SIGINT, as shells report it after Ctrl-C
 
 
 class _Command(NamedTuple):
@@ -39,19 +38,19 @@ _COMMANDS: Final = {
         "Run a scenario through the scheduler in virtual time.",
     ),
     "hollow-nodes": _Command(
-        "stromboli.kube.hollow.command:hollow_nodes",
-        "Register nodes that only pretend to run their pods.",
+        "stromboli.kube.commands.hollow_nodes:hollow_nodes",
+        "Register nodes without machines that pretend to run pods.",
     ),
     "scheduler": _Command(
-        "stromboli.kube.commands:scheduler",
+        "stromboli.kube.commands.processes:scheduler",
         "Schedule the pods of a cluster.",
     ),
     "controllers": _Command(
-        "stromboli.kube.commands:controllers",
-        "Keep Jobs, queues and groups of pods true.",
+        "stromboli.kube.commands.processes:controllers",
+        "Reconcile Jobs, queues and groups of pods.",
     ),
     "run": _Command(
-        "stromboli.kube.commands:run",
+        "stromboli.kube.commands.processes:run",
         "Run the scheduler and the controllers in one process.",
     ),
     "bench": _Command(
@@ -69,7 +68,7 @@ Examples:
 
 
 class _LazyGroup(click.Group):
-    """A group that knows its commands' names and summaries, and imports a command to run it."""
+    """A group that has the names and summaries of its commands, and imports a command only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -80,7 +79,7 @@ class _LazyGroup(click.Group):
         module, _, attribute = _COMMANDS[cmd_name].target.partition(":")
         command = getattr(import_module(module), attribute)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{_COMMANDS[cmd_name].target} is no click command")
+            raise TypeError(f"{_COMMANDS[cmd_name].target} is not a click command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -95,8 +94,8 @@ class _LazyGroup(click.Group):
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
-    """Batch scheduling for Kubernetes: gangs that start together, fair shares, reservations, and a plain
-    answer to the question why a job is waiting.
+    """Batch scheduling for Kubernetes: gangs that start together, fair shares, reservations, and a clear
+    reason for every job that waits.
     """
 
 
@@ -106,19 +105,19 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit status. Nothing but SystemExit ever leaves."""
+    """Run one command line and return its exit status. Raises nothing but SystemExit."""
     try:
-        # Somebody who types the name alone wants to know what there is. Click calls that a mistake, or not, by version.
+        # The name alone shows the help. Whether click calls that an error depends on its version.
         result = cli.main(list(arguments) or ["--help"], prog_name="stromboli", standalone_mode=False)
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
-        _forget_stdout()
+        _discard_stdout()
         return OUR_FAULT
     except Exception as error:
         return _report(error)
-    # What `ctx.exit(status)` was given comes back as the result; commands themselves return None.
+    # The status of `ctx.exit(status)` is returned as the result; commands return None.
     return result if isinstance(result, int) else 0
 
 
@@ -131,7 +130,7 @@ def _report(error: Exception) -> int:
 
 
 def _explained(error: Exception) -> tuple[str, int]:
-    """The sentence for the user, and the exit status."""
+    """The message for the user, and the exit status."""
     if isinstance(error, UserError):
         return str(error), WRONG_INPUT
     if isinstance(error, click.UsageError):
@@ -143,18 +142,17 @@ def _explained(error: Exception) -> tuple[str, int]:
         reason = error.strerror or str(error) or type(error).__name__
         return (f"{error.filename}: {reason}" if error.filename else reason), WRONG_INPUT
 
-    from stromboli.api.errors import ApiError  # Here, because a start that goes well has no need of it.
+    from stromboli.api.errors import ApiError  # imported here, because only errors need it
 
     if isinstance(error, ApiError):
         return str(error), WRONG_INPUT
     return (
         f"this is a bug in stromboli ({type(error).__name__}: {error}); "
-        "please report it with what STROMBOLI_DEBUG=1 shows",
+        "please report it with the output of STROMBOLI_DEBUG=1",
         OUR_FAULT,
     )
 
 
-def _forget_stdout() -> None:
-    # The reader (`| head`) is gone. Python would complain once more when it flushes at exit, so give it
-    # somewhere to flush to.
+def _discard_stdout() -> None:
+    # The reader (`| head`) has exited. Python flushes once more at exit, which would fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

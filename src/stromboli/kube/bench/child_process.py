@@ -1,4 +1,4 @@
-"""A Stromboli process that we start, watch and end: what a benchmark measures."""
+"""The Stromboli process that a benchmark starts, measures and stops."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Final
 
 _RUN: Final = "from stromboli.console.main import main; main()"
-_PATIENCE: Final = 30.0  # seconds to finish what is under way
+_STOP_TIMEOUT: Final = 30.0  # seconds to finish what is in flight
 
 
-class Child:
-    """`stromboli <arguments>`, in this interpreter's environment. Its log goes to a file that ends with it."""
+class ChildProcess:
+    """`stromboli <arguments>` in this interpreter's environment. Its log goes to a temporary file."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self._arguments = list(arguments)
         self._process: asyncio.subprocess.Process | None = None
         self._cpu_before = 0.0
-        self.started_at = 0.0  # by time.monotonic
-        self.peak_mib = 0.0  # once it has ended
+        self.started_at = 0.0  # time.monotonic()
+        self.peak_mib = 0.0  # once it has stopped
         self.cpu_seconds = 0.0
 
     async def start(self) -> None:
@@ -40,20 +40,20 @@ class Child:
     def ended(self) -> bool:
         return self._process is not None and self._process.returncode is not None
 
-    def last_words(self) -> str:
+    def last_log_line(self) -> str:
         """The last line of its log."""
         lines = Path(self._log.name).read_text(encoding="utf-8", errors="replace").split("\n")
-        return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+        return next((line for line in reversed(lines) if line.strip()), "its log is empty")
 
     async def stop(self) -> None:
-        """In an orderly way if it can, and in any case."""
+        """In order if possible; it is killed after a timeout."""
         if self._process is None:
             return
         if self._process.returncode is None:
             self.peak_mib = _peak_mib(self._process.pid)
             self._process.terminate()
             try:
-                await asyncio.wait_for(self._process.wait(), _PATIENCE)
+                await asyncio.wait_for(self._process.wait(), _STOP_TIMEOUT)
             except TimeoutError:
                 self._process.kill()
                 await self._process.wait()
@@ -62,9 +62,9 @@ class Child:
 
 
 def _peak_mib(pid: int) -> float:
-    """The most memory a running process ever had.
+    """The peak memory of a running process.
 
-    Not from its resource usage where that can be helped: there, Linux counts what *we* had when we started it.
+    Not from its resource usage where possible: there, Linux includes the memory that *we* had when we started it.
     """
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")

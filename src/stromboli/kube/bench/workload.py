@@ -1,7 +1,7 @@
-"""The stage of a benchmark: nodes, gangs and pods on a real API server, put up and taken down.
+"""The nodes, gangs and pods of a benchmark on a real API server.
 
-Everything has the name of the run, and is removed in the end, also when the run is interrupted. Nodes have a taint and
-pods a selector: on a cluster that others use, neither gets in anybody's way.
+Everything has the name of the run and is removed at the end, also when the run is interrupted. The nodes have a taint
+and the pods a node selector, so a run does not affect other users of the cluster.
 """
 
 from __future__ import annotations
@@ -14,19 +14,26 @@ from typing import Any, Final
 import msgspec
 
 from stromboli.api import Namespace, ObjectMeta, PodGroup, PodGroupSpec, Queue, QueueSpec, key, names
-from stromboli.kube.client.client import Client
-from stromboli.kube.client.errors import Failure, is_not_found
-from stromboli.kube.client.parallel import side_by_side
-from stromboli.kube.client.resources import NAMESPACES, POD_GROUPS, PODS, QUEUES, Resource
-from stromboli.kube.hollow.nodes import Fleet
+from stromboli.kube.client import (
+    NAMESPACES,
+    POD_GROUPS,
+    PODS,
+    QUEUES,
+    Client,
+    Failure,
+    Resource,
+    for_each_concurrently,
+    is_not_found,
+)
+from stromboli.kube.hollow import HollowNodePool
 
 PODS_PER_NODE: Final = 110
 PART: Final = "stromboli.io/bench-part"  # a label of pods
 _RUN: Final = "stromboli.io/bench"  # a label of nodes, and their taint
 
 
-class Stage:
-    """Pods come in parts, numbered from 0 in each; a part's gangs are made before its pods."""
+class Workload:
+    """Pods belong to parts and are numbered from 0 in each; the gangs of a part are created before its pods."""
 
     def __init__(self, client: Client, *, nodes: int, gang_size: int, connections: int) -> None:
         self.name = f"bench-{secrets.token_hex(3)}"
@@ -34,31 +41,31 @@ class Stage:
         self._gang_size = gang_size
         self._connections = connections
         self._nodes = [f"{self.name}-{number}" for number in range(nodes)]
-        self._fleet = Fleet(
+        self._pool = HollowNodePool(
             client,
             self._nodes,
             capacity={"cpu": "32", "memory": "128Gi", "pods": str(PODS_PER_NODE)},
             labels={_RUN: self.name},
             taints=[{"key": _RUN, "value": self.name, "effect": "NoSchedule"}],
-            width=connections,
+            concurrency=connections,
         )
 
-    async def put_up(self) -> None:
+    async def set_up(self) -> None:
         await self._client.create(NAMESPACES, Namespace(metadata=ObjectMeta(name=self.name)))
         await self._client.create(QUEUES, Queue(metadata=ObjectMeta(name=self.name), spec=QueueSpec(weight=1)))
-        await self._fleet.register()
+        await self._pool.register()
 
-    async def take_down(self, say: Callable[[str], None]) -> None:
-        """As much as can be; what fails does not keep the rest from going."""
-        for step in (self.clear, self._remove_itself, self._fleet.remove):
+    async def tear_down(self, say: Callable[[str], None]) -> None:
+        """Remove as much as possible; a failure does not keep the rest from being removed."""
+        for step in (self.clear, self._remove_queue_and_namespace, self._pool.remove):
             try:
                 await step()
             except Failure as failure:
-                say(f"not everything of {self.name} could be removed: {failure}")
+                say(f"cannot remove everything of {self.name}: {failure}")
 
-    async def each(self, part: str, count: int, do: Callable[[str, int], Awaitable[object]]) -> None:
-        """Do it for every pod of a part, in their order."""
-        await side_by_side(range(count), lambda number: do(part, number), width=self._connections)
+    async def for_each_pod(self, part: str, count: int, do: Callable[[str, int], Awaitable[object]]) -> None:
+        """Call `do` for every pod of a part, in order."""
+        await for_each_concurrently(range(count), lambda number: do(part, number), limit=self._connections)
 
     async def create_groups(self, part: str, pods: int) -> None:
         async def create(number: int) -> None:
@@ -67,32 +74,34 @@ class Stage:
             spec = PodGroupSpec(min_member=least, queue=self.name)
             await self._client.create(POD_GROUPS, PodGroup(metadata=meta, spec=spec))
 
-        await side_by_side(range(math.ceil(pods / self._gang_size)), create, width=self._connections)
+        await for_each_concurrently(range(math.ceil(pods / self._gang_size)), create, limit=self._connections)
 
     async def create(self, part: str, number: int) -> None:
         """A pod of a gang, for the scheduler of this run."""
         await self._post_pod(part, number, scheduler=self.name, group=self._group_of(part, number))
 
     async def create_bound(self, part: str, number: int) -> None:
-        """The same, on a node from the beginning."""
+        """The same, bound to a node from the start."""
         group, node = self._group_of(part, number), self._node_of(number)
         await self._post_pod(part, number, scheduler=self.name, group=group, node=node)
 
-    async def create_alone(self, part: str, number: int) -> None:
-        """A pod that no scheduler looks at."""
+    async def create_unscheduled(self, part: str, number: int) -> None:
+        """A pod that no scheduler considers."""
         await self._post_pod(part, number, scheduler=f"{self.name}-nobody")
 
     async def bind(self, part: str, number: int) -> None:
         await self._client.bind(f"{self.name}/{part}-{number}", "", self._node_of(number))
 
     async def clear(self, part: str = "") -> None:
-        """Remove the pods and gangs of a part, or of all."""
+        """Delete the pods and gangs of a part, or of all parts."""
         selector = f"{PART}={part}" if part else ""
         pods = await self._client.list(PODS, namespace=self.name, label_selector=selector)
-        await side_by_side(pods.items, lambda pod: self._remove(PODS, key(pod), grace=0), width=self._connections)
+        await for_each_concurrently(
+            pods.items, lambda pod: self._remove(PODS, key(pod), grace=0), limit=self._connections
+        )
         groups = await self._client.list(POD_GROUPS, namespace=self.name)
         ours = [group for group in groups.items if not part or group.metadata.name.startswith(f"{part}-")]
-        await side_by_side(ours, lambda group: self._remove(POD_GROUPS, key(group)), width=self._connections)
+        await for_each_concurrently(ours, lambda group: self._remove(POD_GROUPS, key(group)), limit=self._connections)
 
     def _group_of(self, part: str, number: int) -> str:
         return f"{part}-{number // self._gang_size}"
@@ -114,11 +123,11 @@ class Stage:
         meta: dict[str, Any] = {"name": f"{part}-{number}", "labels": {PART: part}}
         if group:
             meta["annotations"] = {names.GROUP_NAME: group}
-        # The answer is not decoded: this process shares the machine with those that are measured.
+        # The response is not decoded: this process shares the machine with the measured ones.
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
         await self._client.request("POST", PODS.path(self.name), body=body)
 
-    async def _remove_itself(self) -> None:
+    async def _remove_queue_and_namespace(self) -> None:
         await self._remove(QUEUES, self.name)
         await self._remove(NAMESPACES, self.name)
 

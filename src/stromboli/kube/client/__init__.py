@@ -1,0 +1,107 @@
+"""A typed client for Kubernetes API servers.
+
+auth             kubeconfig, service account, tokens, exec plugins, TLS
+client           the calls: get, list, watch, create, patch, replace, delete, bind, evict
+reflector        keeps a cache of one kind by list and watch
+resources        the path of each kind on the server
+errors           the one exception that a failed request raises, and what it means
+rate_limit       token bucket and backoff; item_backoff: one backoff for each item
+concurrency      many requests with bounded concurrency
+merge_patch      JSON merge patches between two versions of an object
+"""
+
+from .auth import ClientConfig, from_kubeconfig, in_cluster, load_client_config
+from .client import Client
+from .concurrency import for_each_concurrently
+from .errors import (
+    NO_RESPONSE,
+    UNREACHABLE,
+    Failure,
+    is_already_exists,
+    is_conflict,
+    is_gone,
+    is_not_found,
+)
+from .item_backoff import ItemBackoff
+from .kinds import Event, EventSource, Lease, LeaseSpec
+from .merge_patch import object_and_status_patches
+from .rate_limit import Backoff, TokenBucket
+from .reflector import Reflector
+from .resources import (
+    COMMANDS,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
+    JOBS,
+    LEASES,
+    LEGACY_BUDGETS,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    REPLICA_SETS,
+    RESERVATIONS,
+    RESOURCE_QUOTAS,
+    SECRETS,
+    SERVICES,
+    Resource,
+    resource_of,
+)
+from .wire import Envelope, ObjectList, Page, WatchEvent
+
+__all__ = [
+    "COMMANDS",
+    "CONFIG_MAPS",
+    "CUSTOM_RESOURCE_DEFINITIONS",
+    "EVENTS",
+    "JOBS",
+    "LEASES",
+    "LEGACY_BUDGETS",
+    "NAMESPACES",
+    "NETWORK_POLICIES",
+    "NODES",
+    "NO_RESPONSE",
+    "PERSISTENT_VOLUME_CLAIMS",
+    "PODS",
+    "POD_DISRUPTION_BUDGETS",
+    "POD_GROUPS",
+    "PRIORITY_CLASSES",
+    "QUEUES",
+    "REPLICA_SETS",
+    "RESERVATIONS",
+    "RESOURCE_QUOTAS",
+    "SECRETS",
+    "SERVICES",
+    "UNREACHABLE",
+    "Backoff",
+    "Client",
+    "ClientConfig",
+    "Envelope",
+    "Event",
+    "EventSource",
+    "Failure",
+    "ItemBackoff",
+    "Lease",
+    "LeaseSpec",
+    "ObjectList",
+    "Page",
+    "Reflector",
+    "Resource",
+    "TokenBucket",
+    "WatchEvent",
+    "for_each_concurrently",
+    "from_kubeconfig",
+    "in_cluster",
+    "is_already_exists",
+    "is_conflict",
+    "is_gone",
+    "is_not_found",
+    "load_client_config",
+    "object_and_status_patches",
+    "resource_of",
+]

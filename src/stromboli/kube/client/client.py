@@ -1,11 +1,11 @@
-"""Typed calls to an API server: what every other module of this world reads and writes with.
+"""Typed calls to an API server, for everything in this package that reads or writes objects.
 
-Reading is tried again when that may help. Writing is tried again only where it is certain that the server has not
-acted: it could not be connected to, or it said "later" and when. After any other failure nobody knows, and the one who
-decided on the write must look before deciding again.
+Reads are retried when that may help. Writes are retried only where the server certainly has not acted: it could not be
+connected to, or it asked to retry later. After any other failure nobody knows whether the write happened, and the
+caller must read the object before it decides again.
 
-Objects come back as our structs, which hold the fields we read and no others. Change an object with `patch`, which
-leaves the rest alone; `replace` is for kinds whose every field we know.
+Objects come back as our structs, which hold only the fields that we read. Change an object with `patch`, which keeps
+all other fields; use `replace` only for kinds of which we know every field.
 """
 
 from __future__ import annotations
@@ -22,29 +22,37 @@ from typing import Any, TypeVar
 import msgspec
 
 from stromboli.api import ApiObject
-from stromboli.kube.client.auth.access import Access
+from stromboli.kube.client.auth.client_config import ClientConfig
 
-from .errors import UNREADABLE, Failure, is_gone, is_not_found, may_try_again, told
+from .errors import UNREADABLE, Failure, failure_from_status, is_gone, is_not_found, is_retriable
 from .rate_limit import Backoff
 from .resources import POD_GROUPS, PODS, Resource
 from .transport import Transport
-from .wire import ApiResources, Envelope, Lines, Listing, Page, ServerVersion, WatchEvent, decoded, parsed
-
-__all__ = ["Client", "Listing", "WatchEvent"]
+from .wire import (
+    ApiResources,
+    Envelope,
+    LineSplitter,
+    ObjectList,
+    Page,
+    ServerVersion,
+    WatchEvent,
+    decode_message,
+    decode_object,
+)
 
 T = TypeVar("T", bound=ApiObject)
 
 ATTEMPTS = 4
-# A server may ask for any pause; ours are bounded, so that a caller hears of it within his patience.
-LONGEST_PAUSE = 30.0
-# The server ends a watch in time. One that is silent for this much longer has lost its server.
+# A server may ask for any pause; ours is bounded, so that the caller gets the failure in time.
+MAX_PAUSE = 30.0
+# The server ends a watch after a while. One that is silent for this much longer has lost its server.
 WATCH_GRACE = 15.0
 
 
 class Client:
     def __init__(
         self,
-        access: Access,
+        config: ClientConfig,
         *,
         connections: int = 64,
         page: int = 500,
@@ -52,12 +60,12 @@ class Client:
         watch_seconds: float = 290.0,
         random: Random | None = None,
     ) -> None:
-        self.access = access
+        self.config = config
         self._page = page
         self._timeout = timeout
         self._watch_seconds = watch_seconds
         self._random = random or Random()
-        self._transport = Transport(access, connections=connections)
+        self._transport = Transport(config, connections=connections)
         self._served: set[str] = set()
         self._eviction_version = ""
         self._groups_have_status: bool | None = None
@@ -80,7 +88,7 @@ class Client:
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> bytes:
-        """The body of the answer; a Failure for every answer that is no success."""
+        """The body of the response; raises Failure if the request does not succeed."""
         backoff = Backoff(random=self._random)
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -88,19 +96,19 @@ class Client:
                     method, path, query=query, body=body, content_type=content_type, timeout=self._timeout
                 )
             except Failure as failure:
-                if attempt == ATTEMPTS or not may_try_again(method, failure):
+                if attempt == ATTEMPTS or not is_retriable(method, failure):
                     raise
-                pause = max(backoff.next(), min(failure.retry_after or 0.0, LONGEST_PAUSE))
+                pause = max(backoff.next(), min(failure.retry_after or 0.0, MAX_PAUSE))
             await asyncio.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
     async def get(self, resource: Resource[T], key: str) -> T:
-        return decoded(await self.request("GET", resource.path_of(key)), resource)
+        return decode_object(await self.request("GET", resource.path_of(key)), resource)
 
     async def list(
         self, resource: Resource[T], *, namespace: str = "", field_selector: str = "", label_selector: str = ""
-    ) -> Listing[T]:
-        """All of them at one moment, which is what `resource_version` names and a watch can start from."""
+    ) -> ObjectList[T]:
+        """All objects at one moment, which `resource_version` names. A watch can start from there."""
         for attempt in range(1, ATTEMPTS + 1):
             items: builtins.list[T] = []
             version = ""
@@ -108,11 +116,11 @@ class Client:
                 async for page in self.pages(
                     resource, namespace=namespace, field_selector=field_selector, label_selector=label_selector
                 ):
-                    items += (decoded(item, resource) for item in page.items or ())
+                    items += (decode_object(item, resource) for item in page.items or ())
                     version = page.metadata.resource_version
-                return Listing(items, version)
+                return ObjectList(items, version)
             except Failure as failure:
-                # It took longer than the server remembers the moment of the first page.
+                # The list took longer than the server keeps the moment of the first page.
                 if attempt == ATTEMPTS or not is_gone(failure):
                     raise
         raise AssertionError("the last attempt returns or raises")
@@ -120,10 +128,10 @@ class Client:
     async def pages(
         self, resource: Resource[T], *, namespace: str = "", field_selector: str = "", label_selector: str = ""
     ) -> AsyncGenerator[Page, None]:
-        """A list as it arrives. Raises Failure 410 if it takes longer than the server remembers: begin again."""
-        query = _selected(field_selector, label_selector) | {"limit": str(self._page)}
+        """A list, page by page. Raises Failure 410 if the server no longer has the moment of the first: start again."""
+        query = _selectors(field_selector, label_selector) | {"limit": str(self._page)}
         while True:
-            page = parsed(await self.request("GET", resource.path(namespace), query=query), Page)
+            page = decode_message(await self.request("GET", resource.path(namespace), query=query), Page)
             yield page
             if not page.metadata.continue_:
                 return
@@ -138,7 +146,7 @@ class Client:
         field_selector: str = "",
         label_selector: str = "",
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """What happened after a moment, until the server ends the watch (after some minutes, or when it wants to)."""
+        """The events after a moment, until the server ends the watch, usually after some minutes."""
         envelopes = self.envelopes(
             resource,
             resource_version,
@@ -146,10 +154,10 @@ class Client:
             field_selector=field_selector,
             label_selector=label_selector,
         )
-        # Whoever stops reading ends the watch: its connection is closed then, not when it is found to be unused.
+        # When the caller stops reading, the connection is closed at once, not when it is garbage-collected.
         async with aclosing(envelopes):
             async for envelope in envelopes:
-                yield WatchEvent(envelope.type, decoded(envelope.object, resource))
+                yield WatchEvent(envelope.type, decode_object(envelope.object, resource))
 
     async def envelopes(
         self,
@@ -161,9 +169,9 @@ class Client:
         label_selector: str = "",
     ) -> AsyncGenerator[Envelope, None]:
         """A watch whose objects are not decoded yet."""
-        # Watches that were opened together must not end together: the server would have to open all anew at once.
+        # Watches that were opened together must not end together, or all would be reopened at once.
         seconds = max(1, round(self._watch_seconds * self._random.uniform(0.9, 1.1)))
-        query = _selected(field_selector, label_selector) | {
+        query = _selectors(field_selector, label_selector) | {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
@@ -172,12 +180,12 @@ class Client:
         async with self._transport.stream(
             resource.path(namespace), query=query, silence=seconds + WATCH_GRACE
         ) as chunks:
-            lines = Lines()
+            lines = LineSplitter()
             async for chunk in chunks:
                 for line in lines.feed(chunk):
-                    envelope = parsed(line, Envelope)
+                    envelope = decode_message(line, Envelope)
                     if envelope.type == "ERROR":
-                        raise told(envelope.object)
+                        raise failure_from_status(envelope.object)
                     yield envelope
             lines.end()
 
@@ -188,7 +196,7 @@ class Client:
             namespace = str(obj.get("metadata", {}).get("namespace", ""))
         if resource.namespaced and not namespace:
             raise ValueError(f"{resource.plural} are created in a namespace")
-        return decoded(await self._write("POST", resource.path(namespace), obj), resource)
+        return decode_object(await self._write("POST", resource.path(namespace), obj), resource)
 
     async def patch(
         self,
@@ -199,16 +207,16 @@ class Client:
         subresource: str = "",
         strategic: bool = False,
     ) -> T:
-        """Changes what the patch mentions (a JSON merge patch, or Kubernetes' own kind that merges lists by key)."""
+        """Change only what the patch mentions. A JSON merge patch, or a strategic one, which merges lists by key."""
         kind = "application/strategic-merge-patch+json" if strategic else "application/merge-patch+json"
         if subresource == "status" and not await self._has_status(resource):
             subresource = ""
-        return decoded(await self._write("PATCH", resource.path_of(key, subresource), patch, kind), resource)
+        return decode_object(await self._write("PATCH", resource.path_of(key, subresource), patch, kind), resource)
 
     async def replace(self, resource: Resource[T], obj: T, *, subresource: str = "") -> T:
-        """Puts the object in the place of the one there; what our struct does not hold is lost."""
+        """Replace the whole object; fields that our struct does not hold are lost."""
         path = resource.path_of(resource.key(obj), subresource)
-        return decoded(await self._write("PUT", path, obj), resource)
+        return decode_object(await self._write("PUT", path, obj), resource)
 
     async def delete(
         self,
@@ -219,17 +227,17 @@ class Client:
         grace_seconds: int | None = None,
         propagation: str = "",
     ) -> None:
-        """With `uid`, only that very object; another of the same name is a conflict."""
+        """With `uid`, delete only that object; another object of the same name is a conflict."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions"} | _delete_options(uid, grace_seconds)
         if propagation:
             options["propagationPolicy"] = propagation
         await self._write("DELETE", resource.path_of(key), options)
 
     async def bind(self, pod_key: str, uid: str, node: str, *, annotations: Mapping[str, str] | None = None) -> None:
-        """Gives a pod its node, once and for all. The server copies the annotations to the pod in the same write.
+        """Bind a pod to a node. The server copies the annotations to the pod in the same write.
 
-        Servers from 1.23 on refuse (409) if the pod has another uid. Older ones, and 1.25 and 1.26 before they were
-        mended, bind whichever pod has the name.
+        Servers from 1.23 on refuse (409) if the pod has another uid. Older servers, and early patch releases of 1.25
+        and 1.26, bind whichever pod has the name.
         """
         namespace, _, name = pod_key.partition("/")
         metadata: dict[str, Any] = {"namespace": namespace, "name": name, "uid": uid}
@@ -244,7 +252,7 @@ class Client:
         await self._write("POST", PODS.path_of(pod_key, "binding"), binding)
 
     async def evict(self, pod_key: str, uid: str, *, grace_seconds: int | None = None) -> None:
-        """Asks for the pod's removal. A budget in the way is a Failure 429 with the cause DisruptionBudget."""
+        """Evict a pod. Raises Failure 429 with the cause DisruptionBudget if a budget forbids it."""
         if not self._eviction_version:
             self._eviction_version = await self._find_eviction_version()
         namespace, _, name = pod_key.partition("/")
@@ -257,33 +265,33 @@ class Client:
         await self._write("POST", PODS.path_of(pod_key, "eviction"), eviction)
 
     async def _has_status(self, resource: Resource[Any]) -> bool:
-        """Whether a status is written apart from its object, which is up to the definition that is installed. In
-        Volcano's own definition of a PodGroup, it is not."""
+        """Whether the status is a subresource, which depends on the installed definition. In Volcano's own PodGroup it
+        is not."""
         if resource is not POD_GROUPS:
             return resource.has_status
         if self._groups_have_status is None:
-            found = parsed(await self.request("GET", f"/apis/{resource.group_version}"), ApiResources)
+            found = decode_message(await self.request("GET", f"/apis/{resource.group_version}"), ApiResources)
             self._groups_have_status = any(one.name == f"{resource.plural}/status" for one in found.resources)
         return self._groups_have_status
 
     async def _find_eviction_version(self) -> str:
-        # Not the same as whether policy/v1 is served: 1.21 has budgets in policy/v1, and evictions in v1beta1 only.
-        found = parsed(await self.request("GET", "/api/v1"), ApiResources)
+        # Not the same as serving policy/v1: 1.21 has budgets in policy/v1, but evictions in v1beta1 only.
+        found = decode_message(await self.request("GET", "/api/v1"), ApiResources)
         versions = [one for one in found.resources if one.name == "pods/eviction"]
         if not versions:
-            raise Failure(HTTPStatus.NOT_FOUND, "the server offers no evictions", reason="NotFound")
+            raise Failure(HTTPStatus.NOT_FOUND, "the server has no eviction API", reason="NotFound")
         return f"{versions[0].group or 'policy'}/{versions[0].version or 'v1'}"
 
     async def server_version(self) -> tuple[int, int]:
-        version = parsed(await self.request("GET", "/version"), ServerVersion)
-        # Some distributions say "20+".
+        version = decode_message(await self.request("GET", "/version"), ServerVersion)
+        # Some distributions report "20+".
         digits = [text.rstrip("+") for text in (version.major, version.minor)]
         if not all(text.isdigit() for text in digits):
-            raise Failure(HTTPStatus.OK, f"the server says it is {version.major}.{version.minor}", reason=UNREADABLE)
+            raise Failure(HTTPStatus.OK, f"unknown server version {version.major}.{version.minor}", reason=UNREADABLE)
         return int(digits[0]), int(digits[1])
 
     async def serves(self, group_version: str) -> bool:
-        """Whether the server knows a group in a version. What it does not know, it may learn: asked anew each time."""
+        """Whether the server serves a group in a version. Only True is cached: a group may be added later."""
         if group_version not in self._served:
             try:
                 await self.request("GET", f"/{'api' if group_version == 'v1' else 'apis'}/{group_version}")
@@ -300,7 +308,7 @@ class Client:
         return await self.request(method, path, body=msgspec.json.encode(body), content_type=content_type)
 
 
-def _selected(field_selector: str, label_selector: str) -> dict[str, str]:
+def _selectors(field_selector: str, label_selector: str) -> dict[str, str]:
     selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
     return {name: text for name, text in selectors.items() if text}
 

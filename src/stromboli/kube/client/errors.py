@@ -1,9 +1,9 @@
-"""What can go wrong between us and an API server, as one exception.
+"""The exception for everything that can go wrong between us and an API server.
 
-Whoever writes to a cluster has to tell apart three things: the server said no (and why), the server asks us to come
-back later, and nobody knows whether the server acted at all because the connection broke. All three are a `Failure`;
-its status and reason say which. Whatever the other end sent (a Status object, a proxy's HTML page, nothing), the
-message is one plain sentence and holds nothing of the request, so that it can be logged and shown.
+A caller that writes to a cluster must distinguish three cases: the server refused (and why), the server asks to retry
+later, or the connection broke and nobody knows whether the server acted. All three are a `Failure`; its status and
+reason tell which. Whatever the response was (a Status object, a proxy's HTML page, nothing), the message is one plain
+sentence without any part of the request, so that it can be logged and shown.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from http import HTTPStatus
 
 import msgspec
 
-NOT_REACHED = 0
+NO_RESPONSE = 0
 GONE = 410
 TOO_MANY_REQUESTS = 429
-# The reason of a Failure about an answer that came and made no sense to us. A write has happened then.
+# The reason of a Failure about a response that could not be decoded. A write has happened.
 UNREADABLE = "Unreadable"
-# The reason of a Failure (status 0) to connect: the server has seen nothing of the request.
+# The reason of a Failure (status 0) to connect: the server has not received the request.
 UNREACHABLE = "Unreachable"
-# The reason of a Failure (status 0) to find out who we are. Nothing was sent.
+# The reason of a Failure (status 0) to get credentials. Nothing was sent.
 NO_CREDENTIALS = "Credentials"
-# The cause of a Failure (status 429) of an eviction that a budget forbids.
+# The cause of a Failure (status 429) of an eviction that a disruption budget forbids.
 DISRUPTION_BUDGET = "DisruptionBudget"
 
 
 class Failure(Exception):
-    """What an API server answered, or (status 0) that it could not be reached or the connection broke."""
+    """An error response of an API server, or (status 0) no response: not reachable, or the connection broke."""
 
     def __init__(
         self, status: int, message: str, *, reason: str = "", retry_after: float | None = None, cause: str = ""
@@ -57,32 +57,32 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
-def answered(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    """The failure that an HTTP answer other than a success stands for."""
-    said = _said(body)
+def failure_from_response(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+    """The failure in an HTTP response that is not a success."""
+    parsed = _parse_status(body)
     retry_after = _seconds(headers.get("Retry-After", ""))
-    if said is None:
-        return Failure(status, f"the server answered {_named(status)}", retry_after=retry_after)
-    failure = _failure(said, status)
+    if parsed is None:
+        return Failure(status, f"the server answered {_status_phrase(status)}", retry_after=retry_after)
+    failure = _failure(parsed, status)
     if retry_after is not None:
         failure.retry_after = retry_after
     return failure
 
 
-def told(status_object: msgspec.Raw | bytes) -> Failure:
-    """The failure in an ERROR event of a watch: the same Status object, without an answer around it."""
-    said = _said(bytes(status_object))
-    if said is None:
-        return Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "the server ended the watch with an error it did not name")
-    return _failure(said, said.code or HTTPStatus.INTERNAL_SERVER_ERROR)
+def failure_from_status(raw: msgspec.Raw | bytes) -> Failure:
+    """The failure in an ERROR event of a watch: the same Status object, without an HTTP response."""
+    parsed = _parse_status(bytes(raw))
+    if parsed is None:
+        return Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "the server ended the watch with an unknown error")
+    return _failure(parsed, parsed.code or HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def may_try_again(method: str, failure: Failure) -> bool:
-    """Whether sending the same request once more may help and cannot do harm."""
-    if failure.status == NOT_REACHED:
-        # With a reason (no trust, no credentials, no answer for as long as we cared to wait) it would not help.
+def is_retriable(method: str, failure: Failure) -> bool:
+    """Whether sending the same request again may help and is safe."""
+    if failure.status == NO_RESPONSE:
+        # With another reason (untrusted certificate, no credentials, timeout) it would not help.
         return failure.reason == UNREACHABLE or (method == "GET" and not failure.reason)
-    # A budget in the way of an eviction says 429 as well. That is an answer: it will hold until some pod is ready.
+    # A disruption budget causes 429 as well. It is a refusal that holds until some pod is ready.
     if failure.cause == DISRUPTION_BUDGET:
         return False
     if method == "GET":
@@ -91,31 +91,31 @@ def may_try_again(method: str, failure: Failure) -> bool:
     return refused and failure.retry_after is not None
 
 
-def _failure(said: _Status, status: int) -> Failure:
-    details = said.details or _Details()
+def _failure(status_object: _Status, status: int) -> Failure:
+    details = status_object.details or _Details()
     return Failure(
         int(status),
-        said.message or f"the server answered {_named(status)}",
-        reason=said.reason,
+        status_object.message or f"the server answered {_status_phrase(status)}",
+        reason=status_object.reason,
         retry_after=details.retry_after_seconds or None,
         cause=details.causes[0].reason if details.causes else "",
     )
 
 
-def _said(body: bytes) -> _Status | None:
+def _parse_status(body: bytes) -> _Status | None:
     try:
-        said = msgspec.json.decode(body, type=_Status)
+        parsed = msgspec.json.decode(body, type=_Status)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return said if said.kind == "Status" else None
+    return parsed if parsed.kind == "Status" else None
 
 
 def _seconds(text: str) -> float | None:
-    # The other form of Retry-After, a date, is never sent by an API server and would need both clocks to agree.
+    # API servers never send the other form of Retry-After, a date, which would depend on both clocks.
     return float(text) if text.isascii() and text.isdigit() else None
 
 
-def _named(status: int) -> str:
+def _status_phrase(status: int) -> str:
     try:
         return f"{int(status)} {HTTPStatus(status).phrase}"
     except ValueError:
@@ -127,14 +127,14 @@ def is_not_found(error: BaseException) -> bool:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Somebody else was faster: the object has changed, or is not the one we meant."""
-    return isinstance(error, Failure) and error.status == HTTPStatus.CONFLICT and not is_already_there(error)
+    """The object has changed in the meantime, or another object has the name."""
+    return isinstance(error, Failure) and error.status == HTTPStatus.CONFLICT and not is_already_exists(error)
 
 
-def is_already_there(error: BaseException) -> bool:
+def is_already_exists(error: BaseException) -> bool:
     return isinstance(error, Failure) and error.reason == "AlreadyExists"
 
 
 def is_gone(error: BaseException) -> bool:
-    """The history we asked for is no longer kept: only a new list helps."""
+    """The server no longer has the requested resourceVersion: list again."""
     return isinstance(error, Failure) and error.status == GONE

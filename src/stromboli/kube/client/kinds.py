@@ -1,6 +1,6 @@
-"""Kinds that only this world needs: the lease that leaders hold, and the events that people read.
+"""Kinds that only this package needs: leases for leader election, and events for people.
 
-They are no part of `stromboli.api`, because nothing that decides ever looks at one.
+They are not part of `stromboli.api`, because no decision depends on one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class EventSource(ApiStruct):
 
 
 class Event(ApiObject):
-    """A sentence about an object, for people. The server forgets it after an hour or so."""
+    """A message about an object, for people. The server deletes it after an hour by default."""
 
     api_version: str = "v1"
     kind: str = "Event"

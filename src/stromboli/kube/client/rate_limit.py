@@ -1,4 +1,4 @@
-"""How fast we may go: a budget of requests per second, and how long to wait after a failure."""
+"""Token bucket for requests per second, and exponential backoff after failures."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from random import Random
 
 
 class TokenBucket:
-    """Lets `burst` requests through at once and `rate` per second in the long run, first come first served.
+    """Allows `burst` requests at once and `rate` per second in the long run, first come first served.
 
-    Whoever asks for more than there is leaves the bucket in debt and sleeps until the debt is paid, so that those who
-    come later wait behind, and nobody has to be woken.
+    A caller that finds too few tokens leaves a debt and sleeps until it is paid. So later callers wait longer, and no
+    caller has to be woken.
     """
 
     def __init__(self, rate: float, burst: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         if rate <= 0 or burst < 1:
-            raise ValueError(f"a limit needs a rate above 0 and a burst of at least 1, not {rate} and {burst}")
+            raise ValueError(f"a rate limit needs a rate above 0 and a burst of at least 1, not {rate} and {burst}")
         self.rate = rate
         self.burst = burst
         self._clock = clock
@@ -37,9 +37,9 @@ class TokenBucket:
 
 
 class Backoff:
-    """Waiting times that double up to a ceiling, each cut by up to half at random.
+    """Delays that double up to a ceiling, each reduced at random by up to half.
 
-    The dice keep a hundred clients that lost the same server from coming back in the same instant.
+    The jitter keeps a hundred clients that lost the same server from reconnecting in the same instant.
     """
 
     def __init__(self, first: float = 0.2, ceiling: float = 10.0, *, random: Random | None = None) -> None:
@@ -49,7 +49,7 @@ class Backoff:
         self._failures = 0
 
     def next(self) -> float:
-        # Beyond 2^30 the ceiling has long been reached, and the power would grow without end.
+        # The ceiling is reached long before 2^30, and the power must not grow without bound.
         longest = min(self.ceiling, self.first * 2.0 ** min(self._failures, 30))
         self._failures += 1
         return longest * self._random.uniform(0.5, 1.0)

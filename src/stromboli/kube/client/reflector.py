@@ -1,14 +1,13 @@
-"""The objects of one kind, as the API server has them, told as events to whoever keeps them.
+"""Keeps the objects of one kind as the API server has them, and sends each difference to a sink as an event.
 
-A reflector lists, then watches from there, and watches again from where it was when a watch ends. Only when the server
-no longer remembers that moment (410), or keeps failing, does it list anew; then it tells what differs from what it has
-told before, and nothing else. So the receiver sees every object's latest state, in order, never twice, and never
-learns that there was an outage.
+A reflector lists, then watches from there, and resumes when a watch ends. Only when the server no longer has that
+resourceVersion (410), or keeps failing, does it list again; then it sends only what differs from what it sent before.
+So the sink sees the latest state of every object, in order, never twice, and is not affected by an outage.
 
-What we write ourselves is known before the stream repeats it. `note` takes the server's answer to a write at once, so
-that the next decision is not taken on what we have just changed. The rule that keeps the two in order: an answer
-counts only if it is newer than everything the stream has shown, for otherwise the stream has included it already, and
-perhaps its end, too.
+Our own writes are known before the watch repeats them. `observe_write` takes the object that the server returned for a
+write, so that the next decision is not based on the state before it. To keep both sources in order, such an object
+counts only if it is newer than everything the watch has shown. Otherwise the watch has shown it already, and perhaps
+its deletion, too.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ from .client import Client
 from .errors import Failure, is_gone
 from .rate_limit import Backoff
 from .resources import Resource
-from .trim import trim
+from .transform import strip_unused_fields
 from .wire import Envelope
 
 log = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=KObject)
 
-# Handing over this many objects takes a few milliseconds; then others may use the loop.
+# So many objects take a few milliseconds; then other tasks may use the event loop.
 CHUNK = 100
-# A watch that ended sooner than this was none: without a pause before the next we might never stop asking.
-SHORTEST_WATCH = 1.0
-# So many failures in a row, and the moment we want to go on from may be what the server cannot do.
-FAILURES_BEFORE_LISTING = 3
-# Seconds before the same complaint is repeated.
-COMPLAIN_EVERY = 60.0
+# After a watch that ended sooner than this comes a pause, or we might flood the server with requests.
+MIN_WATCH_SECONDS = 1.0
+# After so many failures in a row, the resourceVersion itself may be what the server cannot handle.
+FAILURES_BEFORE_RELIST = 3
+# Seconds until the same warning is repeated.
+WARN_EVERY = 60.0
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -51,17 +50,16 @@ class _Metadata(msgspec.Struct, rename="camel"):
     resource_version: str = ""
 
 
-class _Head(msgspec.Struct):
-    """As much as can be read of an object that does not fit our types, and all that a bookmark has."""
+class _PartialObject(msgspec.Struct):
+    """What can be read of an object that does not fit our types, and all that a bookmark has."""
 
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
 class Reflector(Generic[K]):
-    """Keeps `known` like the server's objects and tells the sink of every difference, in the loop it runs in.
+    """Keeps `objects` like those of the server and sends every difference to the sink, in its event loop.
 
-    An object that does not fit our types is as good as none: a warning is logged (once, until it can be read again),
-    and if it was known, it is told to be deleted.
+    An object that does not fit our types counts as deleted. A warning is logged once, until it can be decoded again.
     """
 
     def __init__(
@@ -74,11 +72,11 @@ class Reflector(Generic[K]):
         field_selector: str = "",
         label_selector: str = "",
         backoff: Backoff | None = None,
-        relisted: Callable[[str], None] = lambda plural: None,
+        on_relist: Callable[[str], None] = lambda plural: None,
     ) -> None:
-        """`relisted` is told the resource's plural whenever its objects had to be listed again."""
+        """`on_relist` is called with the plural of the resource whenever its objects had to be listed again."""
         self.resource = resource
-        self.known: dict[str, K] = {}
+        self.objects: dict[str, K] = {}
         self.synced = asyncio.Event()
         self._client = client
         self._sink = sink
@@ -86,22 +84,22 @@ class Reflector(Generic[K]):
         self._field_selector = field_selector
         self._label_selector = label_selector
         self._backoff = backoff or Backoff()
-        self._relisted = relisted
+        self._relisted = on_relist
         self._failures = 0
-        self._complaint = ""
-        self._complained_at = 0.0
+        self._warning = ""
+        self._warned_at = 0.0
         self._must_list = True
-        # The latest moment that a list, an event or a bookmark has shown; watches go on from here.
-        self._newest = ""
-        # What of `known` we have from `note` only: the stream has yet to show it.
-        self._noted: set[str] = set()
-        self._unreadable: set[str] = set()
+        # The latest resourceVersion of a list, an event or a bookmark; watches resume from here.
+        self._last_version = ""
+        # Keys of objects that only `observe_write` has delivered; the watch has not shown them yet.
+        self._written: set[str] = set()
+        self._undecodable: set[str] = set()
 
     async def run(self) -> None:
-        """Never returns and never raises, unless it is cancelled."""
+        """Run until cancelled; never raises."""
         clock = asyncio.get_running_loop().time
         while True:
-            begun = clock()
+            started = clock()
             pause = 0.0
             try:
                 if self._must_list:
@@ -110,55 +108,54 @@ class Reflector(Generic[K]):
                     if self.synced.is_set():
                         self._relisted(self.resource.plural)
                     self.synced.set()
-                    begun = clock()
+                    started = clock()
                 await self._watch()
             except Failure as failure:
-                pause = self._after(failure)
+                pause = self._handle_failure(failure)
             except Exception:
-                # A mistake of ours in one place must not leave the whole program blind.
-                log.exception("watching %s went wrong; listing them again", self.resource.plural)
+                # One bug must not stop the whole program from seeing the cluster.
+                log.exception("watching %s failed unexpectedly; listing again", self.resource.plural)
                 self._must_list = True
-            if clock() - begun >= SHORTEST_WATCH:
+            if clock() - started >= MIN_WATCH_SECONDS:
                 self._backoff.reset()
             elif pause == 0.0:
                 pause = self._backoff.next()
             await asyncio.sleep(pause)
 
-    def note(self, obj: K) -> None:
-        """Take what a write of ours returned. To be called in the loop that `run` runs in."""
-        trim(obj)
+    def observe_write(self, obj: K) -> None:
+        """Take the object that a write returned. Call it in the event loop that `run` uses."""
+        strip_unused_fields(obj)
         key = self.resource.key(obj)
-        known = self.known.get(key)
+        known = self.objects.get(key)
         version = obj.metadata.resource_version
-        if not is_newer(version, self._newest) or (
+        if not is_newer(version, self._last_version) or (
             known is not None and not is_newer(version, known.metadata.resource_version)
         ):
             return
-        self._noted.add(key)
+        self._written.add(key)
         self._apply(key, obj)
 
-    def _after(self, failure: Failure) -> float:
-        """What to do about a failure, and for how long to wait first."""
+    def _handle_failure(self, failure: Failure) -> float:
+        """React to a failure; returns how long to wait first."""
         self._failures += 1
-        if is_gone(failure) or self._failures >= FAILURES_BEFORE_LISTING:
+        if is_gone(failure) or self._failures >= FAILURES_BEFORE_RELIST:
             self._must_list = True
         if is_gone(failure):
-            log.info("%s: the server has forgotten where we were; listing them again", self.resource.plural)
+            log.info("%s: the resourceVersion has expired; listing again", self.resource.plural)
         else:
-            self._complain(failure)
+            self._warn(failure)
         return max(self._backoff.next(), failure.retry_after or 0.0)
 
-    def _complain(self, failure: Failure) -> None:
-        """Once for each thing that goes wrong, and then now and then: a server that is away is one story, not a
-        thousand."""
+    def _warn(self, failure: Failure) -> None:
+        """Log each kind of failure once, and again from time to time: an outage is one problem, not a thousand."""
         now = asyncio.get_running_loop().time()
-        if failure.message == self._complaint and now - self._complained_at < COMPLAIN_EVERY:
+        if failure.message == self._warning and now - self._warned_at < WARN_EVERY:
             return
-        self._complaint, self._complained_at = failure.message, now
-        log.warning("%s cannot be followed: %s; trying again", self.resource.plural, failure.message)
+        self._warning, self._warned_at = failure.message, now
+        log.warning("cannot watch %s: %s; retrying", self.resource.plural, failure.message)
 
     async def _list(self) -> None:
-        present: set[str] = set()
+        listed: set[str] = set()
         version = ""
         pages = self._client.pages(
             self.resource,
@@ -168,28 +165,28 @@ class Reflector(Generic[K]):
         )
         async with aclosing(pages):
             async for page in pages:
-                # All pages show the moment of the first; what is noted from now on must be newer than that.
-                version = self._newest = version or page.metadata.resource_version
+                # All pages show the moment of the first; writes observed from now on must be newer than that.
+                version = self._last_version = version or page.metadata.resource_version
                 items = page.items or []
                 for start in range(0, len(items), CHUNK):
                     for item in items[start : start + CHUNK]:
-                        obj = self._read(item)
+                        obj = self._decode(item)
                         if obj is not None:
-                            present.add(self.resource.key(obj))
-                            self._take_listed(obj, version)
+                            listed.add(self.resource.key(obj))
+                            self._handle_listed(obj, version)
                     await asyncio.sleep(0)
-        missing = [key for key in self.known if key not in present]
+        missing = [key for key in self.objects if key not in listed]
         for start in range(0, len(missing), CHUNK):
             for key in missing[start : start + CHUNK]:
-                if key in self.known and not self._is_ahead(key, version):
-                    self._remove(key, self.known[key])
+                if key in self.objects and not self._has_newer(key, version):
+                    self._remove(key, self.objects[key])
             await asyncio.sleep(0)
         self._failures = 0
 
     async def _watch(self) -> None:
         envelopes = self._client.envelopes(
             self.resource,
-            self._newest,
+            self._last_version,
             namespace=self._namespace,
             field_selector=self._field_selector,
             label_selector=self._label_selector,
@@ -197,112 +194,112 @@ class Reflector(Generic[K]):
         async with aclosing(envelopes):
             async for envelope in envelopes:
                 self._failures = 0
-                self._take_event(envelope)
+                self._handle_event(envelope)
 
-    def _take_listed(self, obj: K, version: str) -> None:
+    def _handle_listed(self, obj: K, version: str) -> None:
         key = self.resource.key(obj)
-        if self._is_ahead(key, version):
+        if self._has_newer(key, version):
             return
-        self._noted.discard(key)
-        known = self.known.get(key)
-        # Not "newer": after a restore from a backup, what the server has now is older than what we knew.
+        self._written.discard(key)
+        known = self.objects.get(key)
+        # Not "newer": after a restore from a backup, the server's objects are older than ours.
         if known is None or _identity(known) != _identity(obj):
             self._apply(key, obj)
 
-    def _take_event(self, envelope: Envelope) -> None:
+    def _handle_event(self, envelope: Envelope) -> None:
         if envelope.type == "BOOKMARK":
-            self._newest = _head(envelope.object).resource_version or self._newest
+            self._last_version = _metadata(envelope.object).resource_version or self._last_version
             return
-        obj = self._read(envelope.object)
+        obj = self._decode(envelope.object)
         if obj is None:
-            self._take_unreadable(envelope)
+            self._handle_undecodable(envelope)
             return
-        self._newest = obj.metadata.resource_version
+        self._last_version = obj.metadata.resource_version
         if envelope.type == "DELETED":
-            self._take_deleted(obj)
+            self._handle_deleted(obj)
         else:
-            self._take_changed(obj)
+            self._handle_changed(obj)
 
-    def _take_changed(self, obj: K) -> None:
+    def _handle_changed(self, obj: K) -> None:
         key, version = self.resource.key(obj), obj.metadata.resource_version
-        known = self.known.get(key)
+        known = self.objects.get(key)
         if known is None or is_newer(version, known.metadata.resource_version):
-            self._noted.discard(key)
+            self._written.discard(key)
             self._apply(key, obj)
         elif version == known.metadata.resource_version:
-            self._noted.discard(key)
+            self._written.discard(key)
 
-    def _take_deleted(self, obj: K) -> None:
+    def _handle_deleted(self, obj: K) -> None:
         key = self.resource.key(obj)
-        known = self.known.get(key)
+        known = self.objects.get(key)
         if known is None:
             return
         same = known.metadata.uid == obj.metadata.uid
-        # What was deleted may have a successor that we noted; the stream will come to it.
+        # The deleted object may have a successor that we have written; the watch will show it later.
         if same or not is_newer(known.metadata.resource_version, obj.metadata.resource_version):
             self._remove(key, obj if same else known)
 
-    def _take_unreadable(self, envelope: Envelope) -> None:
-        head = _head(envelope.object)
-        self._newest = head.resource_version or self._newest
+    def _handle_undecodable(self, envelope: Envelope) -> None:
+        head = _metadata(envelope.object)
+        self._last_version = head.resource_version or self._last_version
         key = self._key(head)
         if envelope.type == "DELETED":
-            self._unreadable.discard(key)
-        if key in self.known:
-            self._remove(key, self.known[key])
+            self._undecodable.discard(key)
+        if key in self.objects:
+            self._remove(key, self.objects[key])
 
-    def _read(self, data: msgspec.Raw) -> K | None:
+    def _decode(self, data: msgspec.Raw) -> K | None:
         try:
             obj = decode_json(bytes(data), self.resource.type)
         except ApiError as error:
-            key = self._key(_head(data))
-            if key not in self._unreadable:
-                log.warning("%s is left out: %s", key, error)
-                self._unreadable.add(key)
+            key = self._key(_metadata(data))
+            if key not in self._undecodable:
+                log.warning("ignoring %s, which cannot be decoded: %s", key, error)
+                self._undecodable.add(key)
             return None
-        if self._unreadable:
-            self._unreadable.discard(self.resource.key(obj))
-        trim(obj)
+        if self._undecodable:
+            self._undecodable.discard(self.resource.key(obj))
+        strip_unused_fields(obj)
         return obj
 
     def _key(self, head: _Metadata) -> str:
         return f"{head.namespace}/{head.name}" if self.resource.namespaced else head.name
 
-    def _is_ahead(self, key: str, version: str) -> bool:
-        """Whether we know something of the object that a list of this moment cannot show."""
-        return key in self._noted and is_newer(self.known[key].metadata.resource_version, version)
+    def _has_newer(self, key: str, version: str) -> bool:
+        """Whether we have a newer version of the object than a list of this moment can show."""
+        return key in self._written and is_newer(self.objects[key].metadata.resource_version, version)
 
     def _apply(self, key: str, obj: K) -> None:
-        known = self.known.get(key)
+        known = self.objects.get(key)
         if known is not None and known.metadata.uid != obj.metadata.uid:
-            self._tell(key, Deleted(known))
-        self.known[key] = obj
-        self._tell(key, Applied(obj))
+            self._send(key, Deleted(known))
+        self.objects[key] = obj
+        self._send(key, Applied(obj))
 
     def _remove(self, key: str, last: K) -> None:
-        del self.known[key]
-        self._noted.discard(key)
-        self._tell(key, Deleted(last))
+        del self.objects[key]
+        self._written.discard(key)
+        self._send(key, Deleted(last))
 
-    def _tell(self, key: str, event: Applied | Deleted) -> None:
+    def _send(self, key: str, event: Applied | Deleted) -> None:
         try:
             self._sink(event)
         except Exception:
-            # One object that the receiver cannot cope with must not keep the others from him.
-            log.exception("%s could not be taken in", key)
+            # One object that the sink fails on must not keep it from getting the others.
+            log.exception("the event for %s could not be handled", key)
 
 
 def is_newer(version: str, other: str) -> bool:
-    """Whether one resourceVersion comes after another. Those of a real server are numbers; of others, all we can
-    tell is whether they differ."""
+    """Whether one resourceVersion comes after another. Real servers use numbers; otherwise we can only tell whether the
+    two differ."""
     if version.isdigit() and other.isdigit():
         return int(version) > int(other)
     return version != other
 
 
-def _head(data: msgspec.Raw) -> _Metadata:
+def _metadata(data: msgspec.Raw) -> _Metadata:
     try:
-        return msgspec.json.decode(data, type=_Head).metadata
+        return msgspec.json.decode(data, type=_PartialObject).metadata
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _Metadata()
 

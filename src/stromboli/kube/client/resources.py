@@ -1,6 +1,6 @@
-"""Where each kind lives on an API server.
+"""The path of each kind on an API server.
 
-A `Resource` ties a struct to its address, so that a call site names the kind once and gets typed objects back.
+A `Resource` connects a struct with its path, so that a call names the kind once and gets typed objects back.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ class Resource(Generic[T]):
     plural: str
     namespaced: bool
     has_status: bool
-    """Whether the status is a subresource: then a write to the object leaves it alone, and the other way round."""
+    """Whether the status is a subresource: then a write to the object does not change it, and vice versa."""
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Where the objects (of a namespace, or of all) are, or one of them, or a part of it."""
-        steps = ["api" if self.group_version == "v1" else "apis", self.group_version]
+        """The path of all objects (of a namespace, or of all), of one object, or of a subresource."""
+        segments = ["api" if self.group_version == "v1" else "apis", self.group_version]
         if namespace and self.namespaced:
-            steps += ["namespaces", quote(namespace, safe="")]
-        steps.append(self.plural)
+            segments += ["namespaces", quote(namespace, safe="")]
+        segments.append(self.plural)
         if name:
-            steps.append(quote(name, safe=""))
+            segments.append(quote(name, safe=""))
         if subresource:
-            steps.append(subresource)
-        return "/" + "/".join(steps)
+            segments.append(subresource)
+        return "/" + "/".join(segments)
 
     def path_of(self, key: str, subresource: str = "") -> str:
-        """Where the object called `namespace/name` (or `name`, cluster-wide) is."""
+        """The path of the object with the key `namespace/name`, or `name` if it is cluster-scoped."""
         namespace, _, name = key.rpartition("/")
         if not name or bool(namespace) != self.namespaced:
-            wanted = "namespace/name" if self.namespaced else "a name without namespace"
-            raise ValueError(f"{self.plural} are called by {wanted}, not {key!r}")
+            expected = "namespace/name" if self.namespaced else "a name without namespace"
+            raise ValueError(f"the key of {self.plural} is {expected}, not {key!r}")
         return self.path(namespace, name, subresource)
 
     def key(self, obj: T) -> str:
@@ -73,7 +73,7 @@ PRIORITY_CLASSES = Resource(
 POD_DISRUPTION_BUDGETS = Resource(
     PodDisruptionBudget, "policy/v1", "poddisruptionbudgets", namespaced=True, has_status=True
 )
-# All there is before Kubernetes 1.21.
+# The only version before Kubernetes 1.21.
 LEGACY_BUDGETS = Resource(
     PodDisruptionBudget, "policy/v1beta1", "poddisruptionbudgets", namespaced=True, has_status=True
 )
@@ -90,9 +90,10 @@ RESERVATIONS = Resource(
 LEASES = Resource(Lease, "coordination.k8s.io/v1", "leases", namespaced=True, has_status=False)
 EVENTS = Resource(Event, "v1", "events", namespaced=True, has_status=False)
 
-# Kinds we write but never look into: what comes back is metadata, and that is all we ask of it.
+# Kinds that we write but never read: only the metadata of the response is decoded.
 SERVICES = Resource(ApiObject, "v1", "services", namespaced=True, has_status=True)
 CONFIG_MAPS = Resource(ApiObject, "v1", "configmaps", namespaced=True, has_status=False)
+PERSISTENT_VOLUME_CLAIMS = Resource(ApiObject, "v1", "persistentvolumeclaims", namespaced=True, has_status=True)
 SECRETS = Resource(ApiObject, "v1", "secrets", namespaced=True, has_status=False)
 NETWORK_POLICIES = Resource(ApiObject, "networking.k8s.io/v1", "networkpolicies", namespaced=True, has_status=False)
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
@@ -124,5 +125,5 @@ _BY_TYPE: dict[type[ApiObject], Resource[Any]] = {
 
 
 def resource_of(kind: type[T]) -> Resource[T]:
-    """Where the objects of a struct's kind live; for budgets the newest address (see LEGACY_BUDGETS)."""
+    """The resource of a struct; for disruption budgets the newest version (see LEGACY_BUDGETS)."""
     return _BY_TYPE[kind]

@@ -1,7 +1,7 @@
-"""What travels between a client and an API server, around and before the objects.
+"""The messages around the objects: lists, watch events, discovery.
 
-Lists and watches are taken apart in two steps: first the envelope, with each object left as the bytes it came in, then
-object by object. So one object that does not fit our types costs that object, not the page or the stream it came with.
+Lists and watches are decoded in two steps: first the envelope, with each object left as bytes, then object by object.
+So an object that does not fit our types affects only itself, not its whole page or stream.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from stromboli.api import ApiError, ApiObject, decode_json
 
-from .errors import NOT_REACHED, UNREADABLE, Failure
+from .errors import NO_RESPONSE, UNREADABLE, Failure
 from .resources import Resource
 
 T = TypeVar("T", bound=ApiObject)
@@ -23,7 +23,7 @@ P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
-class Listing(Generic[T]):
+class ObjectList(Generic[T]):
     items: list[T]
     resource_version: str
 
@@ -31,7 +31,7 @@ class Listing(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
     type: str
-    """ADDED, MODIFIED, DELETED or BOOKMARK; of a bookmark's object only the resourceVersion means anything."""
+    """ADDED, MODIFIED, DELETED or BOOKMARK; the object of a bookmark has only a resourceVersion."""
     object: T
 
 
@@ -41,14 +41,14 @@ class ListMeta(msgspec.Struct, rename="camel"):
 
 
 class Page(msgspec.Struct):
-    """Part of a list, its objects not decoded yet."""
+    """Part of a list, with objects that are not decoded yet."""
 
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[msgspec.Raw] | None = None
 
 
 class Envelope(msgspec.Struct):
-    """What a line of a watch holds, its object not decoded yet."""
+    """A line of a watch, with an object that is not decoded yet."""
 
     type: str
     object: msgspec.Raw
@@ -69,35 +69,35 @@ class ApiResources(msgspec.Struct):
     resources: list[ApiResource] = msgspec.field(default_factory=list)
 
 
-def parsed(body: bytes, type: type[P]) -> P:
+def decode_message(body: bytes, type: type[P]) -> P:
     try:
         return msgspec.json.decode(body, type=type)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Failure(HTTPStatus.OK, "the answer is no Kubernetes object", reason=UNREADABLE) from None
+        raise Failure(HTTPStatus.OK, "the response is not a Kubernetes object", reason=UNREADABLE) from None
 
 
-def decoded(data: msgspec.Raw | bytes, resource: Resource[T]) -> T:
+def decode_object(data: msgspec.Raw | bytes, resource: Resource[T]) -> T:
     try:
         return decode_json(bytes(data), resource.type)
     except ApiError as error:
-        raise Failure(HTTPStatus.OK, f"the answer cannot be read: {error}", reason=UNREADABLE) from None
+        raise Failure(HTTPStatus.OK, f"the response cannot be decoded: {error}", reason=UNREADABLE) from None
 
 
-class Lines:
-    """Cuts a stream into lines, however long: aiohttp's own readline gives up on what is larger than its buffer."""
+class LineSplitter:
+    """Splits a stream into lines of any length: aiohttp's readline fails on lines that exceed its buffer."""
 
     def __init__(self) -> None:
-        self._begun: list[bytes] = []
+        self._partial: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        *ended, rest = chunk.split(b"\n")
-        for line in ended:
-            whole = b"".join((*self._begun, line))
-            self._begun.clear()
+        *complete, rest = chunk.split(b"\n")
+        for line in complete:
+            whole = b"".join((*self._partial, line))
+            self._partial.clear()
             yield whole
         if rest:
-            self._begun.append(rest)
+            self._partial.append(rest)
 
     def end(self) -> None:
-        if self._begun:
-            raise Failure(NOT_REACHED, "the watch was cut off in the middle of an object")
+        if self._partial:
+            raise Failure(NO_RESPONSE, "the watch broke off in the middle of an object")

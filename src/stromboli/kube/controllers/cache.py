@@ -1,8 +1,7 @@
-"""What the controllers see: the objects of some kinds, by key and in order.
+"""The objects that the controllers see, by kind and key, in order.
 
-A pass runs in a thread and must see one state from beginning to end, so the cache changes only when it is told to,
-between passes. An object is never modified in here, and one that did not change stays the very same: controllers know
-by that where there is nothing to do.
+A pass runs in a thread and must see one state from beginning to end, so the cache changes only between passes. Cached
+objects are never modified, and an object that did not change stays identical: controllers use that to skip it.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from stromboli.cluster import Applied, Deleted
 T = TypeVar("T", bound=KObject)
 
 
-class _Shelf:
-    """The objects of one kind. `keys` are those of `objects`, in order, unless `sorted` is false."""
+class _Store:
+    """The objects of one kind. `keys` are the sorted keys of `objects`, unless `sorted` is false."""
 
     def __init__(self) -> None:
         self.objects: dict[str, KObject] = {}
@@ -27,33 +26,33 @@ class _Shelf:
 
 class Cache:
     def __init__(self, kinds: Iterable[type[KObject]]) -> None:
-        self._shelves: dict[type, _Shelf] = {kind: _Shelf() for kind in kinds}
+        self._stores: dict[type, _Store] = {kind: _Store() for kind in kinds}
 
     def get(self, kind: type[T], key: str) -> T | None:
-        shelf = self._shelves.get(kind)
-        return None if shelf is None else cast("T | None", shelf.objects.get(key))
+        store = self._stores.get(kind)
+        return None if store is None else cast("T | None", store.objects.get(key))
 
     def list(self, kind: type[T]) -> Sequence[T]:
-        shelf = self._shelves.get(kind)
-        if shelf is None:
+        store = self._stores.get(kind)
+        if store is None:
             return ()
-        if not shelf.sorted:
-            # Nearly in order already, because most of them were so the last time: this looks at each once.
-            shelf.keys = sorted(shelf.objects)
-            shelf.sorted = True
-        return cast(Sequence[T], [shelf.objects[name] for name in shelf.keys])
+        if not store.sorted:
+            # Most keys are in order already, so this is linear.
+            store.keys = sorted(store.objects)
+            store.sorted = True
+        return cast(Sequence[T], [store.objects[name] for name in store.keys])
 
     def apply(self, event: Applied | Deleted) -> None:
         obj = event.object
-        shelf = self._shelves[kind_of(obj)]
+        store = self._stores[kind_of(obj)]
         name = key(obj)
         if isinstance(event, Applied):
-            shelf.sorted = shelf.sorted and name in shelf.objects
-            shelf.objects[name] = obj
-        elif shelf.objects.pop(name, None) is not None:
-            shelf.sorted = False
+            store.sorted = store.sorted and name in store.objects
+            store.objects[name] = obj
+        elif store.objects.pop(name, None) is not None:
+            store.sorted = False
 
 
 def kind_of(obj: KObject) -> type[KObject]:
-    """The kind that people know; a Job that carries more than others is still a Job."""
+    """The kind of the object. A LiveJob is a Job."""
     return Job if isinstance(obj, Job) else type(obj)

@@ -1,9 +1,10 @@
-"""Commands on their way from the server to obedience: at most once, and one after the other.
+"""Executes each Command at most once, and the Commands for one target one after the other.
 
-A Command is taken before it is obeyed: only if we were the one to delete it. From then on it is in memory alone, until
-what it led to is written. Whoever dies in between has lost an order that its author can give again; nobody obeys twice.
+A Command is claimed by deleting it on the server: only the replica whose deletion succeeds executes it. From then on it
+is only in memory, until its changes are written. If the process ends in between, the command is lost and its author can
+create it again; it is never executed twice.
 
-Of the commands for one target, the next is taken when the last is obeyed. So no more than one of them can be lost.
+Of several commands for one target, the next is claimed when the last is executed. So at most one of them can be lost.
 """
 
 from __future__ import annotations
@@ -13,87 +14,84 @@ from typing import Final, TypeVar, cast
 
 from stromboli.api import ApiError, Command, Job, KObject, Queue, key, validate
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.controllers import Objects, next_commands
-from stromboli.kube.client.client import Client
-from stromboli.kube.client.errors import Failure, is_conflict, is_not_found
-from stromboli.kube.client.resources import COMMANDS
-from stromboli.kube.runtime.event_recorder import Recorder
-from stromboli.kube.runtime.leader_election import Alone, Leadership
-from stromboli.kube.runtime.logs import Log
+from stromboli.controllers import Objects
+from stromboli.controllers.commands import next_commands
+from stromboli.kube.client import COMMANDS, Client, Failure, is_conflict, is_not_found
+from stromboli.kube.runtime import EventRecorder, Fence, Log
 
 _log = Log("controllers")
 
 T = TypeVar("T", bound=KObject)
 
-PATIENCE: Final = 60.0  # seconds that a command waits for its target: it may be heard of before what it is for
+TARGET_TIMEOUT: Final = 60.0  # seconds that a command waits for its target: its watch event may come first
 
 
-class Orders:
-    def __init__(self, client: Client, fence: Leadership | Alone, recorder: Recorder) -> None:
+class CommandQueue:
+    def __init__(self, client: Client, fence: Fence, recorder: EventRecorder) -> None:
         self._client = client
         self._fence = fence
         self._recorder = recorder
-        self._taken: dict[str, Command] = {}  # by key; deleted on the server, and still to be obeyed
-        self._gone: dict[str, str] = {}  # uid and key of commands that are on the server no more, though still in view
+        self._claimed: dict[str, Command] = {}  # by key; deleted on the server and still to be executed
+        self._deleted: dict[str, str] = {}  # uid and key of commands that are deleted but still in the cache
 
     def __bool__(self) -> bool:
-        return bool(self._taken)
+        return bool(self._claimed)
 
-    def among(self, objects: Objects) -> Objects:
-        """The objects as the controllers are to see them: with the commands that are theirs to obey, and no others."""
-        return _WithCommands(objects, dict(self._taken))
+    def with_claimed(self, objects: Objects) -> Objects:
+        """The objects with the claimed commands instead of all commands: what the controllers see."""
+        return _WithCommands(objects, dict(self._claimed))
 
-    def obeyed(self, commands: Iterable[Command]) -> None:
+    def mark_executed(self, commands: Iterable[Command]) -> None:
         for command in commands:
-            self._taken.pop(key(command), None)
+            self._claimed.pop(key(command), None)
 
-    def forget(self) -> None:
-        """Another replica has led since. What we had taken it could not know of, and may be out of date by now."""
-        self._taken.clear()
+    def clear(self) -> None:
+        """Drop what we claimed before another replica was the leader: it may be outdated."""
+        self._claimed.clear()
 
-    async def take(self, objects: Objects, foreign: Collection[str], now: float) -> bool:
-        """Delete what is to be obeyed next; `foreign` are Jobs that are not ours. Whether all could be done."""
-        for uid in [uid for uid, name in self._gone.items() if objects.get(Command, name) is None]:
-            del self._gone[uid]
+    async def claim(self, objects: Objects, foreign: Collection[str], now: float) -> bool:
+        """Claim the commands to execute next; False if a write failed. `foreign` are keys of other schedulers' Jobs."""
+        for uid in [uid for uid, name in self._deleted.items() if objects.get(Command, name) is None]:
+            del self._deleted[uid]
         waiting: dict[str, Command] = {}
         complete = True
         for command in objects.list(Command):
-            if command.metadata.uid in self._gone or _job_key(command) in foreign:
+            if command.metadata.uid in self._deleted or _job_key(command) in foreign:
                 continue
-            why = _problem(command) or _lost(command, objects, now)
+            why = _problem(command) or _missing_target(command, objects, now)
             if why:
                 complete = await self._refuse(command, why) and complete
             elif _target(command, objects) is not None:
                 waiting[key(command)] = command
-        busy = {_target_name(command) for command in self._taken.values()}
+        busy = {_target_name(command) for command in self._claimed.values()}
         for kind in ("Job", "Queue"):
             for command in next_commands(kind, _WithCommands(objects, waiting)).values():
                 if _target_name(command) not in busy:
-                    complete = await self._delete(command, to_obey=True) and complete
+                    complete = await self._delete(command, claim=True) and complete
         return complete
 
     async def _refuse(self, command: Command, why: str) -> bool:
-        self._recorder.tell(Command, key(command), command.metadata.uid, "CommandRefused", why, warning=True)
+        self._recorder.record(Command, key(command), command.metadata.uid, "CommandRefused", why, warning=True)
         return await self._delete(command)
 
-    async def _delete(self, command: Command, *, to_obey: bool = False) -> bool:
-        if not self._fence.held:
+    async def _delete(self, command: Command, *, claim: bool = False) -> bool:
+        if not self._fence.is_leader:
             return False
         try:
             await self._client.delete(COMMANDS, key(command), uid=command.metadata.uid)
         except Failure as failure:
             if not is_not_found(failure) and not is_conflict(failure):
-                _log.warning("a command could not be taken", object=key(command), failure=failure.message)
+                _log.warning("cannot claim a command", object=key(command), failure=failure.message)
                 return False
         else:
-            if to_obey:
-                self._taken[key(command)] = command
-        self._gone[command.metadata.uid] = key(command)
+            if claim:
+                self._claimed[key(command)] = command
+        self._deleted[command.metadata.uid] = key(command)
         return True
 
 
 class _WithCommands:
-    """Objects with other commands."""
+    """Objects with another set of commands."""
 
     def __init__(self, objects: Objects, commands: Mapping[str, Command]) -> None:
         self._objects = objects
@@ -134,8 +132,8 @@ def _problem(command: Command) -> str:
     return ""
 
 
-def _lost(command: Command, objects: Objects, now: float) -> str:
-    given = command.metadata.creation_timestamp
-    if given is None or now - parse_timestamp(given) < PATIENCE or _target(command, objects) is not None:
+def _missing_target(command: Command, objects: Objects, now: float) -> str:
+    created = command.metadata.creation_timestamp
+    if created is None or now - parse_timestamp(created) < TARGET_TIMEOUT or _target(command, objects) is not None:
         return ""
     return f"There is no {command.target.kind} {command.target.name}." if command.target is not None else ""

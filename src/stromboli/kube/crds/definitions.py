@@ -1,12 +1,12 @@
-"""The CustomResourceDefinitions, made from the types that we read the objects with.
+"""Generates the CustomResourceDefinitions from the types that we decode the objects with.
 
-Kept by hand, schema and types would drift apart, and then either the server drops a field that we read, or it lets
-something pass that we cannot decode. So the schemas are generated, `python -m stromboli.kube.crds deploy` writes them
-down, and a test compares.
+Schemas kept by hand would drift apart from the types; then the server would drop a field that we read, or accept an
+object that we cannot decode. So the schemas are generated: `python -m stromboli.kube.crds deploy` writes them, and a
+test compares.
 
-A server drops what a schema does not name. For our own kinds that is right: it is how a misspelt field is noticed. In
-pod templates it would be a disaster, because our types hold only what scheduling reads; so everything below a template
-is left open, and yet has the types of what we do read.
+A server drops fields that a schema does not name. For our own kinds that is right: so users notice a misspelt field. In
+pod templates it would be harmful, because our types hold only what scheduling reads; so everything below a template
+keeps unknown fields, and still has the types of the fields that we read.
 """
 
 from __future__ import annotations
@@ -22,20 +22,10 @@ import yaml
 from msgspec import Struct
 
 from stromboli.api import ApiObject, Command, Job, PodGroup, PodTemplateSpec, Queue, Reservation
-from stromboli.kube.client.resources import Resource, resource_of
+from stromboli.kube.client import Resource, resource_of
 
-from .validation_rules import (
-    ALL_RULES,
-    CEL,
-    DURATION,
-    FACETS,
-    LIST_RULES,
-    MOST_RESOURCES,
-    QUANTITY,
-    RULES,
-    Rule,
-    Schema,
-)
+from .schema_facets import DURATION, FACETS, MAX_RESOURCES, QUANTITY, Schema
+from .validation_rules import ALL_RULES, CEL, LIST_RULES, RULES, Rule
 
 RULES_KEY: Final = "x-kubernetes-validations"
 OPEN: Final = "x-kubernetes-preserve-unknown-fields"
@@ -44,7 +34,7 @@ NEWEST: Final = (1, 99)
 
 @dataclass(frozen=True)
 class _Kind:
-    """How people meet a kind: what it is, what it may be called for short, what `kubectl get` shows of it."""
+    """How users see a kind: its description, its short names, and the columns of `kubectl get`."""
 
     type: type[ApiObject]
     description: str
@@ -121,7 +111,7 @@ _KINDS: Final = (
 
 
 def definitions(server: tuple[int, int] = NEWEST) -> dict[str, Schema]:
-    """Every definition by its name, such as `queues.scheduling.volcano.sh`, with what that Kubernetes knows."""
+    """Every definition by its name, such as `queues.scheduling.volcano.sh`, for that version of Kubernetes."""
     made = (_definition(kind, resource_of(kind.type), server) for kind in _KINDS)
     return {definition["metadata"]["name"]: definition for definition in made}
 
@@ -131,11 +121,11 @@ WITH_ALL_RULES: Final = f"since-1.{ALL_RULES[1]}"
 
 
 def files() -> dict[str, str]:
-    """What `deploy/` has to hold, by the path in there.
+    """The generated files of `deploy/`, by path.
 
-    The definitions have the rules that every server can reckon that knows rules at all. Besides there are lists of what
-    has to be taken out for servers that know none, because `kubectl apply` refuses a field that the server does not
-    know; and of what can be put in for servers that reckon well enough.
+    The definitions have the rules that every server from 1.25 on accepts. In addition there are JSON patches: one set
+    removes the rules for older servers, because `kubectl apply` refuses fields that the server does not know; another
+    adds the rules that only newer servers accept.
     """
     usual = definitions((1, ALL_RULES[1] - 1))
     written = {f"{_folder(definition)}/{name}.yaml": _text(definition) for name, definition in usual.items()}
@@ -148,7 +138,7 @@ def files() -> dict[str, str]:
 
 
 def _folder(definition: Schema) -> str:
-    # Reservations are not Volcano's: who has Volcano's definitions needs ours of this kind alone.
+    # Reservations are not part of Volcano: a cluster with Volcano's definitions needs only this one of ours.
     return "crds/reservations" if definition["spec"]["names"]["kind"] == Reservation.__name__ else "crds"
 
 
@@ -157,7 +147,7 @@ def _definition(kind: _Kind, resource: Resource[Any], server: tuple[int, int]) -
     name = kind.type.__name__
     schema = _Schemas(server).struct(types.type_info(kind.type), is_open=False)
     schema["description"] = kind.description
-    # The server's own: it knows better than we what is in there.
+    # The server defines these.
     schema["properties"] |= {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
@@ -195,14 +185,14 @@ def _definition(kind: _Kind, resource: Resource[Any], server: tuple[int, int]) -
 
 @dataclass(frozen=True)
 class _Schemas:
-    """Makes schemas for one version of Kubernetes."""
+    """Builds schemas for one version of Kubernetes."""
 
     server: tuple[int, int]
 
     def struct(self, info: types.Type, *, is_open: bool) -> Schema:
         assert isinstance(info, types.StructType)
         kind: type[Struct] = info.cls
-        # What stands in a template is checked when the pod is made, by those who know all of it.
+        # The server validates a template when the pod is created.
         is_ours = not is_open
         is_open = is_open or kind is PodTemplateSpec
         schema: Schema = {"type": "object"}
@@ -220,7 +210,7 @@ class _Schemas:
     def _field(self, kind: type[Struct], field: types.Field, *, is_open: bool) -> Schema:
         schema = self._schema(field.type, is_open=is_open)
         if field.encode_name.endswith(("Time", "Timestamp")):
-            # Go's clients write a moment that was never set as null.
+            # Go clients write an unset time as null.
             schema |= {"format": "date-time", "nullable": True}
         if not is_open:
             self._add(schema, LIST_RULES.get((kind, field.encode_name), ()))
@@ -243,7 +233,7 @@ class _Schemas:
             case types.DictType(value_type=types.UnionType()):
                 return {
                     "type": "object",
-                    "maxProperties": MOST_RESOURCES,
+                    "maxProperties": MAX_RESOURCES,
                     "additionalProperties": copy.deepcopy(QUANTITY),
                 }
             case types.DictType(value_type=value):
@@ -264,7 +254,7 @@ def _merge(schema: Schema, facets: Schema) -> None:
         if isinstance(facet, dict) and isinstance(schema.get(name), dict):
             _merge(schema[name], facet)
         elif name == "type":
-            # The facet knows better: what the type allows does not fit beside it.
+            # The facet replaces the generated schema.
             schema.clear()
             schema[name] = facet
         else:
@@ -272,7 +262,7 @@ def _merge(schema: Schema, facets: Schema) -> None:
 
 
 def _steps(before: Schema, after: Schema) -> Iterator[Schema]:
-    """What makes one definition of the other, as the operations of a JSON patch."""
+    """The JSON patch operations that turn one definition into the other."""
     had, has = dict(_rules(before)), dict(_rules(after))
     for path in had:
         if path not in has:
@@ -285,7 +275,7 @@ def _steps(before: Schema, after: Schema) -> Iterator[Schema]:
 
 
 def _rules(node: Any, path: str = "") -> Iterator[tuple[str, list[Schema]]]:
-    """Every list of rules in a definition, with its place as a JSON pointer."""
+    """Every list of rules in a definition, with its JSON pointer."""
     parts = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for name, part in parts:
         if name == RULES_KEY:
@@ -299,7 +289,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
     def text(self, text: str) -> yaml.ScalarNode:
-        """Rules are long and full of quotes: on several lines, and without quotes around them, they can be read."""
+        """Rules are long and full of quotes: a folded block without quotes is easier to read."""
         return self.represent_scalar(
             "tag:yaml.org,2002:str", text, style=">" if len(text) > 80 and " " in text else None
         )
@@ -318,4 +308,3 @@ def main(folder: Path) -> None:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-

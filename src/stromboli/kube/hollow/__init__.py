@@ -1,0 +1,12 @@
+"""Hollow nodes: Node objects without machines, whose pods only pretend to run. Known from kubemark.
+
+hollow_nodes    registers the nodes, keeps them alive, removes them
+node_pool       the Node objects and their leases
+kubelet         moves the pods on these nodes through their lifecycle
+pod_lifecycle   what happens to a pod next
+"""
+
+from .hollow_nodes import HollowNodes
+from .node_pool import HollowNodePool
+
+__all__ = ["HollowNodePool", "HollowNodes"]

@@ -1,17 +1,17 @@
-"""The life of a pod on a hollow node: what to do next, told by nothing but the pod and the time.
+"""The lifecycle of a pod on a hollow node: its next step, from the pod and the time alone.
 
          bound ──────▶ Running ──run is over──▶ Succeeded, or Failed with its exit code
                           │
-                          │ deleted (by whomever: a user, an eviction, a controller)
+                          │ deleted (by a user, an eviction or a controller)
                           ▼
-                       leaving ──grace is over──▶ gone
+                     terminating ──grace is over──▶ gone
 
-No part of this is kept in memory, so there is nothing to lose: hollow nodes that are stopped in the middle and started
-again find each pod where its object says it is. The times in objects are whole seconds, though. Whoever knows exactly
-when a pod started may say so; a restart shortens a run by less than a second.
+Nothing is kept in memory: hollow nodes that are stopped and started again continue with each pod where its object says
+it is. The times in objects are whole seconds, though. A caller who knows exactly when a pod started may pass that time;
+a restart shortens a run by less than a second.
 
-The meaning of the annotations is the simulator's: one that is leaving does not finish any more, one that never began
-goes at once, and all containers of a pod begin and end together.
+The annotations mean the same as in the simulator: a terminating pod does not finish any more, a pod that never started
+is removed at once, and all containers of a pod start and end together.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _FINISHED: Final = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do until then (seconds since the epoch); None: until the pod changes."""
+    """Nothing to do until then (seconds since the epoch), or until the pod changes (None)."""
 
     until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PatchStatus:
     """Write this into the pod's status, as a strategic merge patch."""
 
     status: dict[str, Any]
@@ -45,45 +45,45 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """The last process is gone: take the object away."""
+    """All containers have stopped: delete the object."""
 
 
-Step = Wait | Report | Remove
+Step = Wait | PatchStatus | Remove
 
 
 def next_step(pod: Pod, now: float, *, started: float | None = None) -> Step:
     """What a kubelet would do now with a pod that is bound to its node."""
     if pod.metadata.deletion_timestamp is not None:
-        return _leaving(pod, now)
+        return _terminating(pod, now)
     if pod.status.phase in _FINISHED:
         return Wait()
     try:
         timing = pod_timing(pod.metadata.annotations)
     except ApiError as error:
-        return Report(_unreadable(pod, now, str(error)))
+        return PatchStatus(_unreadable(pod, now, str(error)))
     if pod.status.phase != "Running" or pod.status.start_time is None:
-        return Report(_running(pod, now))
+        return PatchStatus(_running(pod, now))
     if timing.run is None:
         return Wait()
     start = parse_timestamp(pod.status.start_time) if started is None else started
     end = start + timing.run
-    return Wait(end) if now < end else Report(_ended(pod, now, start, end, timing.exit_code))
+    return Wait(end) if now < end else PatchStatus(_ended(pod, now, start, end, timing.exit_code))
 
 
-def _leaving(pod: Pod, now: float) -> Step:
-    own = pod.metadata.deletion_grace_period_seconds or 0
-    if own == 0:
-        return Wait()  # Our part is done; a finalizer keeps the object.
+def _terminating(pod: Pod, now: float) -> Step:
+    grace = pod.metadata.deletion_grace_period_seconds or 0
+    if grace == 0:
+        return Wait()  # our part is done; a finalizer keeps the object
     if pod.status.phase != "Running":
         return Remove()
     assert pod.metadata.deletion_timestamp is not None
-    # The server writes down when the grace will be over, not when it began.
-    asked = parse_timestamp(pod.metadata.deletion_timestamp) - own
+    # The server stores when the grace period ends, not when it started.
+    deleted_at = parse_timestamp(pod.metadata.deletion_timestamp) - grace
     try:
         stated = pod_timing(pod.metadata.annotations).grace
     except ApiError:
         stated = None
-    gone = asked + (own if stated is None else min(own, stated))
+    gone = deleted_at + (grace if stated is None else min(grace, stated))
     return Remove() if now >= gone else Wait(gone)
 
 
@@ -91,7 +91,7 @@ def _running(pod: Pod, now: float) -> dict[str, Any]:
     at = _stamp(now)
     conditions = [_condition(name, True, at) for name in ("Initialized", "Ready", "ContainersReady")]
     if not any(known.type == "PodScheduled" and known.status == "True" for known in pod.status.conditions):
-        conditions.append(_condition("PodScheduled", True, at))  # Created with a node name: nobody bound it.
+        conditions.append(_condition("PodScheduled", True, at))  # created with a node name, so nobody bound it
     address = fake_address(pod.metadata.uid)
     return {
         "phase": "Running",
@@ -157,16 +157,16 @@ def _no_longer_ready(now: float, reason: str) -> list[dict[str, Any]]:
 
 
 def _condition(name: str, holds: bool, at: str, reason: str | None = None) -> dict[str, Any]:
-    # None takes away what an earlier state left behind.
+    # None removes the value of an earlier state.
     return {"type": name, "status": str(holds), "lastTransitionTime": at, "reason": reason, "message": None}
 
 
 def _stamp(seconds: float) -> str:
-    """Whole seconds: the server refuses nothing finer, but keeps no more."""
+    """In whole seconds: the server accepts fractions but does not keep them."""
     return format_timestamp(int(seconds))
 
 
 def fake_address(name: str) -> str:
-    """An address in 10.0.0.0/8, always the same for the same name. Nothing answers there."""
+    """An address in 10.0.0.0/8, always the same for the same name. Nothing listens there."""
     first, second, third = hashlib.blake2b(name.encode(), digest_size=3).digest()
     return f"10.{first}.{second}.{third}"

@@ -1,0 +1,45 @@
+"""What every process on a cluster needs, whichever components it runs.
+
+process              starts the components, handles signals, stops in order
+leader_election      which replica acts
+health               /healthz, /readyz and /metrics
+metrics, loop_lag    the metrics that all processes have
+event_recorder       Kubernetes events
+logs                 structured log lines
+config_reload        a configuration file that may change at any time
+crd_check            whether our custom resources are installed
+garbage_collection   Python's garbage collector, run between cycles
+"""
+
+from .config_reload import ConfigurationFile
+from .crd_check import NOT_INSTALLED, missing_definitions
+from .event_recorder import EventRecorder, InvolvedObject
+from .health import HealthServer
+from .leader_election import Fence, LeaderElector, Leadership, SoleReplica
+from .logs import Log, configure_logging
+from .loop_lag import LoopLag
+from .metrics import SECONDS_BUCKETS, ProcessMetrics, labelled_gauge
+from .process import Component, ProcessContext, ProcessOptions, run_process
+
+__all__ = [
+    "NOT_INSTALLED",
+    "SECONDS_BUCKETS",
+    "Component",
+    "ConfigurationFile",
+    "EventRecorder",
+    "Fence",
+    "HealthServer",
+    "InvolvedObject",
+    "LeaderElector",
+    "Leadership",
+    "Log",
+    "LoopLag",
+    "ProcessContext",
+    "ProcessMetrics",
+    "ProcessOptions",
+    "SoleReplica",
+    "configure_logging",
+    "labelled_gauge",
+    "missing_definitions",
+    "run_process",
+]

@@ -1,12 +1,12 @@
 """A configuration file that may change while the process runs.
 
-The file is looked at about once a second, and what counts is its content. Notifications of the file system would be
-quicker and would miss the cases that matter: a ConfigMap is swapped by turning a symbolic link two directories up,
-editors put a new file in the old one's place, and network file systems notify nobody.
+The file's content is read about once a second. Notifications of the file system would be faster but miss the cases that
+matter: a ConfigMap is updated by switching a symbolic link two directories up, editors replace the file with a new one,
+and network file systems send no notifications.
 
-A change is believed once it was read twice alike, so that a file caught while being written is not taken for a (valid,
-but shorter) configuration. A content that cannot be used is refused once, and the configuration in force stays; so it
-does while there is no file.
+A change counts when two reads in a row agree, so that a file which is just being written is not taken for a (valid, but
+shorter) configuration. A content that cannot be used is refused once, and the configuration in force stays. It also
+stays while the file does not exist.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = Log("configuration")
 
 
 class ConfigurationFile(Generic[S]):
-    """`current` is the configuration in force. `load(text, where)` makes one, or raises UserError."""
+    """`current` is the configuration in force. `load(text, where)` returns a configuration or raises UserError."""
 
     def __init__(
         self,
@@ -34,47 +34,49 @@ class ConfigurationFile(Generic[S]):
         load: Callable[[str, str], S],
         *,
         built_in: Callable[[], S],
-        every: float = 1.0,
+        interval: float = 1.0,
     ) -> None:
-        """Loads it: at the start there is nothing to fall back on, so a bad file is an error. Without a path, the
-        built-in configuration is in force for good."""
+        """Loads the file. At the start there is no configuration to keep, so a bad file is an error. Without a path,
+        the built-in configuration is in force for good."""
         self._path = path
         self._load = load
-        self._every = every
+        self._interval = interval
         self._missing = False
         if path is None:
             self.current = built_in()
             return
         try:
-            self._in_force = self._judged = path.read_bytes()
+            self._in_force = self._last_seen = path.read_bytes()
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from error
         self.current = self._parsed(self._in_force)
 
     async def run(self, on_change: Callable[[S], None], on_refused: Callable[[str], None]) -> None:
-        """Watch the file until cancelled. `on_change` gets a new configuration, `on_refused` a sentence."""
+        """Watch the file until cancelled. `on_change` gets a new configuration, `on_refused` the reason why not."""
         if self._path is None:
             await asyncio.Event().wait()
-        before = self._judged
+        before = self._last_seen
         while True:
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(self._interval)
             content = await asyncio.to_thread(self._read)
             if content is None:
                 continue
             settled, before = content == before, content
-            if settled and content != self._judged:
-                await self._judge(content, on_change, on_refused)
+            if settled and content != self._last_seen:
+                await self._consider(content, on_change, on_refused)
 
-    async def _judge(self, content: bytes, on_change: Callable[[S], None], on_refused: Callable[[str], None]) -> None:
-        self._judged = content
-        if content == self._in_force:  # somebody took a refused change back
-            _log.info("configuration is again the one in force", file=str(self._path))
+    async def _consider(
+        self, content: bytes, on_change: Callable[[S], None], on_refused: Callable[[str], None]
+    ) -> None:
+        self._last_seen = content
+        if content == self._in_force:  # a refused change was reverted
+            _log.info("configuration file matches the configuration in force again", file=str(self._path))
             return
         try:
-            # In a thread: a plugin named for the first time is imported, and that takes its time.
+            # In a thread: importing a plugin that is named for the first time takes a while.
             configuration = await asyncio.to_thread(self._parsed, content)
         except UserError as error:
-            _log.error("configuration refused, the old one stays", file=str(self._path), reason=str(error))
+            _log.error("configuration refused; the old one stays in force", file=str(self._path), reason=str(error))
             on_refused(str(error))
             return
         self.current = configuration
@@ -83,19 +85,17 @@ class ConfigurationFile(Generic[S]):
         on_change(configuration)
 
     def _read(self) -> bytes | None:
-        """What is in the file now; None if that cannot be read, which is said once."""
+        """The content of the file; None if it cannot be read, which is logged once."""
         assert self._path is not None
         try:
             content = self._path.read_bytes()
         except OSError as error:
             if not self._missing:
-                _log.warning(
-                    "configuration cannot be read, the one in force stays", file=str(self._path), reason=error.strerror
-                )
+                _log.warning("configuration file cannot be read", file=str(self._path), reason=error.strerror)
             self._missing = True
             return None
         if self._missing:
-            _log.info("configuration can be read again", file=str(self._path))
+            _log.info("configuration file can be read again", file=str(self._path))
         self._missing = False
         return content
 
@@ -103,5 +103,5 @@ class ConfigurationFile(Generic[S]):
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise UserError(f"{self._path}: is not text in UTF-8") from error
+            raise UserError(f"{self._path}: is not UTF-8 text") from error
         return self._load(text, str(self._path))

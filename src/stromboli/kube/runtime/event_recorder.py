@@ -1,13 +1,13 @@
-"""Kubernetes events: what people read under `kubectl describe`, and nobody should ever have to wait for.
+"""Records Kubernetes events, which people read with `kubectl describe`, without delaying anything else.
 
-Telling is free: `tell` puts a line down and returns. A task writes the lines one after the other, never faster than its
-own token bucket allows and only while no bind is on its way (for a while; then it goes on regardless). When more is
-told than can be written, the oldest lines are dropped and counted.
+`record` adds an event to a queue and returns. A task writes the queued events one after the other, no faster than its
+own token bucket allows, and lets binds go first for some seconds. When the queue is full the oldest events are dropped
+and counted.
 
-Three things keep the list short. A line that was written before (same object, reason and message) becomes a higher
-count of the first one. What is told over and over, in every cycle perhaps, is counted here and written ever more
-rarely. And an object that says many different things for one reason gets a single, combined line for the rest: a
-message with changing numbers in it would otherwise fill the server.
+Three things keep the number of events small. An event that was written before (same object, reason and message) raises
+the count of the first one. An event that is recorded again and again, perhaps in every cycle, is counted here and
+written at growing intervals. And an object with many different messages for one reason gets a single combined event for
+the rest: a message with changing numbers would otherwise fill the server.
 """
 
 from __future__ import annotations
@@ -21,22 +21,19 @@ from typing import Any, Final
 
 from stromboli.api import KINDS, KObject, is_namespaced
 from stromboli.api.timestamps import format_timestamp
-from stromboli.kube.client.client import Client
-from stromboli.kube.client.errors import Failure, is_not_found
-from stromboli.kube.client.rate_limit import TokenBucket
-from stromboli.kube.client.resources import EVENTS
+from stromboli.kube.client import EVENTS, Client, Failure, TokenBucket, is_not_found
 
 from .logs import Log
 
-_MOST_WAITING: Final = 10_000  # lines that nobody had time to write yet
-_MOST_REMEMBERED: Final = 20_000  # lines that were written, so that a repetition is known as one
-_FORGET_AFTER: Final = 600.0  # seconds; as long as a repetition is counted instead of written again
-_MANY: Final = 10  # different messages for one object and reason, before the rest are combined
-_OFTEN: Final = 5  # times that a line is told, before its repetitions are saved up
-_LONGEST_SILENCE: Final = 60.0  # seconds for which they are
-_LONGEST: Final = 1024  # characters in a message; the server refuses longer ones
-_AT_A_TIME: Final = 50  # lines that are written before binds are looked for again
-_PATIENCE: Final = 5.0  # seconds that lines wait for binds
+_MAX_QUEUED: Final = 10_000  # events that are not written yet
+_MAX_REMEMBERED: Final = 20_000  # written events, to recognise a repetition
+_EXPIRY: Final = 600.0  # seconds in which a repetition raises the count instead of creating a new event
+_MAX_MESSAGES: Final = 10  # different messages for one object and reason; the rest are combined
+_FREQUENT: Final = 5  # times that an event is written, before its repetitions are only counted here
+_MAX_INTERVAL: Final = 60.0  # seconds between two writes of a frequent event
+_MAX_MESSAGE_LENGTH: Final = 1024  # characters; the server refuses longer messages
+_BATCH: Final = 50  # events that are written before binds may go first again
+_YIELD_TO_BINDS: Final = 5.0  # seconds
 
 _VERSIONS: Final = {kind: version for (version, _), kind in KINDS.items()}
 
@@ -44,25 +41,25 @@ _log = Log("events")
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """Whom an event is about."""
+class InvolvedObject:
+    """The object that an event is about."""
 
     api_version: str
     kind: str
-    namespace: str  # "" for what is cluster-wide
+    namespace: str  # "" for cluster-scoped objects
     name: str
     uid: str = ""
 
     @classmethod
-    def of(cls, kind: type[KObject], key: str, uid: str) -> Subject:
+    def of(cls, kind: type[KObject], key: str, uid: str) -> InvolvedObject:
         api_version = _VERSIONS[kind]
         namespace, _, name = key.rpartition("/") if is_namespaced(kind) else ("", "", key)
         return cls(api_version, kind.__name__, namespace, name, uid)
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    subject: Subject
+class _Event:
+    involved: InvolvedObject
     reason: str
     message: str
     warning: bool
@@ -73,22 +70,22 @@ class _Written:
     name: str
     count: int
     at: float
-    saved_up: int = 0  # repetitions that the server does not know of yet
+    unwritten: int = 0  # repetitions that the server does not know about yet
 
-    def is_fresh(self, now: float) -> bool:
-        """Whether the count on the server will do for now: the higher it is, the longer."""
-        return self.count >= _OFTEN and now - self.at < min(_LONGEST_SILENCE, self.count)
+    def is_recent(self, now: float) -> bool:
+        """Whether the count on the server is recent enough. The higher the count, the longer it is."""
+        return self.count >= _FREQUENT and now - self.at < min(_MAX_INTERVAL, self.count)
 
 
 @dataclass(slots=True)
-class _Variety:
-    """How many different messages an object had for one reason."""
+class _Messages:
+    """The different messages of an object for one reason."""
 
-    messages: set[str] = field(default_factory=set)
-    at: float = 0.0
+    texts: set[str] = field(default_factory=set)
+    since: float = 0.0
 
 
-class Recorder:
+class EventRecorder:
     def __init__(
         self,
         client: Client,
@@ -98,141 +95,141 @@ class Recorder:
         busy: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`busy`: whether something more important is being written."""
+        """`busy` says whether more important writes are in flight."""
         self.dropped = 0
         self._client = client
         self._component = component
         self._bucket = bucket
         self._busy = busy
         self._clock = clock
-        self._waiting: OrderedDict[_Line, int] = OrderedDict()  # how often each was told meanwhile
-        self._written: OrderedDict[_Line, _Written] = OrderedDict()
-        self._varieties: OrderedDict[tuple[Subject, str], _Variety] = OrderedDict()
-        self._told = asyncio.Event()
-        self._writing = asyncio.Lock()  # one line after the other, and a flush waits for the one in hand
+        self._queue: OrderedDict[_Event, int] = OrderedDict()  # with the number of repetitions
+        self._written: OrderedDict[_Event, _Written] = OrderedDict()
+        self._messages: OrderedDict[tuple[InvolvedObject, str], _Messages] = OrderedDict()
+        self._recorded = asyncio.Event()
+        self._writing = asyncio.Lock()  # one event after the other; a flush waits for the one in flight
 
-    def tell(
+    def record(
         self, kind: type[KObject], key: str, uid: str, reason: str, message: str, *, warning: bool = False
     ) -> None:
-        self.tell_of(Subject.of(kind, key, uid), reason, message, warning=warning)
+        self.record_for(InvolvedObject.of(kind, key, uid), reason, message, warning=warning)
 
-    def tell_of(self, subject: Subject, reason: str, message: str, *, warning: bool = False) -> None:
-        line = self._combined(_Line(subject, reason, message[:_LONGEST], warning))
-        known = self._written.get(line)
-        if known is not None and known.is_fresh(self._clock()):
-            known.saved_up += 1
+    def record_for(self, involved: InvolvedObject, reason: str, message: str, *, warning: bool = False) -> None:
+        event = self._combined(_Event(involved, reason, message[:_MAX_MESSAGE_LENGTH], warning))
+        known = self._written.get(event)
+        if known is not None and known.is_recent(self._clock()):
+            known.unwritten += 1
             return
-        self._waiting[line] = self._waiting.get(line, 0) + 1
-        if len(self._waiting) > _MOST_WAITING:
-            self._waiting.popitem(last=False)
+        self._queue[event] = self._queue.get(event, 0) + 1
+        if len(self._queue) > _MAX_QUEUED:
+            self._queue.popitem(last=False)
             self.dropped += 1
-        self._told.set()
+        self._recorded.set()
 
     async def run(self) -> None:
-        """Write what is told, for ever."""
+        """Write what is recorded, until cancelled."""
         while True:
-            await self._told.wait()
+            await self._recorded.wait()
             await self._wait_for_binds()
-            for _ in range(_AT_A_TIME):
+            for _ in range(_BATCH):
                 await self._bucket.take()
                 if not await self._write_next():
                     break
-            if not self._waiting:
-                self._told.clear()
+            if not self._queue:
+                self._recorded.clear()
 
     async def flush(self) -> None:
-        """Write what is waiting, then return: before a stop, when binds are over."""
+        """Write what is queued, then return: before a stop, when no binds are left."""
         while await self._write_next():
             pass
 
     async def _write_next(self) -> bool:
-        """Whether there was a line and it could be written."""
+        """Whether there was an event and it could be written."""
         async with self._writing:
-            if not self._waiting:
+            if not self._queue:
                 return False
-            line, times = self._waiting.popitem(last=False)
+            event, times = self._queue.popitem(last=False)
             try:
-                await self._write(line, times)
+                await self._write(event, times)
             except Failure as failure:
-                _log.warning("an event could not be written", reason=line.reason, failure=failure.message)
+                _log.warning("cannot write an event", reason=event.reason, failure=failure.message)
                 return False
             return True
 
     async def _wait_for_binds(self) -> None:
         waited = 0.0
-        while self._busy() and waited < _PATIENCE:
+        while self._busy() and waited < _YIELD_TO_BINDS:
             await asyncio.sleep(0.02)
             waited += 0.02
 
-    def _combined(self, line: _Line) -> _Line:
+    def _combined(self, event: _Event) -> _Event:
         now = self._clock()
-        about = (line.subject, line.reason)
-        variety = self._varieties.setdefault(about, _Variety(at=now))
-        if now - variety.at > _FORGET_AFTER:
-            variety.messages.clear()
-            variety.at = now
-        self._varieties.move_to_end(about)
-        if len(self._varieties) > _MOST_REMEMBERED:
-            self._varieties.popitem(last=False)
-        if line.message in variety.messages or len(variety.messages) < _MANY:
-            variety.messages.add(line.message)
-            return line
-        return _Line(line.subject, line.reason, "Several more messages like those before.", line.warning)
+        about = (event.involved, event.reason)
+        known = self._messages.setdefault(about, _Messages(since=now))
+        if now - known.since > _EXPIRY:
+            known.texts.clear()
+            known.since = now
+        self._messages.move_to_end(about)
+        if len(self._messages) > _MAX_REMEMBERED:
+            self._messages.popitem(last=False)
+        if event.message in known.texts or len(known.texts) < _MAX_MESSAGES:
+            known.texts.add(event.message)
+            return event
+        return _Event(event.involved, event.reason, "Several more messages like those before.", event.warning)
 
-    async def _write(self, line: _Line, times: int) -> None:
+    async def _write(self, event: _Event, times: int) -> None:
         now = self._clock()
-        known = self._written.pop(line, None)
-        if known is not None and now - known.at <= _FORGET_AFTER and await self._repeat(line, known, times, now):
-            self._written[line] = known
+        known = self._written.pop(event, None)
+        if known is not None and now - known.at <= _EXPIRY and await self._repeat(event, known, times, now):
+            self._written[event] = known
             return
-        document = _document(line, times, self._component, now)
+        document = _document(event, times, self._component, now)
         await self._client.create(EVENTS, document, namespace=document["metadata"]["namespace"])
-        self._written[line] = _Written(document["metadata"]["name"], times, now)
-        if len(self._written) > _MOST_REMEMBERED:
+        self._written[event] = _Written(document["metadata"]["name"], times, now)
+        if len(self._written) > _MAX_REMEMBERED:
             self._written.popitem(last=False)
 
-    async def _repeat(self, line: _Line, known: _Written, times: int, now: float) -> bool:
-        """Raise the count of a line that was written before; False if it is gone by now."""
-        times += known.saved_up
+    async def _repeat(self, event: _Event, known: _Written, times: int, now: float) -> bool:
+        """Raise the count of an event that was written before; False if the server has deleted it."""
+        times += known.unwritten
         patch = {"count": known.count + times, "lastTimestamp": format_timestamp(now)}
         try:
-            await self._client.patch(EVENTS, f"{_namespace(line.subject)}/{known.name}", patch)
+            await self._client.patch(EVENTS, f"{_namespace(event.involved)}/{known.name}", patch)
         except Failure as failure:
             if is_not_found(failure):
                 return False
-            self._written[line] = known
+            self._written[event] = known
             raise
         known.count += times
-        known.saved_up = 0
+        known.unwritten = 0
         known.at = now
         return True
 
 
-def _namespace(subject: Subject) -> str:
-    """Events live in namespaces; those about cluster-wide objects live in `default`, as everybody's do."""
-    return subject.namespace or "default"
+def _namespace(involved: InvolvedObject) -> str:
+    """Events are namespaced; those about cluster-scoped objects are in `default`, as in all of Kubernetes."""
+    return involved.namespace or "default"
 
 
-def _document(line: _Line, times: int, component: str, now: float) -> dict[str, Any]:
-    subject = line.subject
+def _document(event: _Event, times: int, component: str, now: float) -> dict[str, Any]:
+    involved = event.involved
     stamp = format_timestamp(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{subject.name[:200].rstrip('-.')}.{time.time_ns():x}",
-            "namespace": _namespace(subject),
+            "name": f"{involved.name[:200].rstrip('-.')}.{time.time_ns():x}",
+            "namespace": _namespace(involved),
         },
         "involvedObject": {
-            "apiVersion": subject.api_version,
-            "kind": subject.kind,
-            "namespace": subject.namespace,
-            "name": subject.name,
-            "uid": subject.uid,
+            "apiVersion": involved.api_version,
+            "kind": involved.kind,
+            "namespace": involved.namespace,
+            "name": involved.name,
+            "uid": involved.uid,
         },
-        "reason": line.reason,
-        "message": line.message,
-        "type": "Warning" if line.warning else "Normal",
+        "reason": event.reason,
+        "message": event.message,
+        "type": "Warning" if event.warning else "Normal",
         "source": {"component": component},
         "firstTimestamp": stamp,
         "lastTimestamp": stamp,

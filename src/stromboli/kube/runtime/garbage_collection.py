@@ -1,9 +1,10 @@
-"""When the cyclic garbage collector runs: by hand, between cycles.
+"""Runs Python's cyclic garbage collector by hand, between cycles.
 
-Left to itself it walks through everything that is known of the cluster, again and again, while objects arrive: that
-takes longer than decoding them, and holds up the event loop for tenths of a second. Hardly anything of ours forms
-cycles. So it is switched off before the first list, what the cluster consists of is set apart once it is known, and
-every two seconds only what has come since is looked at, after a cycle. What slips through is looked for once an hour.
+Run automatically, it walks through everything we know about the cluster again and again while objects arrive. That
+takes longer than decoding them and blocks the event loop for tenths of a second. Few of our objects form reference
+cycles. So automatic collection is disabled before the first list, and the cluster's objects are frozen once they are
+known. From then on a collection runs at most every two seconds, after a cycle, over new objects only; once an hour a
+full collection finds what these missed.
 """
 
 from __future__ import annotations
@@ -12,39 +13,39 @@ import gc
 import time
 from typing import Final
 
-SWEEP_EVERY: Final = 2.0  # seconds; most of what is new is gone by itself until then
-OLDER_EVERY: Final = 30  # sweeps
-ALL_EVERY: Final = 3600.0  # seconds
+COLLECT_EVERY: Final = 2.0  # seconds; reference counting frees most new objects before that
+OLDER_GENERATION_EVERY: Final = 30  # collections
+FULL_EVERY: Final = 3600.0  # seconds
 
-_sweeps = 0
-_swept_at = 0.0
-_all_at = 0.0
+_collections = 0
+_collected_at = 0.0
+_full_at = 0.0
 
 
-def take_charge() -> None:
-    """At the start of a process."""
+def disable_automatic_collection() -> None:
+    """Call at the start of a process."""
     gc.disable()
 
 
-def set_apart() -> None:
-    """What is there now will stay, mostly: it is not looked at again."""
-    global _all_at
+def freeze_current_objects() -> None:
+    """Exclude all current objects from collections: most of them stay for good."""
+    global _full_at
     gc.freeze()
-    _all_at = time.monotonic()
+    _full_at = time.monotonic()
 
 
-def sweep() -> None:
-    """After a cycle; most times there is nothing to do."""
-    global _sweeps, _swept_at, _all_at
+def collect_if_due() -> None:
+    """Call after every cycle; most calls do nothing."""
+    global _collections, _collected_at, _full_at
     now = time.monotonic()
-    if now - _swept_at < SWEEP_EVERY:
+    if now - _collected_at < COLLECT_EVERY:
         return
-    _swept_at = now
-    _sweeps += 1
-    if now - _all_at > ALL_EVERY:
-        _all_at = now
+    _collected_at = now
+    _collections += 1
+    if now - _full_at > FULL_EVERY:
+        _full_at = now
         gc.collect()
-    elif _sweeps % OLDER_EVERY == 0:
+    elif _collections % OLDER_GENERATION_EVERY == 0:
         gc.collect(1)
     else:
         gc.collect(0)

@@ -1,13 +1,13 @@
-"""What others may ask a process: is it alive, is it ready, and its metrics.
+"""The HTTP server for probes and metrics.
 
-    /healthz, /livez   the checks of `alive`: 200, or 503 and the process had better be restarted
-    /readyz            those, and the checks of `ready`: 503 until the process can do its work
-    /metrics           everything in the registry, in the format that Prometheus asks for
+    /healthz, /livez   the liveness checks: 200, or 503 if the process should be restarted
+    /readyz            the liveness and the readiness checks: 503 until the process can do its work
+    /metrics           everything in the registry, in the format that Prometheus requests
 
-`?verbose` lists the checks one by one, and so does every answer that is not 200, as people know it from Kubernetes.
+`?verbose` lists the checks one by one, and so does every response other than 200, as in Kubernetes.
 
-It listens where it is told to and nowhere else. There is nothing secret in the answers, but nothing that the rest of
-the network has to see either.
+It listens on one configured address only. The responses hold no secrets, but the rest of the network has no need to see
+them.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from prometheus_client.exposition import choose_encoder
 from stromboli.errors import UserError
 
 Check = Callable[[], str | None]
-"""None if all is well, else a sentence that says what is not."""
+"""None if the check passes, else a sentence with the problem."""
 
 
-class Probes:
-    """`port` is the port asked for, and once `listening` is set the one in use (port 0 takes any that is free)."""
+class HealthServer:
+    """`port` is the configured port and, once `listening` is set, the port in use (0 means any free port)."""
 
     def __init__(self, host: str, port: int, registry: CollectorRegistry) -> None:
         self.host = host
         self.port = port
         self.listening = asyncio.Event()
         self._registry = registry
-        self._alive: dict[str, Check] = {}
-        self._ready: dict[str, Check] = {}
+        self._liveness: dict[str, Check] = {}
+        self._readiness: dict[str, Check] = {}
 
-    def alive(self, name: str, check: Check) -> None:
-        self._alive[name] = check
+    def add_liveness_check(self, name: str, check: Check) -> None:
+        self._liveness[name] = check
 
-    def ready(self, name: str, check: Check) -> None:
-        self._ready[name] = check
+    def add_readiness_check(self, name: str, check: Check) -> None:
+        self._readiness[name] = check
 
     async def run(self) -> None:
-        """Answer until cancelled."""
+        """Serve until cancelled."""
         application = web.Application()
-        application.router.add_get("/healthz", self._answer_alive)
-        application.router.add_get("/livez", self._answer_alive)
-        application.router.add_get("/readyz", self._answer_ready)
-        application.router.add_get("/metrics", self._answer_metrics)
+        application.router.add_get("/healthz", self._serve_liveness)
+        application.router.add_get("/livez", self._serve_liveness)
+        application.router.add_get("/readyz", self._serve_readiness)
+        application.router.add_get("/metrics", self._serve_metrics)
         runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
         try:
@@ -63,34 +63,34 @@ class Probes:
         try:
             await web.TCPSite(runner, self.host, self.port).start()
         except OSError as error:
-            why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise UserError(
-                f"cannot answer probes on {self.host}:{self.port}: {why}; choose another address or port"
+                f"cannot serve probes on {self.host}:{self.port}: {reason}; choose another address or port"
             ) from error
         self.port = int(runner.addresses[0][1])
         self.listening.set()
 
-    async def _answer_alive(self, request: web.Request) -> web.Response:
-        return _answer(request, self._alive)
+    async def _serve_liveness(self, request: web.Request) -> web.Response:
+        return _response(request, self._liveness)
 
-    async def _answer_ready(self, request: web.Request) -> web.Response:
-        return _answer(request, self._alive | self._ready)
+    async def _serve_readiness(self, request: web.Request) -> web.Response:
+        return _response(request, self._liveness | self._readiness)
 
-    async def _answer_metrics(self, request: web.Request) -> web.Response:
+    async def _serve_metrics(self, request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        # In a thread: with many queues the text is long, and the loop has better things to do.
+        # In a thread: with many queues the text is long, and the event loop must not block.
         text = await asyncio.to_thread(encode, self._registry)
         return web.Response(body=text, headers={"Content-Type": content_type})
 
 
-def _answer(request: web.Request, checks: dict[str, Check]) -> web.Response:
-    found = {name: check() for name, check in checks.items()}
-    well = all(problem is None for problem in found.values())
-    if well and "verbose" not in request.query:
+def _response(request: web.Request, checks: dict[str, Check]) -> web.Response:
+    results = {name: check() for name, check in checks.items()}
+    passed = all(problem is None for problem in results.values())
+    if passed and "verbose" not in request.query:
         return _text("ok", 200)
-    lines = [f"[+]{name} ok" if problem is None else f"[-]{name}: {problem}" for name, problem in found.items()]
-    lines.append(f"{request.path.strip('/')} check {'passed' if well else 'failed'}")
-    return _text("".join(f"{line}\n" for line in lines), 200 if well else 503)
+    lines = [f"[+]{name} ok" if problem is None else f"[-]{name}: {problem}" for name, problem in results.items()]
+    lines.append(f"{request.path.strip('/')} check {'passed' if passed else 'failed'}")
+    return _text("".join(f"{line}\n" for line in lines), 200 if passed else 503)
 
 
 def _text(text: str, status: int) -> web.Response:

@@ -1,20 +1,20 @@
-"""Which of several replicas acts: the one that holds the lease.
+"""Leader election: of several replicas, the one that holds the lease acts.
 
-The lease is a Kubernetes Lease, kept as client-go keeps it, so that `kubectl get lease` shows what people know and a
-replica of another make would respect it. The holder renews it every two seconds. The others watch it change. One of
-them takes it when it has not changed for as long as the lease lasts, *by its own clock*: times of different machines
-are never compared, the ones in the object are for people. Every write carries the version it was based on, so of two
-that take the lease at once the server refuses one.
+The lease is a Kubernetes Lease in client-go's format, so `kubectl get lease` shows it as usual and replicas that use
+client-go would respect it. The holder renews it every two seconds. The others read it. One of them takes it when it has
+not changed for as long as the lease lasts, *by its own clock*: the clocks of different machines are never compared, and
+the times in the object are for people. Every write carries the resourceVersion it is based on, so of two replicas that
+take the lease at once the server refuses one.
 
-That alone would not be enough. A process that was stopped for a minute does not know it, and its next write would be
-one too many. So `held` is a fence with a shorter life than the lease, to be asked before everything that only the
+That alone is not enough. A process that was suspended for a minute does not know it, and its next write would be one
+too many. So `is_leader` is a fence that ends before the lease does, to be checked before everything that only the
 leader may do:
 
-    renewal sent ─────── renew_within ──────▶ held is False
-         │  └─ server writes it ── others see it ─────── duration ──────▶ somebody else may take it
-         └── the fence starts here, before the request leaves: whatever the answer takes is lost time, never gained
+    renewal sent ─────── renew_within ──────▶ is_leader is False
+         │  └─ server writes it ── others see it ─────── duration ──────▶ another replica may take the lease
+         └── the fence starts here, before the request is sent: the time the response takes only shortens it
 
-What is between the two, five seconds as a rule, is for requests that are on their way while the fence falls, and for
+The time between the two, five seconds by default, is for requests that are in flight when the fence ends, and for
 clocks that do not run equally fast.
 """
 
@@ -27,33 +27,54 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
 from stromboli.api import ObjectMeta
 from stromboli.errors import UserError
-from stromboli.kube.client.client import Client
-from stromboli.kube.client.errors import Failure, is_already_there, is_conflict, is_not_found
-from stromboli.kube.client.kinds import Lease, LeaseSpec
-from stromboli.kube.client.resources import LEASES
+from stromboli.kube.client import (
+    LEASES,
+    Client,
+    Failure,
+    Lease,
+    LeaseSpec,
+    is_already_exists,
+    is_conflict,
+    is_not_found,
+)
 
 from .logs import Log
 
 _CLOCK: Final = time.CLOCK_BOOTTIME if sys.platform == "linux" else time.CLOCK_MONOTONIC
-_JITTER: Final = 0.5  # of the time between two looks at somebody else's lease
+_JITTER: Final = 0.5  # of the time between two reads of another replica's lease
 
 _log = Log("leadership")
 
 
-def steady() -> float:
-    """Seconds by a clock that nobody sets and that goes on while the machine sleeps: a leader that was suspended for
-    an hour must not take the lease for a fresh one."""
+def suspend_aware_clock() -> float:
+    """Seconds of a clock that cannot be set and that runs on while the machine is suspended: a leader that was
+    suspended for an hour must not think that its lease is fresh."""
     return time.clock_gettime(_CLOCK)
 
 
-class Leadership:
-    """One replica's part in it. `held` says whether this one may act, now."""
+class Fence(Protocol):
+    @property
+    def is_leader(self) -> bool:
+        """Whether this replica may act now."""
+        ...
+
+
+class Leadership(Fence, Protocol):
+    async def run(self) -> None: ...
+
+    async def wait_until_leader(self) -> None: ...
+
+    async def release(self) -> None: ...
+
+
+class LeaderElector:
+    """Competes for the lease on behalf of one replica. `is_leader` says whether this one may act now."""
 
     def __init__(
         self,
@@ -65,14 +86,14 @@ class Leadership:
         duration: float = 15.0,
         renew_within: float = 10.0,
         every: float = 2.0,
-        clock: Callable[[], float] = steady,
+        clock: Callable[[], float] = suspend_aware_clock,
         random: Callable[[], float] = random.random,
     ) -> None:
-        """`identity` is different for every process that ever was, also after a restart on the same machine."""
+        """`identity` must be unique to the process, also after a restart on the same machine."""
         if not duration > renew_within > every > 0:
             raise UserError(
-                f"a lease of {duration:g}s, renewed every {every:g}s and given up after {renew_within:g}s without "
-                "renewal: the first must be the longest and the second the shortest"
+                f"lease of {duration:g}s, renewed every {every:g}s, given up after {renew_within:g}s without renewal: "
+                "the first must be the longest time and the second the shortest"
             )
         self._client = client
         self._name = name
@@ -83,45 +104,44 @@ class Leadership:
         self._every = every
         self._clock = clock
         self._random = random
-        self._renewed: float | None = None  # when our last renewal that succeeded was sent; None: the lease is not ours
-        self._seen: LeaseSpec | None = None  # the lease as last seen, and when it was first seen so
+        self._renewed: float | None = None  # when our last successful renewal was sent; None: the lease is not ours
+        self._seen: LeaseSpec | None = None  # the lease as last read, and when we first read it so
         self._seen_at = 0.0
-        self._leading = False  # what was last said in the log
-        self._complaint = ""  # likewise
+        self._leading = False  # as last logged
+        self._last_error = ""  # as last logged
         self._released = False
-        self._asking = asyncio.Lock()
-        self._confirmed = asyncio.Event()
+        self._requesting = asyncio.Lock()
+        self._acquired = asyncio.Event()
 
     @property
-    def held(self) -> bool:
+    def is_leader(self) -> bool:
         if self._renewed is None or self._released:
             return False
         return self._clock() - self._renewed < self._renew_within
 
-    async def wait(self) -> None:
-        """Until the lease is ours."""
-        while not self.held:
-            self._confirmed.clear()
-            await self._confirmed.wait()
+    async def wait_until_leader(self) -> None:
+        while not self.is_leader:
+            self._acquired.clear()
+            await self._acquired.wait()
 
     async def run(self) -> None:
-        """Compete for the lease and renew it, until cancelled or released. What was lost is competed for again."""
+        """Compete for the lease and renew it, until cancelled or released. A lost lease is competed for again."""
         while not self._released:
             await self._try()
             await asyncio.sleep(self._pause())
 
     async def release(self) -> None:
-        """Give the lease up, so that the next one need not wait for its end. Nothing is held from the first moment."""
+        """Give up the lease, so that the next leader need not wait until it expires. `is_leader` is False at once."""
         self._released = True
-        async with self._asking:
+        async with self._requesting:
             if self._seen is None or self._seen.holder_identity != self._identity:
-                return  # it is not ours to give
+                return  # another replica has it
             try:
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout(self._request_timeout):
                     lease = await self._client.get(LEASES, self._key)
                     if lease.spec.holder_identity != self._identity:
                         return
-                    # The shortest life there is: a reader that does not mind the empty name waits no longer either.
+                    # The shortest duration possible, for readers that ignore the empty holder.
                     now = _micro_time()
                     empty = LeaseSpec(
                         holder_identity="",
@@ -132,7 +152,9 @@ class Leadership:
                     )
                     await self._client.replace(LEASES, replace(lease, spec=empty))
             except (Failure, TimeoutError) as problem:
-                _log.warning("lease not released, the next leader waits for its end", lease=self._key, **_why(problem))
+                _log.warning(
+                    "lease not released; the next leader waits until it expires", lease=self._key, **_why(problem)
+                )
             else:
                 _log.info("lease released", lease=self._key)
 
@@ -141,78 +163,78 @@ class Leadership:
         return f"{self._namespace}/{self._name}"
 
     @property
-    def _patience(self) -> float:
-        """How long an answer may take. Half of what there is, so that a renewal gets a second chance."""
+    def _request_timeout(self) -> float:
+        """How long a request may take: half of the fence, so that a renewal gets a second attempt."""
         return self._renew_within / 2
 
     async def _try(self) -> None:
-        async with self._asking:
+        async with self._requesting:
             if self._released:
                 return
             try:
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout(self._request_timeout):
                     await self._claim()
             except (Failure, TimeoutError) as problem:
-                self._complain(problem)
+                self._log_failure(problem)
             else:
-                self._complaint = ""
-        if self._leading and not self.held:
+                self._last_error = ""
+        if self._leading and not self.is_leader:
             self._leading = False
             _log.warning("no longer the leader", lease=self._key)
 
     async def _claim(self) -> None:
-        """Take or renew the lease, if nobody else has it."""
+        """Take or renew the lease, if no other replica has it."""
         try:
             lease = await self._client.get(LEASES, self._key)
         except Failure as failure:
             if not is_not_found(failure):
                 raise
-            # Whoever held it when it was deleted may not know yet, and holds on until its fence falls.
+            # The holder may not know yet that the lease was deleted, and acts until its fence ends.
             if not self._is_taken():
                 sent = self._clock()
                 self._confirm(await self._client.create(LEASES, self._new(), namespace=self._namespace), sent)
             return
-        self._look_at(lease.spec)
+        self._observe(lease.spec)
         if not self._is_taken():
             sent = self._clock()
             self._confirm(await self._client.replace(LEASES, replace(lease, spec=self._claimed(lease.spec))), sent)
 
-    def _look_at(self, spec: LeaseSpec) -> None:
+    def _observe(self, spec: LeaseSpec) -> None:
         if spec.holder_identity != self._identity:
             self._renewed = None
             if spec.holder_identity and (self._seen is None or self._seen.holder_identity != spec.holder_identity):
-                _log.info("another process leads", lease=self._key, holder=spec.holder_identity)
+                _log.info("another process is the leader", lease=self._key, holder=spec.holder_identity)
         if spec != self._seen:
             self._seen = spec
             self._seen_at = self._clock()
 
     def _confirm(self, written: Lease, sent: float) -> None:
         self._renewed = sent
-        self._look_at(written.spec)
-        if self.held:
-            self._confirmed.set()
+        self._observe(written.spec)
+        if self.is_leader:
+            self._acquired.set()
             if not self._leading:
                 self._leading = True
                 _log.info("became the leader", lease=self._key, identity=self._identity)
 
     def _is_taken(self) -> bool:
-        """Whether somebody else has the lease, as far as we can tell by our own clock."""
-        return self._left() > 0
+        """Whether another replica has the lease, by our own clock."""
+        return self._remaining() > 0
 
-    def _left(self) -> float:
-        """How long somebody else's lease lasts from now on."""
+    def _remaining(self) -> float:
+        """Seconds until another replica's lease expires."""
         if self._seen is None or self._seen.holder_identity in (None, "", self._identity):
             return 0.0
-        # The holder's word counts: it may be set up for longer leases than we are.
+        # The duration in the lease counts: the holder may be configured for longer leases than we are.
         return self._seen_at + (self._seen.lease_duration_seconds or self._duration) - self._clock()
 
     def _pause(self) -> float:
-        if self.held:
+        if self.is_leader:
             return self._every
         pause = self._every * (1 + _JITTER * self._random())
-        # Not a moment later than need be, but not all at the same moment.
-        left = self._left()
-        return min(pause, left + self._every * self._random() / 10) if left > 0 else pause
+        # As soon as it expires, but not all replicas at the same moment.
+        remaining = self._remaining()
+        return min(pause, remaining + self._every * self._random() / 10) if remaining > 0 else pause
 
     def _new(self) -> Lease:
         meta = ObjectMeta(name=self._name, namespace=self._namespace)
@@ -234,25 +256,25 @@ class Leadership:
             lease_transitions=transitions,
         )
 
-    def _complain(self, problem: Failure | TimeoutError) -> None:
-        """Once for each thing that goes wrong, however often it does."""
-        if is_conflict(problem) or is_already_there(problem):
-            return  # somebody else was faster; the next look tells who
+    def _log_failure(self, problem: Failure | TimeoutError) -> None:
+        """Log a failure once, however often it is repeated."""
+        if is_conflict(problem) or is_already_exists(problem):
+            return  # another replica was faster; the next read shows which
         why = _why(problem)
-        if why["reason"] != self._complaint:
-            self._complaint = why["reason"]
-            _log.warning("lease could not be asked for", lease=self._key, **why)
+        if why["reason"] != self._last_error:
+            self._last_error = why["reason"]
+            _log.warning("cannot acquire or renew the lease", lease=self._key, **why)
 
 
-class Alone:
-    """The only replica there is: it always leads."""
+class SoleReplica:
+    """The only replica: it is always the leader."""
 
-    held = True
+    is_leader = True
 
     async def run(self) -> None:
         await asyncio.Event().wait()
 
-    async def wait(self) -> None:
+    async def wait_until_leader(self) -> None:
         return
 
     async def release(self) -> None:
@@ -264,5 +286,5 @@ def _why(problem: Failure | TimeoutError) -> dict[str, str]:
 
 
 def _micro_time() -> str:
-    """Always with six digits: the servers read nothing else."""
+    """Always with six digits: the server accepts nothing else."""
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,13 +1,12 @@
-"""What a process says of itself: one line per record on standard error, for people (text) or for machines (json).
+"""Structured logging to standard error: one line for each record, as text for people or as JSON for programs.
 
     2030-01-01T00:00:00.000Z INFO scheduler: bound gang=team/a pods=3 seconds=0.012
     {"time":"2030-01-01T00:00:00.000Z","level":"info","logger":"scheduler","message":"bound","gang":"team/a",…}
 
-The sentence says what happened and never varies; what varies stands in fields, so that both a reader and a query can
-find it. That is what `Log` is for. Records of libraries, which know nothing of fields, come out in the same form.
+The message says what happened and never varies; what varies is in fields, so that people and queries find it. `Log`
+takes both. Records of libraries, which have no fields, come out in the same format.
 
-A record is one line whatever is in it: a name that somebody put a line break into must not be able to look like a
-second record.
+A record is one line whatever it contains: a name with a line break in it must not look like a second record.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _NEEDS_NO_QUOTES: Final = re.compile(r'[^\s"=]+')
 
 
 class Log:
-    """Says things in the name of one part of the program: `log.info("bound", gang="team/a", pods=3)`."""
+    """The logger of one part of the program: `log.info("bound", gang="team/a", pods=3)`."""
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(f"{_ROOT}.{name}")
@@ -52,8 +51,8 @@ class Log:
         self._logger.exception(message, extra={"fields": fields})
 
 
-def set_up(level: str, format: str) -> None:
-    """Everything from `level` on goes to standard error in this format. A second call replaces the first."""
+def configure_logging(level: str, format: str) -> None:
+    """Log records of `level` and above to standard error in this format. A second call replaces the first."""
     if level not in LEVELS:
         raise UserError(f"log level {_quoted(level)} is not one of {', '.join(LEVELS)}")
     if format not in FORMATS:
@@ -77,7 +76,7 @@ class JsonFormatter(logging.Formatter):
             "logger": _name(record),
             "message": record.getMessage(),
         }
-        # Twice: first for the order, then because a field must not pass for one of these.
+        # Twice: first for the order, then because a field must not replace one of these.
         return json.dumps({**head, **_fields(record), **head}, separators=(",", ":"), default=str)
 
 

@@ -1,8 +1,8 @@
-"""How late the event loop is: what nobody may make it wait for.
+"""Measures how late the event loop runs.
 
-Leadership is renewed, probes are answered and watches are read on one loop. Whatever holds it up (a big object decoded
-in one go, a cycle that did not go to its thread) delays all of these, and cannot be seen from outside. So a task sleeps
-for ten milliseconds, over and over, and looks at how much later than asked it woke up.
+The lease is renewed, probes are answered and watches are read on one event loop. Whatever blocks it (a big object that
+is decoded in one go, a cycle outside its thread) delays all of these and cannot be seen from outside. So a task sleeps
+for ten milliseconds, again and again, and measures how much too late it wakes up.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 
 class LoopLag:
-    """`worst`: the longest that the loop kept somebody waiting within the last minute, in seconds."""
+    """`worst` is the longest delay of the event loop within the last minute, in seconds."""
 
     def __init__(
         self, *, every: float = 0.01, window: float = 60.0, clock: Callable[[], float] = time.monotonic
@@ -22,16 +22,16 @@ class LoopLag:
         self._every = every
         self._window = window
         self._clock = clock
-        # (when, how late), ever less late: what came before something worse will never be the worst again.
+        # (when, how late), in descending order: a smaller delay before a larger one can never be the worst.
         self._peaks: deque[tuple[float, float]] = deque()
 
     async def run(self) -> None:
         while True:
-            asked = self._clock()
+            slept_at = self._clock()
             await asyncio.sleep(self._every)
-            self.note(self._clock() - asked - self._every)
+            self.record(self._clock() - slept_at - self._every)
 
-    def note(self, late: float) -> None:
+    def record(self, late: float) -> None:
         now = self._clock()
         while self._peaks and self._peaks[-1][1] <= late:
             self._peaks.pop()
@@ -42,5 +42,5 @@ class LoopLag:
     @property
     def worst(self) -> float:
         since = self._clock() - self._window
-        # NB: metrics are read in another thread, so this looks at a copy and changes nothing.
+        # Metrics are read in another thread, so this reads a copy and changes nothing.
         return next((max(late, 0.0) for when, late in tuple(self._peaks) if when > since), 0.0)

@@ -1,0 +1,16 @@
+"""The scheduler on a real API server.
+
+component            the loop: takes events in, runs a cycle in a thread, dispatches its decisions
+inbox                buffers watch events while a cycle runs
+dispatcher           turns decisions into writes
+binder               binds and evictions; lost_response: what a write did whose response was lost
+status_writer        status patches of pods, groups and queues
+reservation_writer   creation and deletion of Reservations
+outcome_reporter     metrics, log lines and events about outcomes
+metrics              counters and histograms; state_metrics: gauges from the last cycle
+"""
+
+from .component import SchedulerComponent
+from .metrics import SchedulerMetrics
+
+__all__ = ["SchedulerComponent", "SchedulerMetrics"]

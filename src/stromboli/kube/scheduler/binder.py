@@ -1,20 +1,20 @@
-"""Binds and evictions on their way to the server.
+"""Sends binds and evictions to the API server.
 
-A gang's binds stand next to each other in the line and a few dozen workers take from its head, so a gang goes out
-together, over connections that stay open. Before every one of them the fence is asked: a scheduler that has lost its
-lease, or slept through it, must not send what it decided while it had it.
+The binds of a gang are next to each other in the queue and a few dozen workers take from its head, so a gang is bound
+together, over connections that stay open. Before every request the worker checks the fence: a scheduler that lost its
+lease, or was suspended past its end, must not send what it decided while it was the leader.
 
-What comes of an order is an event like any other. A bind that did not happen is `BindFailed`, an eviction that was
-refused `EvictFailed`. One that the server took needs no event, because the watch will show the pod. And where nobody
-knows (the connection broke between question and answer), the pod itself is asked until it answers: to send it again
-could bind a second pod of that name, to give up could lend the room twice. For the same reason it is asked twice
-before it counts as not bound: the server may still be at work on a request whose answer nobody waits for.
+Results are cluster events. A bind that did not happen is `BindFailed`, a refused eviction is `EvictFailed`. A request
+that the server accepted needs no event, because the watch shows the pod. If the response was lost, nobody knows
+whether the server acted, so the pod is read until the server answers: sending the request again could bind another
+pod of that name, and giving up could place two pods in the same room. For the same reason the pod is read twice before
+the bind counts as failed: the server may still be working on a request whose response nobody waits for.
 
-An eviction that was refused would be refused again in the next cycle, which decides on the same victims. So it is not
-sent again at once, but longer after each refusal, and the scheduler hears what it would have heard from the server.
+The next cycle would choose the same victims, and the server would refuse their evictions again. So a refused eviction
+is retried with backoff, and until then the scheduler gets the `EvictFailed` that the server would have caused.
 
-The client tries again by itself what the server puts off. The fence is not asked again then, so no order may take
-longer in all than a standby has to wait after the fence fell.
+The client retries requests that the server puts off, without checking the fence again. So a request has a timeout
+that is shorter than the time between the end of the fence and the end of the lease.
 """
 
 from __future__ import annotations
@@ -28,33 +28,31 @@ from typing import Final, Protocol
 
 from stromboli.api import Pod, names
 from stromboli.cluster import BindFailed, EvictFailed, TaskKey
-from stromboli.kube.client.client import Client
-from stromboli.kube.client.errors import NOT_REACHED, Failure, is_conflict, is_not_found
-from stromboli.kube.client.lost_response import ask
-from stromboli.kube.client.rate_limit import TokenBucket
-from stromboli.kube.client.resources import PODS
-from stromboli.kube.runtime.logs import Log
+from stromboli.kube.client import (
+    NO_RESPONSE,
+    PODS,
+    Client,
+    Failure,
+    ItemBackoff,
+    TokenBucket,
+    is_conflict,
+    is_not_found,
+)
+from stromboli.kube.runtime import Fence, Log
 
-from .retry_backoff import Setbacks
+from .lost_response import reread
 
-_log = Log("binding")
+_log = Log("binder")
 
 WORKERS: Final = 32
-PATIENCE: Final = 5.0  # seconds for an order; by default a lease lasts so much longer than the fence
-LULL: Final = 0.5  # seconds without an order, and nothing is going on
-LONGEST_REFUSAL: Final = 15.0  # seconds until a refused eviction is tried again: budgets change
-LATE: Final = 1.0  # seconds in which a server may still act on a request that was given up
-
-
-class Fence(Protocol):
-    @property
-    def held(self) -> bool:
-        """Whether we may still act on what we decided."""
-        ...
+TIMEOUT: Final = 5.0  # seconds for a request; the default lease outlives the fence by as much
+QUIET: Final = 0.5  # seconds without a request until the binder is no longer busy
+MAX_EVICTION_DELAY: Final = 15.0  # seconds until a refused eviction is retried: budgets change
+LATE_WRITE: Final = 1.0  # seconds in which a server may still act on a request that timed out
 
 
 @dataclass(frozen=True, slots=True)
-class BindOrder:
+class BindRequest:
     task: TaskKey
     uid: str
     node: str
@@ -62,7 +60,7 @@ class BindOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class EvictOrder:
+class EvictRequest:
     task: TaskKey
     uid: str
     node: str
@@ -70,23 +68,23 @@ class EvictOrder:
     message: str
 
 
-Order = BindOrder | EvictOrder
-Report = Callable[[BindFailed | EvictFailed, str], None]
+Request = BindRequest | EvictRequest
+ReportFailure = Callable[[BindFailed | EvictFailed, str], None]
 
 
-class Outcomes(Protocol):
-    """Who wants to know what came of orders."""
+class OutcomeListener(Protocol):
+    """Gets the outcome of every request."""
 
-    def bound(self, order: BindOrder, seconds: float) -> None: ...
+    def bound(self, request: BindRequest, seconds: float) -> None: ...
 
-    def bind_failed(self, order: BindOrder, why: str) -> None: ...
+    def bind_failed(self, request: BindRequest, why: str) -> None: ...
 
-    def evicted(self, order: EvictOrder) -> None: ...
+    def evicted(self, request: EvictRequest) -> None: ...
 
-    def evict_failed(self, order: EvictOrder, why: str) -> None: ...
+    def evict_failed(self, request: EvictRequest, why: str) -> None: ...
 
 
-class Binding:
+class Binder:
     def __init__(
         self,
         client: Client,
@@ -94,192 +92,200 @@ class Binding:
         fence: Fence,
         binds: TokenBucket,
         evictions: TokenBucket,
-        report: Report,
-        outcomes: Outcomes,
-        known: Callable[[TaskKey], Pod | None],
-        patience: float = PATIENCE,
+        report: ReportFailure,
+        listener: OutcomeListener,
+        cached_pod: Callable[[TaskKey], Pod | None],
+        timeout: float = TIMEOUT,
         workers: int = WORKERS,
     ) -> None:
-        """`report` takes news for the scheduler, with the uid of the pod that it is about; `known` is the pod of that
-        name as the watch has shown it."""
+        """`report` gets failures, for the scheduler, with the uid of the pod; `cached_pod` returns the pod of that name
+        as the watch has shown it."""
         self._client = client
         self._fence = fence
-        self._buckets = {BindOrder: binds, EvictOrder: evictions}
+        self._buckets = {BindRequest: binds, EvictRequest: evictions}
         self._report = report
-        self._outcomes = outcomes
-        self._known = known
-        self._patience = patience
+        self._listener = listener
+        self._cached_pod = cached_pod
+        self._timeout = timeout
         self._workers = workers
-        self._line: deque[Order] = deque()
-        self._under_way = 0
+        self._queue: deque[Request] = deque()
+        self._in_flight = 0
         self._clock = asyncio.get_running_loop().time
-        self._refusals = Setbacks(self._clock, longest=LONGEST_REFUSAL)  # of evictions, by the uid of the pod
-        self._last = self._clock() - LULL  # when an order was last done with
-        self._taken: dict[TaskKey, Order] = {}  # by the server, and perhaps not shown by the watch yet
+        self._eviction_backoff = ItemBackoff(self._clock, max_delay=MAX_EVICTION_DELAY)  # by the uid of the pod
+        self._last_finished = self._clock() - QUIET
+        self._accepted: dict[TaskKey, Request] = {}  # by the server; the watch may not have shown the result yet
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
     @property
     def outstanding(self) -> int:
-        return len(self._line) + self._under_way
+        return len(self._queue) + self._in_flight
 
     @property
     def busy(self) -> bool:
-        """Whether orders are on their way, or were a moment ago: others had better wait with what can wait."""
-        return self.outstanding > 0 or self._clock() - self._last < LULL
+        """Whether requests are outstanding, or were a moment ago: less important writes should wait."""
+        return self.outstanding > 0 or self._clock() - self._last_finished < QUIET
 
-    def send(self, orders: list[Order]) -> None:
-        self._forget_shown()
-        self._refusals.forget_old()
-        if orders:
-            self._line.extend(orders)
+    def submit(self, requests: list[Request]) -> None:
+        self._drop_observed()
+        self._eviction_backoff.prune()
+        if requests:
+            self._queue.extend(requests)
             self._idle.clear()
             self._work.set()
 
-    async def idle(self) -> None:
-        """Until nothing is outstanding."""
+    async def wait_idle(self) -> None:
+        """Wait until nothing is outstanding."""
         await self._idle.wait()
 
-    async def nearly_idle(self) -> None:
-        """Until there is a worker without an order."""
+    async def wait_for_free_worker(self) -> None:
         while self.outstanding >= self._workers:
             await asyncio.sleep(0.01)
 
-    async def settled(self) -> None:
-        """Until nothing is outstanding, and the watch has shown what came of it."""
-        await self.idle()
-        while self._forget_shown():
+    async def wait_observed(self) -> None:
+        """Wait until nothing is outstanding and the watch has shown all results."""
+        await self.wait_idle()
+        while self._drop_observed():
             await asyncio.sleep(0.02)
 
-    def recall(self, why: str) -> None:
-        """Give back what has not been sent: before a stop, and when the lease is lost."""
-        while self._line:
-            self._not_sent(self._line.popleft(), why)
-        self._settle()
+    def cancel_queued(self, why: str) -> None:
+        """Report what was not sent as failed: before a stop, and when the lease is lost."""
+        while self._queue:
+            self._not_sent(self._queue.popleft(), why)
+        self._update_idle()
 
     async def run(self) -> None:
-        """Send what is in the line, for ever."""
+        """Send what is in the queue, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._workers):
                 group.create_task(self._worker())
 
     async def _worker(self) -> None:
         while True:
-            while not self._line:
+            while not self._queue:
                 self._work.clear()
                 await self._work.wait()
-            order = self._line.popleft()
-            self._under_way += 1
+            request = self._queue.popleft()
+            self._in_flight += 1
             try:
-                await self._buckets[type(order)].take()
-                if not self._fence.held:
-                    self._not_sent(order, "another scheduler has the lease now")
-                elif isinstance(order, BindOrder):
-                    await self._bind(order)
+                await self._buckets[type(request)].take()
+                if not self._fence.is_leader:
+                    self._not_sent(request, "another scheduler has the lease now")
+                elif isinstance(request, BindRequest):
+                    await self._bind(request)
                 else:
-                    await self._evict(order)
+                    await self._evict(request)
             finally:
-                self._under_way -= 1
-                self._last = self._clock()
-                self._settle()
+                self._in_flight -= 1
+                self._last_finished = self._clock()
+                self._update_idle()
 
-    def _settle(self) -> None:
-        if not self._line and not self._under_way:
+    def _update_idle(self) -> None:
+        if not self._queue and not self._in_flight:
             self._idle.set()
 
-    def _forget_shown(self) -> bool:
-        """Whether anything is left that the server took and the watch has not shown."""
-        self._taken = {task: order for task, order in self._taken.items() if not _shows(self._known(task), order)}
-        return bool(self._taken)
+    def _drop_observed(self) -> bool:
+        """Whether anything is left that the server accepted and the watch has not shown."""
+        self._accepted = {
+            task: request
+            for task, request in self._accepted.items()
+            if not _is_observed(self._cached_pod(task), request)
+        }
+        return bool(self._accepted)
 
-    def _not_sent(self, order: Order, why: str) -> None:
-        if isinstance(order, BindOrder):
-            self._bind_failed(order, why)
+    def _not_sent(self, request: Request, why: str) -> None:
+        if isinstance(request, BindRequest):
+            self._bind_failed(request, why)
         else:
-            self._evict_failed(order, why)
+            self._evict_failed(request, why)
 
-    def _bind_failed(self, order: BindOrder, why: str) -> None:
-        self._report(BindFailed(order.task), order.uid)
-        self._outcomes.bind_failed(order, why)
+    def _bind_failed(self, request: BindRequest, why: str) -> None:
+        self._report(BindFailed(request.task), request.uid)
+        self._listener.bind_failed(request, why)
 
-    def _evict_failed(self, order: EvictOrder, why: str) -> None:
-        self._report(EvictFailed(order.task), order.uid)
-        self._outcomes.evict_failed(order, why)
+    def _evict_failed(self, request: EvictRequest, why: str) -> None:
+        self._report(EvictFailed(request.task), request.uid)
+        self._listener.evict_failed(request, why)
 
-    async def _bind(self, order: BindOrder) -> None:
+    async def _bind(self, request: BindRequest) -> None:
         started = time.perf_counter()
-        annotations = {names.BACKFILL: "true"} if order.backfill else None
+        annotations = {names.BACKFILL: "true"} if request.backfill else None
         try:
-            await self._in_time(self._client.bind(order.task, order.uid, order.node, annotations=annotations))
+            await self._in_time(self._client.bind(request.task, request.uid, request.node, annotations=annotations))
         except Failure as failure:
-            pod = await self._bound_pod(order, failure)
-            if pod is None or pod.spec.node_name != order.node:
-                self._bind_failed(order, failure.message)
+            pod = await self._bound_pod(request, failure)
+            if pod is None or pod.spec.node_name != request.node:
+                self._bind_failed(request, failure.message)
                 return
-        self._taken[order.task] = order
-        self._outcomes.bound(order, time.perf_counter() - started)
+        self._accepted[request.task] = request
+        self._listener.bound(request, time.perf_counter() - started)
 
-    async def _bound_pod(self, order: BindOrder, failure: Failure) -> Pod | None:
+    async def _bound_pod(self, request: BindRequest, failure: Failure) -> Pod | None:
         """The pod, if it has a node although its bind failed."""
-        unclear = not _is_answer(failure)
+        unclear = not _is_refusal(failure)
         if not unclear and not is_conflict(failure):
             return None
-        _log.warning("asking what became of a bind", pod=order.task, node=order.node, failure=failure.message)
-        pod = await self._ask(order)
+        _log.warning(
+            "result of a bind is unknown; reading the pod",
+            pod=request.task,
+            node=request.node,
+            failure=failure.message,
+        )
+        pod = await self._reread(request)
         if unclear and pod is not None and not pod.spec.node_name:
-            await asyncio.sleep(LATE)
-            pod = await self._ask(order)
+            await asyncio.sleep(LATE_WRITE)
+            pod = await self._reread(request)
         return pod
 
-    async def _evict(self, order: EvictOrder) -> None:
-        if self._refusals.waits(order.uid):
-            self._report(EvictFailed(order.task), order.uid)  # nothing else: it has been said
+    async def _evict(self, request: EvictRequest) -> None:
+        if self._eviction_backoff.is_waiting(request.uid):
+            self._report(EvictFailed(request.task), request.uid)  # no event: the refusal was reported before
             return
         try:
-            await self._in_time(self._client.evict(order.task, order.uid))
+            await self._in_time(self._client.evict(request.task, request.uid))
         except Failure as failure:
             if is_not_found(failure):
-                return  # it has gone by itself
-            if not _is_answer(failure):
-                pod = await self._ask(order)
+                return  # the pod is deleted already
+            if not _is_refusal(failure):
+                pod = await self._reread(request)
                 if pod is None:
                     return
                 if pod.metadata.deletion_timestamp is not None:
-                    self._evicted(order)
+                    self._evicted(request)
                     return
             else:
-                self._refusals.failed(order.uid, failure)
-            self._evict_failed(order, failure.message)
+                self._eviction_backoff.failed(request.uid, failure)
+            self._evict_failed(request, failure.message)
             return
-        self._evicted(order)
+        self._evicted(request)
 
-    def _evicted(self, order: EvictOrder) -> None:
-        self._taken[order.task] = order
-        self._outcomes.evicted(order)
+    def _evicted(self, request: EvictRequest) -> None:
+        self._accepted[request.task] = request
+        self._listener.evicted(request)
 
-    async def _in_time(self, request: Awaitable[None]) -> None:
+    async def _in_time(self, call: Awaitable[None]) -> None:
         try:
-            async with asyncio.timeout(self._patience):
-                await request
+            async with asyncio.timeout(self._timeout):
+                await call
         except TimeoutError:
-            raise Failure(NOT_REACHED, "the server did not answer in time") from None
+            raise Failure(NO_RESPONSE, "the server did not answer in time") from None
 
-    async def _ask(self, order: Order) -> Pod | None:
-        """The pod as it is; None if it is not there any more."""
-        pod = await ask(self._client, PODS, order.task)
-        return pod if pod is not None and pod.metadata.uid == order.uid else None
-
-
-def _is_answer(failure: Failure) -> bool:
-    """Whether the server said no; otherwise it may have acted, and only its answer was lost."""
-    return failure.status != NOT_REACHED and failure.status < 500
+    async def _reread(self, request: Request) -> Pod | None:
+        """The pod as the server has it; None if it is deleted."""
+        pod = await reread(self._client, PODS, request.task)
+        return pod if pod is not None and pod.metadata.uid == request.uid else None
 
 
-def _shows(pod: Pod | None, order: Order) -> bool:
-    """Whether the pod, as it was last seen, tells what became of the order."""
-    if pod is None or pod.metadata.uid != order.uid:
+def _is_refusal(failure: Failure) -> bool:
+    """Whether the server refused; otherwise it may have acted, and only the response was lost."""
+    return failure.status != NO_RESPONSE and failure.status < 500
+
+
+def _is_observed(pod: Pod | None, request: Request) -> bool:
+    """Whether the pod, as the watch last showed it, has the result of the request."""
+    if pod is None or pod.metadata.uid != request.uid:
         return True
-    if isinstance(order, BindOrder):
+    if isinstance(request, BindRequest):
         return bool(pod.spec.node_name)
     return pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")

@@ -1,34 +1,25 @@
-"""From what a cycle decided to what is written.
+"""Turns the decisions of a cycle into writes.
 
-Binds and evictions go out first and by themselves (binding.py). Everything that is only read by people and controllers
-is a wish (posting.py): a pod's reason to wait is written when it has held for a while, because most of them are over
-before anybody could read them, and a group's phase at once only where somebody waits for it.
-
-Reservations are objects, and the scheduler's ledger believes in them from the moment it decides: so their coming and
-going is reported to it at once, and taken back if the server refuses.
+Binds and evictions go to the binder at once. What only people and controllers read goes to the status writer with a
+delay: the reason why a pod waits is written only when it has held for a while, because most pods stop waiting before
+anybody could read it. A group's phase is written at once only where a controller waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from stromboli.api import KObject, Pod, PodGroup, Queue, Reservation, key
 from stromboli.api.quantity import format_amount
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted, JobKey, TaskKey
-from stromboli.kube.client.client import Client
-from stromboli.kube.client.errors import Failure, is_already_there, is_not_found
-from stromboli.kube.client.lost_response import ask
-from stromboli.kube.client.rate_limit import TokenBucket
-from stromboli.kube.client.resources import POD_GROUPS, PODS, QUEUES, RESERVATIONS
-from stromboli.kube.runtime.event_recorder import Recorder
-from stromboli.kube.runtime.logs import Log
+from stromboli.cluster import Cluster, JobKey, TaskKey
+from stromboli.kube.client import POD_GROUPS, PODS, QUEUES
+from stromboli.kube.runtime import EventRecorder, Log
 from stromboli.scheduling.decisions import (
     Bind,
     Cycle,
@@ -43,31 +34,32 @@ from stromboli.scheduling.decisions import (
 )
 from stromboli.scheduling.explanation.reasons import Code
 
-from .binder import Binding, BindOrder, EvictOrder, Fence, Order
-from .status_writer import Posting, Wish
+from .binder import Binder, BindRequest, EvictRequest, Request
+from .reservation_writer import ReservationWriter
+from .status_writer import StatusPatch, StatusWriter
 
-_log = Log("carrying")
+_log = Log("dispatcher")
 
-SOON: Final = 1.0  # seconds until a wish is written that nobody waits for
-REWORDED: Final = 5.0  # until a reason to wait is written that differs from the one there in its words and numbers
-_PATIENCE: Final = 10.0  # seconds, before a stop, for what is under way
+SOON: Final = 1.0  # seconds until a status is written that nothing waits for
+REWORDED: Final = 5.0  # seconds until a message is replaced that differs only in its words and numbers
+_DRAIN_TIMEOUT: Final = 10.0  # seconds, before a stop, for what is in flight
 
 
 @dataclass(frozen=True, slots=True)
-class Addressed:
-    """A decision, and the object it is about as it stood when it was taken. A name may belong to another one by the
-    time it is carried out; a uid never does."""
+class TargetedDecision:
+    """A decision and the object that it is about, as it was when the decision was taken. Another object may have the
+    name by the time the decision is carried out, but never the uid."""
 
     decision: Decision
-    about: KObject | None
+    target: KObject | None
 
 
-def address(cycle: Cycle, cluster: Cluster) -> list[Addressed]:
-    """To be called before the next event is applied."""
-    return [Addressed(decision, _about(decision, cluster)) for decision in cycle.decisions]
+def resolve_targets(cycle: Cycle, cluster: Cluster) -> list[TargetedDecision]:
+    """Call before the next event is applied to the cluster."""
+    return [TargetedDecision(decision, _target(decision, cluster)) for decision in cycle.decisions]
 
 
-def _about(decision: Decision, cluster: Cluster) -> KObject | None:
+def _target(decision: Decision, cluster: Cluster) -> KObject | None:
     match decision:
         case Bind() | Evict() | PatchPod():
             return _pod(cluster, decision.task)
@@ -96,87 +88,70 @@ def _group(cluster: Cluster, job_key: JobKey) -> PodGroup | None:
     return None if job is None else job.object
 
 
-class Carrier:
+class Dispatcher:
     def __init__(
         self,
-        client: Client,
         *,
-        fence: Fence,
-        binding: Binding,
-        posting: Posting,
-        recorder: Recorder,
-        reservations: TokenBucket,
-        report: Callable[[ClusterEvent], None],
-        note: Callable[[KObject], None],
+        binder: Binder,
+        status_writer: StatusWriter,
+        reservations: ReservationWriter,
+        recorder: EventRecorder,
         clock: Callable[[], float],
     ) -> None:
-        """`report` takes news for the scheduler, `note` an object as the server has it after a write; `clock` tells
-        the time as objects have it."""
-        self._client = client
-        self._fence = fence
-        self._binding = binding
-        self._posting = posting
-        self._recorder = recorder
+        """`clock` returns the time that objects are stamped with."""
+        self._binder = binder
+        self._status_writer = status_writer
         self._reservations = reservations
-        self._report = report
-        self._note = note
+        self._recorder = recorder
         self._clock = clock
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._last: dict[str, asyncio.Task[None]] = {}  # of them, for each reservation
 
-    def carry_out(self, decisions: list[Addressed]) -> None:
-        """Set everything in motion, in the order decided; nothing here waits."""
-        orders: list[Order] = []
+    def dispatch(self, decisions: list[TargetedDecision]) -> None:
+        """Start all writes, in the order decided, without waiting for any."""
+        requests: list[Request] = []
         for entry in decisions:
-            about = entry.about
+            target = entry.target
             match entry.decision:
-                case Bind() as bind if about is not None:
-                    self._posting.withdraw(PODS, bind.task)
-                    orders.append(BindOrder(bind.task, about.metadata.uid, bind.node, bind.backfill))
-                case Evict() as evict if about is not None:
-                    orders.append(
-                        EvictOrder(evict.task, about.metadata.uid, evict.node, evict.reason, evict.message)
+                case Bind() as bind if target is not None:
+                    self._status_writer.cancel(PODS, bind.task)
+                    requests.append(BindRequest(bind.task, target.metadata.uid, bind.node, bind.backfill))
+                case Evict() as evict if target is not None:
+                    requests.append(
+                        EvictRequest(evict.task, target.metadata.uid, evict.node, evict.reason, evict.message)
                     )
                 case Reserve() as reserve:
-                    self._reserve(reserve)
-                case Unreserve() if isinstance(about, Reservation):
-                    self._unreserve(about)
-                case PatchPod() as patch if isinstance(about, Pod):
-                    self._explain(patch, about)
-                case PatchGroup() as patch if isinstance(about, PodGroup):
-                    self._describe(patch, about)
-                case PatchQueue() as patch if isinstance(about, Queue):
-                    self._account(patch, about)
-                case Notice() as notice if about is not None:
-                    self._tell(about, notice.reason, notice.message, warning=notice.warning)
+                    self._reservations.create(reserve.reservation)
+                case Unreserve() if isinstance(target, Reservation):
+                    self._reservations.delete(target)
+                case PatchPod() as patch if isinstance(target, Pod):
+                    self._patch_pod(patch, target)
+                case PatchGroup() as patch if isinstance(target, PodGroup):
+                    self._patch_group(patch, target)
+                case PatchQueue() as patch if isinstance(target, Queue):
+                    self._patch_queue(patch, target)
+                case Notice() as notice if target is not None:
+                    self._record(target, notice.reason, notice.message, warning=notice.warning)
                 case _:
-                    pass  # whom it was about has gone meanwhile
-        self._binding.send(orders)
+                    pass  # the object was deleted in the meantime
+        self._binder.submit(requests)
 
-    async def finish(self) -> None:
-        """Before an orderly stop: what is under way is done, what was not sent in time is given back."""
+    async def drain(self) -> None:
+        """Before an orderly stop: finish what is in flight, and report what could not be sent in time as failed."""
         try:
-            async with asyncio.timeout(_PATIENCE):
-                await self._binding.idle()
-                while self._under_way:
-                    await asyncio.gather(*self._under_way)
-                await self._posting.flush()
+            async with asyncio.timeout(_DRAIN_TIMEOUT):
+                await self._binder.wait_idle()
+                await self._reservations.wait_idle()
+                await self._status_writer.flush()
                 await self._recorder.flush()
         except TimeoutError:
-            _log.warning("some writes were not done in time", binds=self._binding.outstanding)
-            self._binding.recall("the scheduler stops")
+            _log.warning("some writes did not finish in time", binds=self._binder.outstanding)
+            self._binder.cancel_queued("the scheduler stops")
 
-    async def abandon(self) -> None:
-        """What is still under way is not waited for."""
-        tasks = list(self._under_way)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def cancel(self) -> None:
+        """Do not wait for what is still in flight."""
+        await self._reservations.cancel()
 
-    # -- statuses -----------------------------------------------------------------------------------------------
-
-    def _explain(self, patch: PatchPod, pod: Pod) -> None:
-        """Autoscalers look for the reason Unschedulable and nothing else, so the code does not stand there."""
+    def _patch_pod(self, patch: PatchPod, pod: Pod) -> None:
+        # Autoscalers look for the reason Unschedulable only, so our own code is in the message, not in the reason.
         code = Code.SCHEDULING_GATED if patch.reason == Code.SCHEDULING_GATED else "Unschedulable"
         before = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
         since = before.last_transition_time if before is not None and before.status == "False" else None
@@ -191,25 +166,32 @@ class Carrier:
         if patch.nominated != pod.status.nominated_node_name:
             status["nominatedNodeName"] = patch.nominated or None
 
-        def written() -> None:
-            self._tell(pod, "FailedScheduling", f"{patch.reason}: {patch.message}", warning=True)
+        def on_written() -> None:
+            self._record(pod, "FailedScheduling", f"{patch.reason}: {patch.message}", warning=True)
 
-        # A nomination is what keeps the room that was made for the pod: it has to outlive us.
+        # A nomination reserves the room that evictions made for the pod, so it must survive a restart.
         urgent = "nominatedNodeName" in status
         delay = 0.0 if urgent else SOON if since is None else REWORDED
-        # Only while it is as it was: a reason to wait on a pod that has its node by now would stay there for good.
+        # Only for this version of the pod: a condition written after its bind would never be removed.
         meta = pod.metadata
-        wish = Wish(
-            PODS, patch.task, meta.uid, status, meta.resource_version, strategic=True, urgent=urgent, written=written
-        )  # fmt: skip
-        self._posting.want(wish, delay=delay)
+        status_patch = StatusPatch(
+            PODS,
+            patch.task,
+            meta.uid,
+            status,
+            meta.resource_version,
+            strategic=True,
+            urgent=urgent,
+            on_written=on_written,
+        )
+        self._status_writer.enqueue(status_patch, delay=delay)
 
-    def _describe(self, patch: PatchGroup, group: PodGroup) -> None:
+    def _patch_group(self, patch: PatchGroup, group: PodGroup) -> None:
         before = group.status
         if patch.phase == "Inqueue" and before.phase != "Inqueue":
-            # A Job's pods are made once its group is let in: somebody waits for that, and for nothing else.
-            wish = Wish(POD_GROUPS, patch.job, group.metadata.uid, {"phase": patch.phase}, urgent=True)
-            self._posting.want(wish)
+            # The job controller creates a Job's pods once its group is admitted: only this phase is waited for.
+            admitted = StatusPatch(POD_GROUPS, patch.job, group.metadata.uid, {"phase": patch.phase}, urgent=True)
+            self._status_writer.enqueue(admitted)
             return
         status: dict[str, Any] = {
             "phase": patch.phase,
@@ -221,91 +203,23 @@ class Carrier:
         unschedulable = next((c for c in patch.conditions if c.type == "Unschedulable"), None)
         known = {c.message for c in before.conditions if c.type == "Unschedulable"}
 
-        def written() -> None:
+        def on_written() -> None:
             if unschedulable is not None and unschedulable.message not in known:
-                self._tell(group, "Unschedulable", unschedulable.message, warning=True)
+                self._record(group, "Unschedulable", unschedulable.message, warning=True)
 
-        counts = (patch.phase, patch.running, patch.succeeded, patch.failed)
-        told = (before.phase, before.running, before.succeeded, before.failed)
-        reworded = counts == told and unschedulable is not None and bool(known)
-        wish = Wish(POD_GROUPS, patch.job, group.metadata.uid, status, written=written)
-        self._posting.want(wish, delay=REWORDED if reworded else SOON)
+        new_counts = (patch.phase, patch.running, patch.succeeded, patch.failed)
+        old_counts = (before.phase, before.running, before.succeeded, before.failed)
+        reworded = new_counts == old_counts and unschedulable is not None and bool(known)
+        status_patch = StatusPatch(POD_GROUPS, patch.job, group.metadata.uid, status, on_written=on_written)
+        self._status_writer.enqueue(status_patch, delay=REWORDED if reworded else SOON)
 
-    def _account(self, patch: PatchQueue, queue: Queue) -> None:
-        # A merge patch only takes away what it names as null.
+    def _patch_queue(self, patch: PatchQueue, queue: Queue) -> None:
+        # A merge patch removes only what it names as null.
         allocated: dict[str, str | None] = dict.fromkeys(queue.status.allocated)
         for resource, amount in sorted(patch.allocated.items()):
             allocated[resource] = str(format_amount(resource, amount))
-        wish = Wish(QUEUES, patch.queue, queue.metadata.uid, {"allocated": allocated})
-        self._posting.want(wish, delay=SOON)
+        status_patch = StatusPatch(QUEUES, patch.queue, queue.metadata.uid, {"allocated": allocated})
+        self._status_writer.enqueue(status_patch, delay=SOON)
 
-    def _tell(self, about: KObject, reason: str, message: str, *, warning: bool = False) -> None:
-        self._recorder.tell(type(about), key(about), about.metadata.uid, reason, message, warning=warning)
-
-    # -- reservations -------------------------------------------------------------------------------------------
-
-    def _reserve(self, decision: Reserve) -> None:
-        # A cluster-wide object cannot be owned by one in a namespace: garbage collectors take such an owner for lost.
-        # So the reservation names its pod, and the scheduler itself lets go of it when the pod is gone.
-        wanted = decision.reservation
-        bare = replace(wanted, metadata=replace(wanted.metadata, owner_references=[]))
-        self._report(Applied(bare))
-        self._start(bare, self._create_reservation)
-
-    def _unreserve(self, known: Reservation) -> None:
-        self._report(Deleted(known))
-        self._start(known, self._delete_reservation)
-
-    def _start(self, reservation: Reservation, work: Callable[[Reservation], Coroutine[Any, Any, None]]) -> None:
-        """In the order decided: one that is given up again must not be created after it was deleted."""
-        name = reservation.metadata.name
-        earlier = self._last.get(name)
-
-        async def in_turn() -> None:
-            if earlier is not None:
-                await asyncio.wait([earlier])
-            await work(reservation)
-
-        def over(task: asyncio.Task[None]) -> None:
-            self._under_way.discard(task)
-            if self._last.get(name) is task:
-                del self._last[name]
-
-        task = self._last[name] = asyncio.create_task(in_turn())
-        self._under_way.add(task)
-        task.add_done_callback(over)
-
-    async def _create_reservation(self, wanted: Reservation) -> None:
-        name = wanted.metadata.name
-        await self._reservations.take()
-        if self._fence.held:
-            try:
-                try:
-                    await self._client.create(RESERVATIONS, wanted)
-                except Failure as failure:
-                    if not is_already_there(failure):
-                        raise
-                status = {"status": msgspec.to_builtins(wanted.status)}
-                written = await self._client.patch(RESERVATIONS, name, status, subresource="status")
-                self._note(written)
-                return
-            except Failure as failure:
-                _log.warning("a reservation could not be written", reservation=name, failure=failure.message)
-        await self._report_truth(wanted)
-
-    async def _delete_reservation(self, known: Reservation) -> None:
-        name = known.metadata.name
-        await self._reservations.take()
-        if self._fence.held:
-            try:
-                await self._client.delete(RESERVATIONS, name, uid=known.metadata.uid)
-                return
-            except Failure as failure:
-                if is_not_found(failure):
-                    return
-                _log.warning("a reservation could not be deleted", reservation=name, failure=failure.message)
-        await self._report_truth(known)
-
-    async def _report_truth(self, believed: Reservation) -> None:
-        found = await ask(self._client, RESERVATIONS, believed.metadata.name)
-        self._report(Deleted(believed) if found is None else Applied(found))
+    def _record(self, target: KObject, reason: str, message: str, *, warning: bool = False) -> None:
+        self._recorder.record(type(target), key(target), target.metadata.uid, reason, message, warning=warning)

@@ -1,11 +1,11 @@
-"""News on its way to the scheduler: kept while a cycle runs, and weighed.
+"""Buffers events for the scheduler while a cycle runs, and tells urgent ones from the rest.
 
-`Cluster.apply` may be called only between cycles, so what the reflectors see in the meantime waits here. Most of it is
-no reason to run a cycle at once: a node's heart-beat, a message on a waiting pod, the echo of our own writes. What may
-change a decision is: room that comes or goes, a pod that wants a place, a changed rule.
+`Cluster.apply` may be called only between cycles, so the events of the reflectors wait here. Most are no reason to run
+a cycle at once: a node's heartbeat, a message on a waiting pod, the echo of our own writes. Urgent is what may change a
+decision: room that comes or goes, a pod that wants a node, a changed rule.
 
-Objects of our own kinds are checked on their way in, because servers before 1.25 do not know their rules. One that
-breaks them is not there as far as the scheduler is concerned, and its owner is told why.
+Objects of our own kinds are validated here, because servers before 1.25 do not evaluate the rules of their schemas. An
+invalid object is hidden from the scheduler, and its owner gets the reason.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _FINISHED = ("Succeeded", "Failed")
 
 class Inbox:
     def __init__(self, *, refused: Refused = lambda obj, why: None) -> None:
-        """`refused` is told of an object that breaks the rules, and why; once for each form of it."""
-        self.urgent = asyncio.Event()  # something came that a decision may depend on
+        """`refused` is called with an invalid object and the reason, once for each version of the object."""
+        self.urgent = asyncio.Event()  # an event arrived that a decision may depend on
         self._events: list[ClusterEvent] = []
         self._seen: dict[type[KObject], dict[str, KObject]] = {}
         self._refused = refused
@@ -42,23 +42,23 @@ class Inbox:
             case Deleted(obj):
                 self._deleted(obj)
             case BindFailed() | EvictFailed():
-                # Not urgent: whatever failed would fail again a moment later.
+                # Not urgent: it would fail again a moment later.
                 self._events.append(event)
 
     def failed(self, event: BindFailed | EvictFailed, uid: str) -> None:
-        """News of an order for the pod with this uid. Another one that has its name by now may be on its own way."""
+        """A request for the pod with this uid failed. Ignored if another pod has the name now."""
         pod = self._seen.get(Pod, {}).get(event.task)
         if pod is not None and pod.metadata.uid == uid:
             self.put(event)
 
-    def take(self) -> list[ClusterEvent]:
-        """All news so far, in its order; nothing is urgent any more."""
+    def drain(self) -> list[ClusterEvent]:
+        """All events so far, in order. Resets `urgent`."""
         events, self._events = self._events, []
         self.urgent.clear()
         return events
 
-    def everything(self) -> list[ClusterEvent]:
-        """All that is there, as news for somebody who knows nothing yet."""
+    def all_objects(self) -> list[ClusterEvent]:
+        """Everything that exists, as events for an empty cluster state."""
         return [Applied(obj) for objects in self._seen.values() for obj in objects.values()]
 
     def _of(self, obj: KObject) -> dict[str, KObject]:
@@ -66,7 +66,7 @@ class Inbox:
 
     def _deleted(self, obj: KObject) -> None:
         seen = self._of(obj).get(key(obj))
-        # One that we have just put in its place, and of which the watch knows nothing yet, is not the one that is gone.
+        # A successor that we have created and that the watch has not shown yet is not deleted.
         if seen is not None and obj.metadata.uid in ("", seen.metadata.uid):
             del self._of(obj)[key(obj)]
             self._events.append(Deleted(obj))
@@ -76,7 +76,7 @@ class Inbox:
         seen = self._of(obj)
         object_key = key(obj)
         before = seen.get(object_key)
-        why = _broken_rule(obj)
+        why = _validation_error(obj)
         if why is not None:
             self._refused(obj, why)
             if before is not None:
@@ -84,9 +84,9 @@ class Inbox:
             return
         seen[object_key] = obj
         if before is not None and before.metadata.uid == obj.metadata.uid:
-            if _is_heart_beat(before, obj):
+            if _is_heartbeat(before, obj):
                 return
-            urgent = _matters(before, obj)
+            urgent = _is_urgent(before, obj)
         else:
             urgent = not (isinstance(obj, Pod) and obj.spec.node_name)
         self._events.append(Applied(obj))
@@ -94,9 +94,9 @@ class Inbox:
             self.urgent.set()
 
 
-def _broken_rule(obj: KObject) -> str | None:
+def _validation_error(obj: KObject) -> str | None:
     if not isinstance(obj, Queue | PodGroup | Reservation):
-        return None  # Kubernetes has checked its own kinds
+        return None  # Kubernetes validates its own kinds
     try:
         default(obj)
         validate(obj)
@@ -105,28 +105,27 @@ def _broken_rule(obj: KObject) -> str | None:
     return None
 
 
-def _is_heart_beat(before: KObject, after: KObject) -> bool:
-    """Whether a node says nothing but that it is alive. Thousands of them do so all the time."""
+def _is_heartbeat(before: KObject, after: KObject) -> bool:
+    """Whether nothing but the heartbeat of a node changed. Thousands of nodes send one all the time."""
     return (
         isinstance(before, Node)
         and isinstance(after, Node)
         and before.spec == after.spec
         and before.status == after.status
-        and _same_words(before, after)
+        and _same_labels_and_annotations(before, after)
     )
 
 
-def _matters(before: KObject, after: KObject) -> bool:
+def _is_urgent(before: KObject, after: KObject) -> bool:
     match before, after:
         case Pod(), Pod():
-            if after.spec.node_name:  # room that is taken helps nobody; room that will be free may
-                return (
-                    before.metadata.deletion_timestamp != after.metadata.deletion_timestamp
-                    or (before.status.phase != after.status.phase and after.status.phase in _FINISHED)
+            if after.spec.node_name:  # a taken place changes nothing; a place that becomes free may
+                return before.metadata.deletion_timestamp != after.metadata.deletion_timestamp or (
+                    before.status.phase != after.status.phase and after.status.phase in _FINISHED
                 )
-            return before.spec != after.spec or not _same_words(before, after)
+            return before.spec != after.spec or not _same_labels_and_annotations(before, after)
         case PodGroup(), PodGroup():
-            return before.spec != after.spec or not _same_words(before, after)
+            return before.spec != after.spec or not _same_labels_and_annotations(before, after)
         case Queue(), Queue():
             return before.spec != after.spec or before.status.state != after.status.state
         case Reservation(), Reservation():
@@ -135,7 +134,7 @@ def _matters(before: KObject, after: KObject) -> bool:
             return bool(_without_version(before) != _without_version(after))
 
 
-def _same_words(before: KObject, after: KObject) -> bool:
+def _same_labels_and_annotations(before: KObject, after: KObject) -> bool:
     left, right = before.metadata, after.metadata
     return left.labels == right.labels and left.annotations == right.annotations
 

@@ -1,9 +1,9 @@
-"""What is so at the end of a cycle, and the samples that Prometheus gets of it.
+"""The state at the end of a cycle, and the gauges that Prometheus gets from it.
 
-A gauge for every queue, kept up to date one by one, would cost every cycle something for a number that is read twice a
-minute, and would have to be taken away again when its queue goes. So a cycle only leaves a `State` behind, which is
-little more than copies of what the ledger has, and that is turned into samples when somebody asks. What is gone (a
-queue, a job that no longer waits) is gone from the samples too.
+Keeping a gauge for every queue up to date would cost every cycle something for a number that is read twice a minute,
+and the gauge would have to be removed together with its queue. So a cycle only keeps a `State`, which is little more
+than copies of the ledger, and the samples are computed when Prometheus scrapes. A deleted queue, or a job that no
+longer waits, is not part of the next samples.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from stromboli.api import QueueStatus
 from stromboli.cluster import CPU, MEMORY, PODS, UNLIMITED, Cluster, Queue, Status, Vector
+from stromboli.kube.runtime import labelled_gauge
 from stromboli.scheduling.decisions import Cycle, Evict
-
-_PHASES: Final = ("pending", "inqueue", "running", "unknown", "completed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +26,19 @@ class QueueState:
     allocated: Vector
     wanted: Vector
     capability: Vector | None
-    deserved: Mapping[str, int] | None  # None: no plugin says
+    deserved: Mapping[str, int] | None  # None if no plugin computes it
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What was so at the end of a cycle."""
+    """The cluster at the end of a cycle."""
 
-    resources: tuple[tuple[str, int], ...] = ()  # name and column, in the order of names; "pods" is none
+    resources: tuple[tuple[str, int], ...] = ()  # name and column, in the request of names; "pods" is none
     total: list[int] = field(default_factory=list)
     queues: dict[str, QueueState] = field(default_factory=dict)
-    namespaces: dict[str, tuple[int, Vector]] = field(default_factory=dict)  # weight, and what it has in all queues
+    namespaces: dict[str, tuple[int, Vector]] = field(default_factory=dict)  # weight, and its allocation in all queues
     reasons: dict[str, int] = field(default_factory=dict)
-    missing: dict[str, int] = field(default_factory=dict)  # by job: how many pods it lacks to start
+    missing: dict[str, int] = field(default_factory=dict)  # by job: how many more pods need a node before it can start
     victims: int = 0
     reservations: dict[str, int] = field(default_factory=dict)
 
@@ -72,7 +69,7 @@ def state_of(cluster: Cluster, cycle: Cycle) -> State:
 
 
 def _namespaces(cluster: Cluster, queues: Iterable[Queue]) -> dict[str, tuple[int, Vector]]:
-    """Those that have something, and those that were given a weight."""
+    """Namespaces that have an allocation or a weight."""
     held: dict[str, Vector] = {
         name: cluster.axis.zeros() for name, namespace in cluster.namespaces.items() if namespace.weights
     }
@@ -85,27 +82,29 @@ def _namespaces(cluster: Cluster, queues: Iterable[Queue]) -> dict[str, tuple[in
 
 
 def _missing(cluster: Cluster, cycle: Cycle) -> dict[str, int]:
-    """Jobs of which too few pods have a node to start, and how many more it takes."""
+    """Jobs with too few pods on nodes to start, and how many more each needs."""
     missing: dict[str, int] = {}
     for task_key in cycle.waiting:
         task = cluster.tasks.get(task_key)
         if task is not None and task.job is not None and task.job.key not in missing:
             job = task.job
-            # Allocated and not bound: tried in this cycle, and not enough of them for the gang.
+            # Allocated but not bound: placed in this cycle, but too few for the gang.
             missing[job.key] = job.min_available - (job.ready_count - job.counts[Status.ALLOCATED])
     return {job_key: number for job_key, number in missing.items() if number > 0}
 
 
 class LastCycle(Collector):
-    """NB: samples are made in another thread than cycles run in; they read one `State`, which nobody changes."""
+    """Samples are computed in another thread than cycles run in, from one `State` that never changes."""
 
     def __init__(self) -> None:
         self.state = State()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         state = self.state
-        yield _gauge("stromboli_waiting_pods", "Pods that wait, by the code of the reason.", "reason", state.reasons)
-        yield _gauge("stromboli_reservations", "Reservations there are, by phase.", "phase", state.reservations)
+        yield labelled_gauge(
+            "stromboli_waiting_pods", "Waiting pods, by the code of the reason.", "reason", state.reasons
+        )
+        yield labelled_gauge("stromboli_reservations", "Reservations there are, by phase.", "phase", state.reservations)
         yield _number(
             "volcano_pod_preemption_victims", "Pods that the last cycle evicted by preemption.", state.victims
         )
@@ -113,7 +112,7 @@ class LastCycle(Collector):
             "volcano_unschedule_job_count", "Jobs that cannot start: too few of their pods get a node.",
             len(state.missing),
         )  # fmt: skip
-        yield _gauge(
+        yield labelled_gauge(
             "volcano_unschedule_task_count",
             "How many more pods of a job (namespace/name) need a node before it can start.",
             "job_id",
@@ -134,7 +133,7 @@ def _queue_amounts(state: State) -> Iterator[GaugeMetricFamily]:
         {name: [a + w for a, w in zip(allocated[name], wanted[name], strict=True)] for name in allocated},
     )  # fmt: skip
     yield from _amounts(
-        state, "deserved", "the queue deserves, as far as a plugin says", {
+        state, "deserved", "the queue deserves, if a plugin computes it", {
             name: _columns(queue.deserved, names, len(queue.allocated))
             for name, queue in state.queues.items() if queue.deserved is not None
         },
@@ -181,7 +180,7 @@ def _amounts(state: State, what: str, sentence: str, rows: Mapping[str, list[int
 
 def _queue_shares(state: State) -> Iterator[GaugeMetricFamily]:
     weights = {name: queue.weight for name, queue in state.queues.items()}
-    yield _gauge("volcano_queue_weight", "The weight of the queue.", "queue_name", weights)
+    yield labelled_gauge("volcano_queue_weight", "The weight of the queue.", "queue_name", weights)
     shares: dict[str, float] = {}
     overused: dict[str, float] = {}
     for name, queue in state.queues.items():
@@ -192,13 +191,13 @@ def _queue_shares(state: State) -> Iterator[GaugeMetricFamily]:
             shares[name] = max(ratios, default=0.0)
             counted = [(held[c], amount, state.total[c]) for c, amount in due.items() if amount]
             overused[name] = bool(counted) and all(has >= amount < total for has, amount, total in counted)
-    yield _gauge(
+    yield labelled_gauge(
         "volcano_queue_share",
         "What the queue has of what it deserves, in the resource where that is most; above 1 it can be reclaimed.",
         "queue_name",
         shares,
     )
-    yield _gauge(
+    yield labelled_gauge(
         "volcano_queue_overused", "Whether the queue has all that it deserves (1) or not (0).", "queue_name", overused
     )
 
@@ -210,43 +209,19 @@ def _namespace_shares(state: State) -> Iterator[GaugeMetricFamily]:
         row = held.tolist()
         ratios = [row[c] / state.total[c] if state.total[c] else 1.0 for _, c in state.resources if row[c]]
         shares[name] = max(ratios, default=0.0)
-    yield _gauge("volcano_namespace_weight", "The weight of the namespace.", "namespace_name", weights)
-    yield _gauge(
+    yield labelled_gauge("volcano_namespace_weight", "The weight of the namespace.", "namespace_name", weights)
+    yield labelled_gauge(
         "volcano_namespace_share",
         "What the namespace has of the cluster, in the resource where that is most.",
         "namespace_name",
         shares,
     )
-    yield _gauge(
+    yield labelled_gauge(
         "volcano_namespace_weighted_share",
         "The share of the namespace divided by its weight.",
         "namespace_name",
         {name: share / weights[name] for name, share in shares.items()},
     )
-
-
-class GroupCounts(Collector):
-    """How many groups queues have in each phase. Statuses are the objects' own, and objects are never changed."""
-
-    def __init__(self) -> None:
-        self.statuses: dict[str, QueueStatus] = {}
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        statuses = self.statuses
-        for phase in _PHASES:
-            yield _gauge(
-                f"volcano_queue_pod_group_{phase}_count",
-                f"PodGroups of the queue in phase {phase.capitalize()}.",
-                "queue_name",
-                {queue: getattr(status, phase) for queue, status in statuses.items()},
-            )
-
-
-def _gauge(name: str, sentence: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, sentence, labels=[label])
-    for key, value in values.items():
-        family.add_metric([key], value)
-    return family
 
 
 def _number(name: str, sentence: str, value: float) -> GaugeMetricFamily:

@@ -1,11 +1,11 @@
-"""Who we are to an API server, and how that is renewed.
+"""Credentials for an API server, and how they are renewed.
 
-Every request asks its `Credentials` for an `Identity`. Most answer with what they hold; a token in a file is read again
-now and then, because the kubelet replaces it long before it expires; a plugin (exec_plugin.py) is run again when what
-it gave us has expired. When the server refuses an identity, the client says so once (`refused`) and tries again if that
-may help. Of a hundred requests that are refused together, only the first throws the identity away.
+Every request asks its `Credentials` for an `Identity`. Static ones return what they hold; a token file is read again
+from time to time, because the kubelet replaces the token long before it expires; an exec plugin (exec_plugin.py) runs
+again when its credential has expired. When the server refuses an identity, the client calls `refused` and retries if
+that may help. Of a hundred requests that are refused together, only the first discards the identity.
 
-Nothing here shows a secret in its repr.
+No repr in this module contains a secret.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from ssl import SSLContext
 from typing import Protocol
 
-from stromboli.kube.client.errors import NO_CREDENTIALS, NOT_REACHED, Failure
+from stromboli.kube.client.errors import NO_CREDENTIALS, NO_RESPONSE, Failure
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ TOKEN_FILE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Identity:
-    """What goes with a request: headers, and (client certificates of a plugin) a TLS context of its own."""
+    """What authenticates a request: headers, and a TLS context if a plugin provides a client certificate."""
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     ssl: SSLContext | None = None
@@ -37,16 +37,16 @@ class Identity:
 
 class Credentials(Protocol):
     async def identify(self) -> Identity:
-        """Who we are now. Raises Failure with status 0 if that cannot be found out."""
+        """The current identity. Raises Failure with status 0 if there is none."""
         ...
 
     def refused(self, identity: Identity) -> bool:
-        """The server answered 401 to it. Whether it is worth asking `identify` again."""
+        """The server answered 401 to it. Returns whether `identify` may return a better one."""
         ...
 
 
-class Unchanging:
-    """The same for ever: a token or password from a kubeconfig, or nothing (client certificates, no login)."""
+class StaticCredentials:
+    """A token or password from a kubeconfig, or nothing (client certificate, no login)."""
 
     def __init__(self, headers: Mapping[str, str] | None = None) -> None:
         self._identity = Identity(headers or {})
@@ -59,7 +59,7 @@ class Unchanging:
 
 
 def is_token(text: str) -> bool:
-    """Whether it can stand in a header."""
+    """Whether it can be used in a header."""
     return bool(text) and text.isascii() and text.isprintable()
 
 
@@ -72,7 +72,7 @@ def basic(username: str, password: str) -> dict[str, str]:
 
 
 class TokenFile:
-    """A token that somebody else keeps fresh in a file: read again every minute, and at once when it is refused."""
+    """A token in a file that is kept up to date: read again every minute, and at once when it is refused."""
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.path = path
@@ -89,8 +89,8 @@ class TokenFile:
                 try:
                     self._identity = Identity(bearer(await self._read()))
                 except Failure as failure:
-                    # What we have may be good for a while yet; the server will say when it is not.
-                    log.warning("%s; going on with the last one", failure.message)
+                    # The last token may still be valid; otherwise the server refuses it.
+                    log.warning("%s; using the last one", failure.message)
             return self._identity
 
     async def _read(self) -> str:
@@ -100,13 +100,13 @@ class TokenFile:
         except OSError as error:
             raise self._failure(f"cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise self._failure("is no text") from None
+            raise self._failure("is not text") from None
         if not is_token(token):
             raise self._failure("is empty or has several lines")
         return token
 
     def _failure(self, problem: str) -> Failure:
-        return Failure(NOT_REACHED, f"the token in {self.path} {problem}", reason=NO_CREDENTIALS)
+        return Failure(NO_RESPONSE, f"the token in {self.path} {problem}", reason=NO_CREDENTIALS)
 
     def refused(self, identity: Identity) -> bool:
         if identity is self._identity:

@@ -1,9 +1,9 @@
 """Credentials from a program: `exec` in a kubeconfig (client.authentication.k8s.io, v1 and v1beta1).
 
-Clouds log in this way. The program prints an ExecCredential with a token or a client certificate, and until when it
-is good; we keep that and run the program again when the time has come, or when the server refuses what it gave us.
-A daemon has nobody to ask, so programs that insist on a terminal are refused, and the others are told that there is
-none. The program's stderr is ours: what it has to say is for the user, not for us.
+Cloud providers log in this way. The program prints an ExecCredential with a token or a client certificate and its
+expiry; we cache it and run the program again when it has expired, or when the server refuses it. A daemon has no user
+to ask, so programs that require a terminal are refused, and others are told that there is none. The program writes to
+our stderr: its messages are for the user.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.errors import UserError
-from stromboli.kube.client.errors import NO_CREDENTIALS, NOT_REACHED, Failure
+from stromboli.kube.client.errors import NO_CREDENTIALS, NO_RESPONSE, Failure
 
 from .credentials import Identity, bearer, is_token
 from .tls import ClientCertificate, Trust
@@ -29,7 +29,7 @@ from .tls import ClientCertificate, Trust
 GROUP = "client.authentication.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 PLUGIN_SECONDS = 60.0
-# Renewed this long before its end, so that nothing expires on its way.
+# Renewed this long before its expiry, so that no request is sent with an expired credential.
 EARLY_SECONDS = 10.0
 
 
@@ -129,7 +129,7 @@ class ExecPlugin:
         return msgspec.json.encode(info).decode()
 
     def _read(self, output: bytes) -> tuple[Identity, float | None]:
-        """What the program printed. None of it may appear in a message."""
+        """Decode what the program printed. None of it may appear in a message."""
         try:
             credential = msgspec.json.decode(output, type=_ExecCredential)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -141,40 +141,40 @@ class ExecPlugin:
         if certificate != bool(status.client_key_data) or not (certificate or status.token):
             raise self._failure("gave neither a token nor a client certificate with its key")
         if status.token and not is_token(status.token):
-            raise self._failure("gave a token that cannot stand in a header")
+            raise self._failure("gave a token that cannot be used in a header")
         try:
             expires = parse_timestamp(status.expiration_timestamp) if status.expiration_timestamp else None
         except ValueError:
-            raise self._failure("gave an expirationTimestamp that is no time") from None
+            raise self._failure("gave an expirationTimestamp that is not a timestamp") from None
         tls = self._context(status) if certificate else None
         return Identity(bearer(status.token) if status.token else {}, tls), expires
 
     def _context(self, status: _Status) -> ssl.SSLContext:
-        # A context of its own: a connection that was opened with the old certificate is then never used again.
+        # A new context, so that connections with the old certificate are not used again.
         context = self._trust.context()
-        shown = ClientCertificate(status.client_certificate_data.encode(), status.client_key_data.encode())
+        client_certificate = ClientCertificate(status.client_certificate_data.encode(), status.client_key_data.encode())
         try:
-            shown.load_into(context)
+            client_certificate.load_into(context)
         except ssl.SSLError:
-            raise self._failure("gave a client certificate that is no PEM or does not fit its key") from None
+            raise self._failure("gave a client certificate that is not PEM or does not match its key") from None
         return context
 
     def _failure(self, problem: str) -> Failure:
-        return Failure(NOT_REACHED, f"the credential plugin {self._command} {problem}", reason=NO_CREDENTIALS)
+        return Failure(NO_RESPONSE, f"the credential plugin {self._command} {problem}", reason=NO_CREDENTIALS)
 
 
 def _program(config: ExecConfig, folder: Path) -> str:
-    """The program to run; a UserError for what can be told to be wrong without running it."""
+    """The program to run. Raises UserError for mistakes that show without running it."""
     if config.api_version not in VERSIONS:
         raise UserError(
-            f"the exec plugin {config.command} speaks {config.api_version or 'no version'};"
+            f"the exec plugin {config.command} uses {config.api_version or 'no API version'};"
             f" upgrade it to {VERSIONS[0]} and write that into the kubeconfig"
         )
     if config.interactive_mode == "Always":
         raise UserError(
-            f"the exec plugin {config.command} insists on a terminal (interactiveMode: Always); use a token instead"
+            f"the exec plugin {config.command} requires a terminal (interactiveMode: Always); use a token instead"
         )
-    # Like a shell: a bare name is looked for in PATH, anything else is a path, here from the kubeconfig.
+    # Like in a shell: a bare name is searched in PATH, anything else is a path relative to the kubeconfig.
     name = config.command if os.sep not in config.command else str(folder / config.command)
     found = shutil.which(name)
     if found is None:

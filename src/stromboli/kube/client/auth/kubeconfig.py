@@ -1,8 +1,8 @@
-"""Finding the cluster the way kubectl does: a kubeconfig, or the account of the pod we run in.
+"""Finds the cluster the way kubectl does: a kubeconfig, or the service account of the pod we run in.
 
-Several files in $KUBECONFIG count as one, in which the first to name a thing wins; a path in a file is relative to
-that file. What we cannot do (an auth-provider, impersonation) is refused: to leave it out would be to act as somebody
-else than the user meant.
+Several files in $KUBECONFIG are merged, and the first to define a name wins; a path in a file is relative to that file.
+What we do not support (auth-provider, impersonation) is refused: ignoring it would mean to act as another user than the
+one configured.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ import yaml
 
 from stromboli.errors import UserError
 
-from .access import Access
-from .credentials import Credentials, TokenFile, Unchanging, basic, bearer, is_token
+from .client_config import ClientConfig
+from .credentials import Credentials, StaticCredentials, TokenFile, basic, bearer, is_token
 from .exec_plugin import ExecConfig, ExecPlugin
 from .tls import ClientCertificate, Trust
-
-__all__ = ["Access", "find_access", "from_kubeconfig", "in_cluster"]
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +96,7 @@ S = TypeVar("S")
 
 @dataclass(slots=True)
 class _Merged:
-    """All the files as one; each section with the file it stands in, which its relative paths start from."""
+    """All files merged; each section with its file, which its relative paths start from."""
 
     clusters: dict[str, tuple[_Cluster, Path]] = field(default_factory=dict)
     users: dict[str, tuple[_User, Path]] = field(default_factory=dict)
@@ -116,80 +114,80 @@ class _Merged:
         self.current = self.current or file.current_context or ""
 
 
-def find_access(kubeconfig: Path | None = None, context: str | None = None) -> Access:
-    """The cluster the user means: what he names, else the one we run in, else kubectl's."""
-    if kubeconfig is None and context is None and _inside_a_pod():
+def load_client_config(kubeconfig: Path | None = None, context: str | None = None) -> ClientConfig:
+    """The configuration that the user names, else that of the cluster we run in, else kubectl's."""
+    if kubeconfig is None and context is None and _is_in_cluster():
         return in_cluster()
     return from_kubeconfig(kubeconfig, context=context)
 
 
-def _inside_a_pod() -> bool:
+def _is_in_cluster() -> bool:
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and (SERVICE_ACCOUNT / "token").exists()
 
 
-def in_cluster() -> Access:
-    """As the service account of the pod we run in."""
-    if not _inside_a_pod():
+def in_cluster() -> ClientConfig:
+    """The configuration for the service account of the pod we run in."""
+    if not _is_in_cluster():
         raise UserError(
-            "this is not a pod with a service account; give --kubeconfig, or leave automountServiceAccountToken on"
+            "this is not a pod with a service account; use --kubeconfig, or do not disable automountServiceAccountToken"
         )
     host = os.environ["KUBERNETES_SERVICE_HOST"]
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     namespace = SERVICE_ACCOUNT / "namespace"
-    return Access(
+    return ClientConfig(
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
-        ssl=_trusting(Trust(_bytes_of(SERVICE_ACCOUNT / "ca.crt")), SERVICE_ACCOUNT / "ca.crt"),
+        ssl=_tls_context(Trust(_read_bytes(SERVICE_ACCOUNT / "ca.crt")), SERVICE_ACCOUNT / "ca.crt"),
         credentials=TokenFile(SERVICE_ACCOUNT / "token"),
-        namespace=_bytes_of(namespace).decode().strip() if namespace.exists() else "default",
+        namespace=_read_bytes(namespace).decode().strip() if namespace.exists() else "default",
     )
 
 
-def from_kubeconfig(path: Path | None = None, *, context: str | None = None) -> Access:
-    """What `path`, else $KUBECONFIG, else ~/.kube/config says about a context (the current one unless named)."""
-    paths = [path] if path is not None else _usual_paths()
+def from_kubeconfig(path: Path | None = None, *, context: str | None = None) -> ClientConfig:
+    """The configuration for a context (by default the current one) of `path`, else $KUBECONFIG, else ~/.kube/config."""
+    paths = [path] if path is not None else _default_paths()
     merged = _Merged()
     for one in paths:
         merged.add(one)
     shown = ", ".join(str(one) for one in paths)
     name = context or merged.current
     if not name:
-        raise UserError(f"{shown} has no current context; choose one with --context ({_offered(merged.contexts)})")
+        raise UserError(f"{shown} has no current context; choose one with --context ({_list_names(merged.contexts)})")
     chosen, _ = _named(merged.contexts, "context", name, shown)
     cluster, cluster_file = _named(merged.clusters, "cluster", chosen.cluster, shown)
     user, user_file = _named(merged.users, "user", chosen.user, shown) if chosen.user else (_User(), paths[0])
     return _access(cluster, cluster_file, user, user_file, chosen)
 
 
-def _usual_paths() -> list[Path]:
+def _default_paths() -> list[Path]:
     listed = [Path(text) for text in os.environ.get("KUBECONFIG", "").split(os.pathsep) if text]
     paths = [path for path in listed or [Path.home() / ".kube" / "config"] if path.exists()]
     if not paths:
         missing = "none of the files in $KUBECONFIG exists" if listed else "there is no ~/.kube/config"
-        raise UserError(f"no cluster to talk to: {missing}; give --kubeconfig FILE or set KUBECONFIG")
+        raise UserError(f"no cluster configured: {missing}; use --kubeconfig FILE or set KUBECONFIG")
     return paths
 
 
-def _access(cluster: _Cluster, cluster_file: Path, user: _User, user_file: Path, context: _Context) -> Access:
+def _access(cluster: _Cluster, cluster_file: Path, user: _User, user_file: Path, context: _Context) -> ClientConfig:
     server = urlsplit(cluster.server)
     if server.scheme not in ("http", "https") or not server.hostname:
         raise UserError(f"{cluster_file}: the server of cluster {context.cluster} must be an http:// or https:// URL")
     if server.username or server.password:
-        raise UserError(f"{cluster_file}: the server of cluster {context.cluster} must be given without a login")
+        raise UserError(f"{cluster_file}: the server of cluster {context.cluster} must not contain a login")
     if cluster.proxy_url and urlsplit(cluster.proxy_url).scheme not in ("http", "https"):
         raise UserError(f"{cluster_file}: proxy-url of cluster {context.cluster} must be an http:// or https:// URL")
-    _refuse_unknown_logins(user, user_file, context.user)
+    _refuse_unsupported_logins(user, user_file, context.user)
     trust = Trust()
     tls: ssl.SSLContext | None = None
     if server.scheme == "https":
         trust = Trust(
             _data_or_file(cluster.certificate_authority_data, cluster.certificate_authority, cluster_file),
-            anybody=cluster.insecure_skip_tls_verify,
+            insecure=cluster.insecure_skip_tls_verify,
         )
-        if trust.anybody:
-            log.warning("insecure-skip-tls-verify: whoever answers as %s gets our credentials", server.netloc)
-        tls = _trusting(trust, cluster_file)
-        _show_certificate(user, user_file, context.user, tls)
-    return Access(
+        if trust.insecure:
+            log.warning("insecure-skip-tls-verify: any server can pose as %s and get our credentials", server.netloc)
+        tls = _tls_context(trust, cluster_file)
+        _load_client_certificate(user, user_file, context.user, tls)
+    return ClientConfig(
         server=cluster.server,
         ssl=tls,
         credentials=_credentials(user, user_file, cluster, trust, context),
@@ -199,48 +197,48 @@ def _access(cluster: _Cluster, cluster_file: Path, user: _User, user_file: Path,
     )
 
 
-def _refuse_unknown_logins(user: _User, file: Path, name: str) -> None:
+def _refuse_unsupported_logins(user: _User, file: Path, name: str) -> None:
     if user.auth_provider is not None:
         raise UserError(
-            f"{file}: user {name} logs in by auth-provider, which Kubernetes has dropped; use an exec plugin or a token"
+            f"{file}: user {name} uses an auth-provider, which Kubernetes has removed; use an exec plugin or a token"
         )
     if user.impersonated:
-        raise UserError(f"{file}: user {name} acts as {user.impersonated}, which is not supported; log in as that user")
+        raise UserError(f"{file}: user {name} impersonates {user.impersonated}; log in as that user instead")
 
 
 def _credentials(user: _User, file: Path, cluster: _Cluster, trust: Trust, context: _Context) -> Credentials:
-    # In this order, as kubectl has it: what is written down comes before a plugin.
+    # In kubectl's order: what is in the file comes before a plugin.
     if user.token_file:
         return TokenFile(file.parent / user.token_file)
     if user.token:
         if not is_token(user.token.strip()):
-            raise UserError(f"{file}: the token of user {context.user} cannot stand in a header; is it one line?")
-        return Unchanging(bearer(user.token.strip()))
+            raise UserError(f"{file}: the token of user {context.user} cannot be used in a header; is it one line?")
+        return StaticCredentials(bearer(user.token.strip()))
     if user.username:
-        return Unchanging(basic(user.username, user.password))
+        return StaticCredentials(basic(user.username, user.password))
     if user.exec is not None:
-        return ExecPlugin(user.exec, file.parent, trust, _told_to_plugins(cluster, trust))
-    return Unchanging()
+        return ExecPlugin(user.exec, file.parent, trust, _cluster_info(cluster, trust))
+    return StaticCredentials()
 
 
-def _told_to_plugins(cluster: _Cluster, trust: Trust) -> dict[str, Any]:
-    """The cluster as a plugin with provideClusterInfo gets to see it."""
-    told: dict[str, Any] = {"server": cluster.server}
+def _cluster_info(cluster: _Cluster, trust: Trust) -> dict[str, Any]:
+    """The cluster as a plugin with provideClusterInfo gets it."""
+    info: dict[str, Any] = {"server": cluster.server}
     if cluster.tls_server_name:
-        told["tls-server-name"] = cluster.tls_server_name
-    if trust.anybody:
-        told["insecure-skip-tls-verify"] = True
+        info["tls-server-name"] = cluster.tls_server_name
+    if trust.insecure:
+        info["insecure-skip-tls-verify"] = True
     if trust.authority is not None:
-        told["certificate-authority-data"] = trust.authority
+        info["certificate-authority-data"] = trust.authority
     if cluster.proxy_url:
-        told["proxy-url"] = cluster.proxy_url
+        info["proxy-url"] = cluster.proxy_url
     for extension in cluster.extensions or ():
         if extension.name == EXEC_EXTENSION:
-            told["config"] = extension.extension
-    return told
+            info["config"] = extension.extension
+    return info
 
 
-def _show_certificate(user: _User, file: Path, name: str, tls: ssl.SSLContext) -> None:
+def _load_client_certificate(user: _User, file: Path, name: str, tls: ssl.SSLContext) -> None:
     certificate = _data_or_file(user.client_certificate_data, user.client_certificate, file)
     key = _data_or_file(user.client_key_data, user.client_key, file)
     if certificate is None and key is None:
@@ -251,15 +249,15 @@ def _show_certificate(user: _User, file: Path, name: str, tls: ssl.SSLContext) -
         ClientCertificate(certificate, key).load_into(tls)
     except ssl.SSLError:
         raise UserError(
-            f"{file}: the client certificate and key of user {name} are no PEM, encrypted, or do not fit each other"
+            f"{file}: the client certificate and key of user {name} are not PEM, are encrypted, or do not match"
         ) from None
 
 
-def _trusting(trust: Trust, file: Path) -> ssl.SSLContext:
+def _tls_context(trust: Trust, file: Path) -> ssl.SSLContext:
     try:
         return trust.context()
     except (ssl.SSLError, ValueError):
-        raise UserError(f"{file}: the certificate authority is no PEM certificate") from None
+        raise UserError(f"{file}: the certificate authority is not a PEM certificate") from None
 
 
 def _data_or_file(data: str, name: str, file: Path) -> bytes | None:
@@ -267,11 +265,11 @@ def _data_or_file(data: str, name: str, file: Path) -> bytes | None:
         try:
             return b64decode(data, validate=True)
         except binascii.Error:
-            raise UserError(f"{file}: a field that ends in -data is not base64; give the file's name instead") from None
-    return _bytes_of(file.parent / name) if name else None
+            raise UserError(f"{file}: a field that ends in -data is not base64; use a file name instead") from None
+    return _read_bytes(file.parent / name) if name else None
 
 
-def _bytes_of(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
@@ -279,22 +277,22 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _read(path: Path) -> _File:
-    text = _bytes_of(path)
+    text = _read_bytes(path)
     try:
-        # Nothing of a document that cannot be read is repeated: it may be a secret.
+        # No part of an invalid document is in the message: it may be a secret.
         return msgspec.convert(yaml.safe_load(text) or {}, _File)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        raise UserError(f"{path}{f':{mark.line + 1}' if mark else ''} is no YAML; is it a kubeconfig?") from None
+        raise UserError(f"{path}{f':{mark.line + 1}' if mark else ''} is not YAML; is it a kubeconfig?") from None
     except msgspec.ValidationError as error:
-        raise UserError(f"{path} is no kubeconfig: {error}") from None
+        raise UserError(f"{path} is not a kubeconfig: {error}") from None
 
 
 def _named(sections: dict[str, tuple[S, Path]], kind: str, name: str, shown: str) -> tuple[S, Path]:
     if name not in sections:
-        raise UserError(f"there is no {kind} {name!r} in {shown}; it has {_offered(sections)}")
+        raise UserError(f"there is no {kind} {name!r} in {shown}; it has {_list_names(sections)}")
     return sections[name]
 
 
-def _offered(sections: Iterable[str]) -> str:
+def _list_names(sections: Iterable[str]) -> str:
     return ", ".join(sorted(sections)) or "none"

@@ -1,4 +1,4 @@
-"""TLS contexts from certificates that are in files, or in the text of a kubeconfig or of a plugin's answer."""
+"""TLS contexts from certificates in files, in the text of a kubeconfig, or in the output of a plugin."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whom we believe to be the server: those a certificate authority vouches for (None: the system's), or anybody."""
+    """Which server certificates we accept: those of one authority (None: the system's), or any (insecure)."""
 
     authority: bytes | None = None
-    anybody: bool = False
+    insecure: bool = False
 
     def context(self) -> ssl.SSLContext:
-        """Raises ssl.SSLError or ValueError if the authority is no PEM certificate."""
-        # Such a context verifies certificates and host names unless told otherwise.
+        """Raises ssl.SSLError or ValueError if the authority is not a PEM certificate."""
+        # This context verifies certificates and host names by default.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self.authority is None:
             context.load_default_certs()
         else:
             context.load_verify_locations(cadata=self.authority.decode("ascii"))
-        if self.anybody:
+        if self.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context
@@ -38,15 +38,15 @@ class ClientCertificate:
     key: bytes = field(repr=False)
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Raises ssl.SSLError if the two are no certificate and key, or do not fit each other."""
-        # OpenSSL reads private keys from files only. Without a password, or it would ask for one on the terminal.
-        with _in_a_file(self.certificate) as certificate, _in_a_file(self.key) as key:
+        """Raises ssl.SSLError if the two are not a certificate and its key."""
+        # OpenSSL reads private keys from files only. With an empty password it does not prompt for one.
+        with _temporary_file(self.certificate) as certificate, _temporary_file(self.key) as key:
             context.load_cert_chain(certificate, key, password="")
 
 
 @contextmanager
-def _in_a_file(data: bytes) -> Iterator[Path]:
-    handle, name = tempfile.mkstemp(prefix="stromboli-")  # Readable by us alone.
+def _temporary_file(data: bytes) -> Iterator[Path]:
+    handle, name = tempfile.mkstemp(prefix="stromboli-")  # readable only by us
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

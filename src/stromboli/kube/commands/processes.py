@@ -1,0 +1,226 @@
+"""The commands `stromboli scheduler`, `stromboli controllers` and `stromboli run`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stromboli.api import names
+from stromboli.api.quantity import QuantityError, parse_duration
+
+if TYPE_CHECKING:
+    from stromboli.kube.runtime import Component, ProcessContext, ProcessOptions
+
+
+class _Seconds(click.ParamType[float]):
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            seconds = float(parse_duration(str(value)))
+        except QuantityError as error:
+            self.fail(f"{error}.", param, ctx)
+        if seconds <= 0:
+            self.fail("must be longer than 0s.", param, ctx)
+        return seconds
+
+
+def _common_options(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Options that every process has."""
+    options = [
+        click.option(
+            "--kubeconfig",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Kubeconfig file; by default the service account of the pod, $KUBECONFIG, or ~/.kube/config.",
+        ),
+        click.option("--context", help="Context of the kubeconfig; by default its current context."),
+        click.option(
+            "--scheduler-name",
+            default=names.DEFAULT_SCHEDULER,
+            show_default=True,
+            help="Schedule the pods with this spec.schedulerName.",
+        ),
+        click.option(
+            "--leader-elect/--no-leader-elect",
+            default=True,
+            show_default=True,
+            help="Elect a leader among replicas. Without election only one replica may run.",
+        ),
+        click.option(
+            "--lease-namespace",
+            default="",
+            help="Namespace of the lease; by default that of the pod or of the context.",
+        ),
+        click.option(
+            "--lease-duration",
+            type=_Seconds(),
+            default="15s",
+            show_default=True,
+            help="A standby takes over when the leader has not renewed the lease for this long.",
+        ),
+        click.option("--probe-host", default="127.0.0.1", show_default=True, help="Address for probes and metrics."),
+        click.option(
+            "--probe-port",
+            type=click.IntRange(0, 65535),
+            default=port,
+            show_default=True,
+            help="Port for /healthz, /readyz and /metrics; 0 means any free port.",
+        ),
+        click.option(
+            "--qps",
+            type=click.FloatRange(0, min_open=True),
+            default=2000.0,
+            show_default=True,
+            help="Writes per second, for each kind of write.",
+        ),
+        click.option("--burst", type=click.IntRange(1), default=2000, show_default=True, help="Writes at once."),
+        click.option(
+            "--log-level",
+            type=click.Choice(["debug", "info", "warning", "error"]),
+            default="info",
+            show_default=True,
+            help="Lowest level that is logged.",
+        ),
+        click.option(
+            "--log-format",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="Log lines as text or as JSON objects.",
+        ),
+    ]
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def _scheduling_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Options of a process that runs the scheduler."""
+    config = click.option(
+        "--config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Scheduler configuration file, reloaded when it changes; by default a built-in configuration.",
+    )
+    period = click.option(
+        "--period", type=_Seconds(), default="1s", show_default=True, help="Longest time between two cycles."
+    )
+    return config(period(function))
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  stromboli scheduler --kubeconfig ~/.kube/config --no-leader-elect
+  stromboli scheduler --config scheduler.yaml --scheduler-name stromboli
+  curl 'http://127.0.0.1:8080/readyz?verbose'
+"""
+)
+@_scheduling_options
+@_common_options(8080)
+def scheduler(config: Path | None, period: float, **common: Any) -> None:
+    """Schedule the pods of a cluster.
+
+    Runs until SIGTERM or SIGINT, and then finishes the binds in flight. Needs the resource definitions of
+    deploy/crds, and `stromboli controllers` beside it for Jobs, queue states and pods without a group.
+    """
+    from stromboli.kube.runtime import run_process
+
+    def components(context: ProcessContext) -> list[Component]:
+        return [_scheduler_component(context, config, period)]
+
+    run_process("stromboli-scheduler", _options(common), components)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  stromboli controllers --kubeconfig ~/.kube/config --no-leader-elect
+  curl 'http://127.0.0.1:8081/readyz?verbose'
+"""
+)
+@_common_options(8081)
+def controllers(**common: Any) -> None:
+    """Reconcile Jobs, queues and groups of pods.
+
+    Runs until SIGTERM or SIGINT. Needs the resource definitions of deploy/crds.
+    """
+    from stromboli.kube.runtime import run_process
+
+    run_process("stromboli-controllers", _options(common), lambda context: [_controllers_component(context)])
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  stromboli run --kubeconfig ~/.kube/config --no-leader-elect
+  stromboli run --config scheduler.yaml --probe-port 8090
+  curl 'http://127.0.0.1:8080/readyz?verbose'
+"""
+)
+@_scheduling_options
+@_common_options(8080)
+def run(config: Path | None, period: float, **common: Any) -> None:
+    """Run the scheduler and the controllers in one process.
+
+    Runs until SIGTERM or SIGINT. Needs the resource definitions: kubectl apply -k deploy/crds. To try it
+    without machines, run `stromboli hollow-nodes` as well.
+    """
+    from stromboli.kube.runtime import run_process
+
+    def components(context: ProcessContext) -> list[Component]:
+        return [_controllers_component(context), _scheduler_component(context, config, period)]
+
+    run_process("stromboli", _options(common), components)
+
+
+def _options(common: dict[str, Any]) -> ProcessOptions:
+    from stromboli.kube.runtime import ProcessOptions
+
+    return ProcessOptions(**common)
+
+
+def _scheduler_component(context: ProcessContext, config: Path | None, period: float) -> Component:
+    from stromboli.kube.runtime import ConfigurationFile
+    from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
+    from stromboli.scheduling.cycle import Scheduler
+    from stromboli.scheduling.registry import Registry
+    from stromboli.scheduling.warm_up import warm_up
+
+    registry = Registry()
+    configuration = ConfigurationFile(
+        config,
+        lambda text, where: Scheduler(registry.load(text, where=where), registry),
+        built_in=lambda: Scheduler(registry.default(), registry),
+    )
+    warm_up(configuration.current)
+    return SchedulerComponent(
+        context.client,
+        configuration=configuration,
+        leadership=context.leadership,
+        scheduler_name=context.options.scheduler_name,
+        process_ref=context.process_ref,
+        period=period,
+        # The time between the end of the fence and the end of the lease; see runtime/process.py.
+        request_timeout=context.options.lease_duration / 3,
+        bucket=context.bucket,
+        metrics=SchedulerMetrics(context.metrics),
+    )
+
+
+def _controllers_component(context: ProcessContext) -> Component:
+    from stromboli.kube.controllers import ControllerMetrics, ControllersComponent
+
+    return ControllersComponent(
+        context.client,
+        leadership=context.leadership,
+        scheduler_name=context.options.scheduler_name,
+        bucket=context.bucket,
+        metrics=ControllerMetrics(context.metrics),
+    )

@@ -1,0 +1,333 @@
+"""The controllers' loop: a pass when something changed or is due, and then its changes are written.
+
+    reflectors ──▶ events ──▶ cache ──▶ [thread: all controllers] ──▶ change writer ──▶ writes, events
+                     ▲                                                   │
+                     └───────────── objects that writes returned ◀───────┘
+
+Events wait while a pass runs and while its changes are written, and are applied in between. So a pass sees one state,
+and the next pass sees what was just written. A pass starts soon after an event, but passes never take more than a fifth
+of the time, however large the cluster is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
+
+from stromboli.api import Command, Job, KObject, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, default, key, names
+from stromboli.api.timestamps import format_timestamp
+from stromboli.cluster import Applied, Deleted
+from stromboli.controllers import Change, ControllerManager, Objects
+from stromboli.controllers.pod_owners import is_terminating
+from stromboli.kube.client import (
+    COMMANDS,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    REPLICA_SETS,
+    Client,
+    Reflector,
+    Resource,
+    TokenBucket,
+)
+from stromboli.kube.runtime import (
+    NOT_INSTALLED,
+    EventRecorder,
+    LeaderElector,
+    Leadership,
+    Log,
+    garbage_collection,
+    missing_definitions,
+)
+
+from .cache import Cache, kind_of
+from .change_writer import ChangeWriter
+from .command_queue import CommandQueue
+from .metrics import ControllerMetrics
+from .pod_templates import LIVE_JOBS
+
+_log = Log("controllers")
+
+T = TypeVar("T")
+
+MIN_PAUSE: Final = 0.1  # seconds between two passes
+PAUSE_FACTOR: Final = 4.0  # the pause after a pass is at least this many times as long as the pass
+SYNC_LOG_EVERY: Final = 10.0  # seconds between two log lines about what the start waits for
+RETRY: Final = 0.5  # seconds until the next pass after an incomplete one
+STANDBY_PERIOD: Final = 1.0  # seconds between two batches of events while another replica leads
+SETTLE: Final = 1.0  # seconds after taking over, until our watches show what the last leader wrote
+TOO_MANY_CRASHES: Final = 5
+
+KINDS: Final = (Command, Job, Pod, PodGroup, PriorityClass, Queue, ReplicaSet)
+
+
+class ControllersComponent:
+    name = "controllers"
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        leadership: Leadership,
+        scheduler_name: str,
+        bucket: Callable[[], TokenBucket],
+        metrics: ControllerMetrics,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`bucket` creates a rate limit for one kind of write."""
+        self._client = client
+        self._leadership = leadership
+        self._scheduler_name = scheduler_name
+        self._metrics = metrics
+        self._clock = clock
+        self._cache = Cache(KINDS)
+        self._recorder = EventRecorder(client, f"{scheduler_name}-controllers", bucket=bucket(), clock=clock)
+        self._command_queue = CommandQueue(client, leadership, self._recorder)
+        self._writer = ChangeWriter(
+            client,
+            fence=leadership,
+            bucket=bucket(),
+            events=self._recorder,
+            on_object=self._observe_write,
+            on_deleted=self._deleted,
+            on_result=metrics.wrote,
+        )
+        resources: tuple[Resource[Any], ...] = (
+            PRIORITY_CLASSES, QUEUES, REPLICA_SETS, LIVE_JOBS, POD_GROUPS, PODS, COMMANDS,
+        )  # fmt: skip
+        self._reflectors: dict[str, Reflector[Any]] = {
+            resource.plural: Reflector(client, resource, self._receive, on_relist=metrics.relisted)
+            for resource in resources
+        }
+        self._events: list[Applied | Deleted] = []
+        self._wake = asyncio.Event()
+        self._foreign: set[str] = set()  # keys of Jobs with another schedulerName
+        self._deleted_pods: dict[str, str] = {}  # uid and key of pods that we deleted; the watch may not show it yet
+        self._controllers: ControllerManager | None = None  # while we lead
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="controllers")
+        self._crashes = 0
+
+    # -- health -------------------------------------------------------------------------------------------------
+
+    def not_ready_reason(self) -> str | None:
+        waiting = [plural for plural, reflector in self._reflectors.items() if not reflector.synced.is_set()]
+        return f"it has not listed all {waiting[0]} yet" if waiting else None
+
+    def unhealthy_reason(self) -> str | None:
+        if self._crashes >= TOO_MANY_CRASHES:
+            return f"the last {self._crashes} passes failed; the log says why"
+        return None
+
+    # -- run ----------------------------------------------------------------------------------------------------
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Reconcile until `stop` is set; then finish what is in flight."""
+        background: list[Coroutine[Any, Any, None]] = [
+            *(reflector.run() for reflector in self._reflectors.values()),
+            self._recorder.run(),
+            self._wake_up(stop),
+        ]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(work) for work in background]
+                await self._sync(stop)
+                await self._control(stop)
+                await self._recorder.flush()
+                for task in tasks:
+                    task.cancel()
+        finally:
+            self._thread.shutdown(wait=True)
+
+    async def _wake_up(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._wake.set()
+
+    async def _sync(self, stop: asyncio.Event) -> None:
+        logged_at = time.monotonic() - SYNC_LOG_EVERY + 1.0  # the first line after a second
+        while (missing := self.not_ready_reason()) is not None and not stop.is_set():
+            await self._sleep(stop, 0.05)
+            if time.monotonic() - logged_at > SYNC_LOG_EVERY:
+                await self._log_what_is_missing(missing)
+                logged_at = time.monotonic()
+        await self._apply_pending()
+        garbage_collection.freeze_current_objects()
+
+    async def _log_what_is_missing(self, missing: str) -> None:
+        unknown = await missing_definitions(self._client, (QUEUES, POD_GROUPS, LIVE_JOBS, COMMANDS))
+        if unknown:
+            _log.error(NOT_INSTALLED, missing=", ".join(unknown))
+        else:
+            _log.info("waiting for the lists of the API server", missing=missing)
+
+    async def _control(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            if not self._leadership.is_leader:
+                await self._stand_by()
+                await self._wait_for_lease()
+                continue
+            if self._controllers is None:
+                await self._take_over(stop)
+                continue
+            self._wake.clear()
+            again, took = await self._pass(self._controllers)
+            await self._sleep(stop, max(MIN_PAUSE, PAUSE_FACTOR * took))
+            await self._wait_for_event(again)
+
+    async def _stand_by(self) -> None:
+        if self._controllers is not None:
+            self._controllers = None
+            self._metrics.set_leader(False)
+        await self._apply_pending()
+
+    async def _wait_for_lease(self) -> None:
+        try:
+            await asyncio.wait_for(self._leadership.wait_until_leader(), STANDBY_PERIOD)
+        except TimeoutError:
+            return
+
+    async def _take_over(self, stop: asyncio.Event) -> None:
+        if isinstance(self._leadership, LeaderElector):
+            await self._sleep(stop, SETTLE)
+        await self._apply_pending()
+        self._command_queue.clear()
+        self._deleted_pods.clear()
+        self._controllers = ControllerManager(
+            scheduler_name=self._scheduler_name,
+            run_builtin_controllers=False,
+            run_job_plugins=True,
+            validate=True,
+            required_queues=(names.DEFAULT_QUEUE, names.ROOT_QUEUE),
+        )
+        self._metrics.set_leader(True)
+
+    # -- passes -------------------------------------------------------------------------------------------------
+
+    async def _pass(self, controllers: ControllerManager) -> tuple[float | None, float]:
+        """Run a pass and write its changes. Returns when the next one is due without an event, and how long it took."""
+        await self._apply_pending()
+        claimed_all = await self._command_queue.claim(self._cache, self._foreign, self._clock())
+        now = self._clock()
+        objects = self._command_queue.with_claimed(self._cache)
+        started = time.perf_counter()
+        try:
+            changes = await self._in_thread(lambda: _reconcile(controllers, objects, now))
+        except Exception:
+            self._crashes += 1
+            _log.exception("a pass of the controllers failed; starting again from the state of the API server")
+            self._controllers = None
+            return RETRY, time.perf_counter() - started
+        self._crashes = 0
+        took = time.perf_counter() - started
+        self._metrics.pass_done(self.name, took, changes)
+        self._metrics.observe(self._cache.list(Queue))
+        outcome = await self._writer.write(changes, self._cache)
+        for change in outcome.undone:
+            controllers.change_failed(change)
+        self._command_queue.mark_executed(outcome.executed)
+        incomplete = outcome.incomplete or not claimed_all or bool(self._command_queue)
+        return self._next_pass(controllers, now, incomplete), took
+
+    def _next_pass(self, controllers: ControllerManager, now: float, incomplete: bool) -> float | None:
+        delays = [RETRY] if incomplete else []
+        due = controllers.next_due(self._cache, now)
+        if due is not None:
+            delays.append(due - self._clock())
+        retry = self._writer.backoff.next_retry()
+        if retry is not None:
+            delays.append(retry - time.monotonic())
+        return max(0.0, min(delays)) if delays else None
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _sleep(self, stop: asyncio.Event, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(stop.wait(), seconds)
+        except TimeoutError:
+            return
+
+    async def _wait_for_event(self, seconds: float | None) -> None:
+        """Wait for an event, or for the timeout."""
+        try:
+            await asyncio.wait_for(self._wake.wait(), seconds)
+        except TimeoutError:
+            return
+
+    # -- events -------------------------------------------------------------------------------------------------
+
+    def _receive(self, event: Applied | Deleted) -> None:
+        if isinstance(event, Applied):
+            default(event.object)
+        self._events.append(event)
+        self._wake.set()
+
+    def _observe_write(self, obj: KObject) -> None:
+        self._reflectors[_PLURALS[kind_of(obj)]].observe_write(obj)
+
+    def _deleted(self, obj: KObject) -> None:
+        if isinstance(obj, Pod):
+            self._deleted_pods[obj.metadata.uid] = key(obj)
+
+    async def _apply_pending(self) -> None:
+        """Between passes: apply the events received so far to the cache."""
+        events, self._events = self._events, []
+        if events or self._deleted_pods:
+            await self._in_thread(lambda: self._apply(events))
+
+    def _apply(self, events: list[Applied | Deleted]) -> None:
+        now = self._clock()
+        for event in events:
+            if isinstance(event.object, Pod):
+                self._report_pod_deletion(event, now)
+            elif isinstance(event.object, Job):
+                event = self._hide_foreign(event, event.object)
+            self._cache.apply(event)
+        for uid, pod_key in list(self._deleted_pods.items()):
+            pod = self._cache.get(Pod, pod_key)
+            if pod is None or pod.metadata.uid != uid:
+                del self._deleted_pods[uid]
+            elif not is_terminating(pod):
+                # The server has deleted it and the watch will show that. Until then no controller may rely on the pod.
+                leaving = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=format_timestamp(now)))
+                self._cache.apply(Applied(leaving))
+
+    def _hide_foreign(self, event: Applied | Deleted, job: Job) -> Applied | Deleted:
+        """Hide Jobs of other schedulers, and the commands for them."""
+        if isinstance(event, Deleted) or job.spec.scheduler_name == self._scheduler_name:
+            self._foreign.discard(key(job))
+            return event
+        self._foreign.add(key(job))
+        return Deleted(job)
+
+    def _report_pod_deletion(self, event: Applied | Deleted, now: float) -> None:
+        """Report a deleted pod to the controllers once: when its deletion starts, or when it is gone without a visible
+        start. A pod whose deletion had started when we first saw it was reported by the last leader."""
+        before = self._cache.get(Pod, key(event.object))
+        if self._controllers is None or before is None or is_terminating(before):
+            return
+        after = event.object
+        assert isinstance(after, Pod)
+        if isinstance(event, Deleted) or after.metadata.uid != before.metadata.uid:
+            self._controllers.pod_deleted(before, now, evicted=False)
+        elif is_terminating(after):
+            self._controllers.pod_deleted(after, now, evicted=False)
+
+
+def _reconcile(controllers: ControllerManager, objects: Objects, now: float) -> list[Change]:
+    changes = controllers.reconcile(objects, now)
+    garbage_collection.collect_if_due()
+    return changes
+
+
+_PLURALS: Final[dict[type[KObject], str]] = {
+    Job: LIVE_JOBS.plural,
+    Pod: PODS.plural,
+    PodGroup: POD_GROUPS.plural,
+    Queue: QUEUES.plural,
+}

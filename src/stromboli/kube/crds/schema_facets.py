@@ -1,0 +1,206 @@
+"""Constraints on single fields that every API server checks: patterns, enumerations, defaults and limits.
+
+They come from the same rules as `api.validation`. Lists have limits because the server computes beforehand what a CEL
+rule (validation_rules.py) may cost at the greatest length that the schema allows, and refuses definitions that may cost
+too much. The limits are far beyond what people write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from stromboli.api import (
+    Command,
+    DependsOn,
+    Guarantee,
+    GuaranteePercentage,
+    Job,
+    JobSpec,
+    JobState,
+    LabelSelector,
+    LabelSelectorRequirement,
+    LifecyclePolicy,
+    NetworkTopology,
+    PartitionPolicy,
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+    PodTemplateSpec,
+    Queue,
+    QueueSpec,
+    QueueStatus,
+    Reservation,
+    ReservationOwner,
+    ReservationSpec,
+    SubGroupPolicy,
+    TaskSpec,
+)
+from stromboli.api.defaults import MAX_RETRY, RESERVATION_TTL
+from stromboli.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER
+from stromboli.api.validation.batch import (
+    ACTIONS,
+    DIMENSIONS,
+    EVENTS,
+    GROUP_PHASES,
+    JOB_PHASES,
+    QUEUE_STATES,
+    TOPOLOGY_POLICIES,
+)
+from stromboli.api.validation.rules import SELECTOR_OPERATORS
+
+Schema = dict[str, Any]
+
+MAX_TASKS: Final = 256
+MAX_POLICIES: Final = 32
+MAX_RESOURCES: Final = 64
+MAX_QUANTITY_LENGTH: Final = 64
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+# An empty name counts as not set: `default` fills it in later.
+_NAME: Schema = {"maxLength": 253, "pattern": rf"^({_LABEL}(\.{_LABEL})*)?$"}
+_TASK_NAME: Schema = {"maxLength": 63, "pattern": f"^({_LABEL})?$"}
+_NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
+
+QUANTITY: Final[Schema] = {
+    "x-kubernetes-int-or-string": True,
+    "pattern": rf"^\+?{_NUMBER}([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$",
+    "maxLength": MAX_QUANTITY_LENGTH,
+    "minimum": 0,
+}
+DURATION: Final[Schema] = {
+    "x-kubernetes-int-or-string": True,
+    "pattern": rf"^\+?({_NUMBER}|({_NUMBER}(ns|us|µs|μs|ms|s|m|h|d))+)$",
+    "maxLength": 100,
+    "minimum": 0,
+}
+
+
+def _one_of(*allowed: str) -> Schema:
+    return {"enum": list(allowed)}
+
+
+def _between(least: int, most: int | None = None) -> Schema:
+    return {"minimum": least} if most is None else {"minimum": least, "maximum": most}
+
+
+FACETS: Final[Mapping[type[Struct], Schema]] = {
+    Queue: {"properties": {"spec": {"default": {}}}},
+    QueueSpec: {
+        "properties": {
+            "weight": {"default": 1, **_between(0, 65535)},
+            "reclaimable": {"default": True},
+            "priority": _between(0),
+            "parent": _NAME,
+            "dequeueStrategy": {"default": "traverse", **_one_of("", "fifo", "traverse")},
+            # Volcano's, for jobs that go to other clusters. We do not read it, but keep what users write.
+            "extendClusters": {
+                "type": "array",
+                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            },
+        }
+    },
+    Guarantee: {"properties": {"policy": _one_of("", "Best-Effort", "Guaranteed")}},
+    GuaranteePercentage: {
+        "properties": {
+            "value": {"type": "number", **_between(0, 1)},
+            "dimensions": {"items": {"pattern": f"^({'|'.join(DIMENSIONS)}|.*/.*)$"}},
+        }
+    },
+    QueueStatus: {"properties": {"state": _one_of(*QUEUE_STATES)}},
+    PodGroup: {"properties": {"spec": {"default": {}}}},
+    PodGroupSpec: {
+        "properties": {
+            "minMember": _between(0),
+            "minTaskMember": {"additionalProperties": _between(0)},
+            "queue": {"default": DEFAULT_QUEUE, **_NAME},
+            "priorityClassName": _NAME,
+            "subGroupPolicy": {"maxItems": 64},
+            # Some versions of Volcano have it.
+            "preemptable": {"type": "boolean"},
+        }
+    },
+    SubGroupPolicy: {"properties": {"subGroupSize": _between(1), "minSubGroups": _between(0)}},
+    PodGroupStatus: {"properties": {"phase": _one_of(*GROUP_PHASES)}},
+    NetworkTopology: {"properties": {"mode": _one_of("", "hard", "soft")}},
+    LabelSelector: {"properties": {"matchExpressions": {"maxItems": 64}}},
+    LabelSelectorRequirement: {"properties": {"operator": _one_of(*SELECTOR_OPERATORS)}},
+    PodTemplateSpec: {
+        "required": ["spec"],
+        "properties": {"spec": {"required": ["containers"], "properties": {"containers": {"minItems": 1}}}},
+    },
+    Job: {"required": ["spec"]},
+    JobSpec: {
+        "required": ["tasks"],
+        "properties": {
+            "schedulerName": {"default": DEFAULT_SCHEDULER},
+            "minAvailable": _between(0),
+            "tasks": {"minItems": 1, "maxItems": MAX_TASKS},
+            "policies": {"maxItems": MAX_POLICIES},
+            "queue": {"default": DEFAULT_QUEUE, **_NAME},
+            "maxRetry": {"default": MAX_RETRY, **_between(0)},
+            "minSuccess": _between(1),
+            "ttlSecondsAfterFinished": _between(0),
+            "priorityClassName": _NAME,
+        },
+    },
+    TaskSpec: {
+        "required": ["template"],
+        "properties": {
+            "name": _TASK_NAME,
+            "replicas": {"default": 0, **_between(0)},
+            "minAvailable": _between(0),
+            "policies": {"maxItems": MAX_POLICIES},
+            "maxRetry": {"default": MAX_RETRY, **_between(0)},
+            "topologyPolicy": _one_of(*TOPOLOGY_POLICIES),
+        },
+    },
+    DependsOn: {
+        "properties": {
+            "iteration": _one_of("", "any", "all"),
+            "name": {"maxItems": MAX_TASKS, "items": {"maxLength": 63}},
+        }
+    },
+    PartitionPolicy: {
+        "required": ["totalPartitions", "partitionSize"],
+        "properties": {"totalPartitions": _between(0), "partitionSize": _between(0), "minPartitions": _between(0)},
+    },
+    LifecyclePolicy: {
+        "required": ["action"],
+        "properties": {
+            "action": _one_of(*ACTIONS),
+            "event": _one_of("", *EVENTS),
+            "events": {
+                "maxItems": len(EVENTS),
+                "items": _one_of(*EVENTS),
+                "x-kubernetes-list-type": "set",
+            },
+        },
+    },
+    JobState: {"properties": {"phase": _one_of(*JOB_PHASES)}},
+    Command: {
+        "required": ["action", "target"],
+        "properties": {
+            "action": {"minLength": 1},
+            "target": {
+                "required": ["kind", "name"],
+                "properties": {"kind": _one_of("Job", "Queue"), "name": {"minLength": 1}},
+            },
+        },
+    },
+    Reservation: {"required": ["spec"]},
+    ReservationSpec: {
+        "required": ["template", "owners"],
+        "properties": {
+            "owners": {"minItems": 1, "maxItems": 64},
+            "ttl": {"default": RESERVATION_TTL},
+            "allocateOnce": {"default": False},
+            "queue": _NAME,
+            "nodeName": _NAME,
+        },
+    },
+    ReservationOwner: {"properties": {"namespaces": {"items": _TASK_NAME}}},
+}
+"""What is merged into the generated schema of a struct."""

@@ -1,0 +1,77 @@
+"""Registers hollow nodes, keeps them and their pods going until a stop, and removes them.
+
+On any API server they replace the rest of a cluster: for trying a policy with the real scheduler and controllers, for
+tests, and for benchmarks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from stromboli.kube.client import Client
+from stromboli.kube.runtime import Log
+
+from .kubelet import HollowKubelet
+from .node_pool import HollowNodePool
+
+_log = Log("hollow")
+
+
+class HollowNodes:
+    """Registers its nodes when `run` starts and removes them when `stop` is set, unless `keep` is true."""
+
+    def __init__(
+        self, client: Client, pool: HollowNodePool, *, keep: bool = False, say: Callable[[str], None] = _log.info
+    ) -> None:
+        self._pool = pool
+        self._keep = keep
+        self._say = say
+        self._kubelet = HollowKubelet(client, frozenset(pool.names))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        stopping = asyncio.create_task(stop.wait())
+        registering = asyncio.create_task(self._pool.register())
+        try:
+            if await _first(stopping, registering) is registering:
+                count = _count_of(len(self._pool.names), "hollow node")
+                self._say(f"{count} ready. Ctrl-C {'ends this; they stay' if self._keep else 'removes them'}.")
+                running = asyncio.gather(self._pool.run_heartbeats(), self._kubelet.run())
+                try:
+                    await _first(stopping, running)
+                finally:
+                    await _cancel(running)
+        finally:
+            await _cancel(registering, stopping)
+            await self._clean_up()
+
+    async def _clean_up(self) -> None:
+        if not self._keep:
+            removed = await self._pool.remove()
+            if removed:
+                self._say(f"{_count_of(removed, 'hollow node')} removed.")
+        left = self._kubelet.unfinished()
+        if left:
+            self._say(
+                f"{_count_of(left, 'pod')} on these nodes did not finish. Nothing runs there now: "
+                "delete such pods, or start the same nodes again."
+            )
+
+
+async def _first(*tasks: asyncio.Future[Any]) -> asyncio.Future[Any]:
+    """Wait for the first that is done; raises what it raised."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    first = next(task for task in tasks if task in done)
+    first.result()
+    return first
+
+
+async def _cancel(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _count_of(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

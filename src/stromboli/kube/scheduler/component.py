@@ -1,0 +1,394 @@
+"""The scheduler's loop: a cycle every second, and at once when something changed that a decision may depend on.
+
+    reflectors ──▶ inbox ──▶ [thread: apply, decide] ──▶ dispatcher ──▶ binds, evictions, statuses, events
+                     ▲                                       │
+                     └────── BindFailed, EvictFailed ◀───────┘
+
+The event loop only moves data; everything that takes long runs in one thread, the only one that touches the cluster
+state. So a cycle needs no lock, and meanwhile the event loop renews the lease and reads watches.
+
+A standby does the same without deciding, so it knows the whole cluster when it takes over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from stromboli.api import ApiError, KObject, Node, ObjectMeta, Pod, Queue, default, key, names
+from stromboli.cluster import Applied, Cluster, ClusterEvent
+from stromboli.kube.client import (
+    LEGACY_BUDGETS,
+    NAMESPACES,
+    NO_RESPONSE,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    RESERVATIONS,
+    RESOURCE_QUOTAS,
+    Client,
+    Failure,
+    Reflector,
+    Resource,
+    TokenBucket,
+    is_already_exists,
+)
+from stromboli.kube.runtime import (
+    NOT_INSTALLED,
+    ConfigurationFile,
+    EventRecorder,
+    InvolvedObject,
+    LeaderElector,
+    Leadership,
+    Log,
+    garbage_collection,
+    missing_definitions,
+)
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.decisions import Cycle
+from stromboli.scheduling.explanation import orphans
+
+from .binder import TIMEOUT, Binder
+from .dispatcher import Dispatcher, TargetedDecision, resolve_targets
+from .inbox import Inbox
+from .metrics import SchedulerMetrics
+from .outcome_reporter import OutcomeReporter
+from .reservation_writer import ReservationWriter
+from .status_writer import StatusWriter
+
+_log = Log("scheduler")
+
+CHUNK: Final = 1000  # decisions that are dispatched before other tasks may use the event loop
+PAUSE_FACTOR: Final = 5.0  # the pause after a cycle is at least this many times as long as the cycle
+GATHER: Final = 0.05  # seconds between an urgent event and the cycle: related events arrive together
+ORPHAN_CHECK_EVERY: Final = 5.0  # seconds between two searches for pods and groups that no cycle considers
+SETTLE: Final = 1.0  # seconds after taking over, until our watches show what the last leader wrote
+TOO_MANY_CRASHES: Final = 5
+SYNC_LOG_EVERY: Final = 10.0  # seconds between two log lines about what the start waits for
+
+
+class SchedulerComponent:
+    name = "scheduler"
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        configuration: ConfigurationFile[Scheduler],
+        leadership: Leadership,
+        scheduler_name: str,
+        process_ref: InvolvedObject,
+        period: float,
+        request_timeout: float = TIMEOUT,
+        bucket: Callable[[], TokenBucket],
+        metrics: SchedulerMetrics,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Events about the scheduler itself are attached to `process_ref`. `request_timeout` limits a bind or an
+        eviction; it must not be longer than a lease outlives its fence. `bucket` creates a rate limit for one kind of
+        write."""
+        self._client = client
+        self._configuration = configuration
+        self._leadership = leadership
+        self._scheduler_name = scheduler_name
+        self._period = period
+        self._metrics = metrics
+        self._clock = clock
+        self._cluster = Cluster(scheduler_name=scheduler_name)
+        self._reflectors: dict[type[KObject], Reflector[Any]] = {}
+        self._recorder = EventRecorder(
+            client, scheduler_name, bucket=bucket(), busy=lambda: self._binder.busy, clock=clock
+        )
+        self._reporter = OutcomeReporter(self._recorder, metrics, process_ref)
+        self._inbox = Inbox(refused=self._reporter.refused)
+        self._status_writer = StatusWriter(
+            client,
+            bucket=bucket(),
+            on_object=self._observe_write,
+            on_result=metrics.wrote,
+            busy=lambda: self._binder.busy,
+        )
+        self._binder = Binder(
+            client,
+            fence=leadership,
+            binds=bucket(),
+            evictions=bucket(),
+            report=self._inbox.failed,
+            listener=self._reporter,
+            cached_pod=lambda task: self._reflectors[Pod].objects.get(task),
+            timeout=request_timeout,
+        )
+        reservations = ReservationWriter(
+            client, fence=leadership, bucket=bucket(), report=self._inbox.put, on_object=self._observe_write
+        )
+        self._dispatcher = Dispatcher(
+            binder=self._binder,
+            status_writer=self._status_writer,
+            reservations=reservations,
+            recorder=self._recorder,
+            clock=clock,
+        )
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
+        self._is_active = False  # whether we were the leader in the last cycle
+        self._lacks_default_queue = False
+        self._missing_definitions: list[str] = []  # our kinds that the API server does not serve
+        self._crashes = 0
+        self._orphans_checked_at = 0.0
+        metrics.in_flight(lambda: self._binder.outstanding)
+
+    # -- health -------------------------------------------------------------------------------------------------
+
+    def not_ready_reason(self) -> str | None:
+        waiting = [kind.__name__ for kind, reflector in self._reflectors.items() if not reflector.synced.is_set()]
+        if not self._reflectors:
+            return "it has not reached the API server yet"
+        if waiting and self._missing_definitions:
+            return f"{NOT_INSTALLED} (missing: {', '.join(self._missing_definitions)})"
+        return f"it has not listed every {waiting[0]} yet" if waiting else None
+
+    def unhealthy_reason(self) -> str | None:
+        if self._crashes >= TOO_MANY_CRASHES:
+            return f"the last {self._crashes} cycles failed; the log says why"
+        return None
+
+    # -- run ----------------------------------------------------------------------------------------------------
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Schedule until `stop` is set; then finish what is in flight."""
+        if not await self._make_reflectors(stop):
+            return
+        background: list[Coroutine[Any, Any, None]] = [
+            *(reflector.run() for reflector in self._reflectors.values()),
+            self._binder.run(),
+            self._status_writer.run(),
+            self._recorder.run(),
+            self._configuration.run(self._reconfigured, self._reporter.configuration_refused),
+        ]
+        tasks = [asyncio.create_task(work) for work in background]
+        try:
+            await self._until_stopped(stop, tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._dispatcher.cancel()
+            self._thread.shutdown(wait=True)
+
+    async def _until_stopped(self, stop: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:
+        scheduling = asyncio.create_task(self._schedule(stop))
+        try:
+            done, _ = await asyncio.wait([scheduling, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # background work never ends by process_ref, so that is a failure: say why
+        finally:
+            scheduling.cancel()
+            await asyncio.gather(scheduling, return_exceptions=True)
+
+    async def _schedule(self, stop: asyncio.Event) -> None:
+        clock = asyncio.get_running_loop().time
+        await self._sync(stop)
+        while not stop.is_set():
+            if not self._leadership.is_leader:
+                self._stand_by()
+                await self._apply_pending()
+                await _first(stop.wait(), self._leadership.wait_until_leader(), timeout=self._period)
+                continue
+            if not self._is_active:
+                await self._take_over()
+            started = clock()
+            if self._lacks_default_queue:
+                await _first(stop.wait(), self._ensure_default_queue())
+            await self._run_cycle(stop)
+            await self._pause(stop, clock() - started)
+        await self._dispatcher.drain()
+
+    async def _make_reflectors(self, stop: asyncio.Event) -> bool:
+        """False if the stop came first."""
+        modern = await self._has_budgets_v1(stop)
+        if modern is None:
+            return False
+        budgets = POD_DISRUPTION_BUDGETS if modern else LEGACY_BUDGETS
+        kinds: list[Resource[Any]] = [
+            PRIORITY_CLASSES, NAMESPACES, RESOURCE_QUOTAS, budgets, QUEUES, NODES, RESERVATIONS, POD_GROUPS, PODS,
+        ]  # fmt: skip
+        for resource in kinds:
+            self._reflectors[resource.type] = Reflector(
+                self._client, resource, self._inbox.put, on_relist=self._metrics.relisted
+            )
+        return True
+
+    async def _has_budgets_v1(self, stop: asyncio.Event) -> bool | None:
+        """None if the stop came first."""
+        while not stop.is_set():
+            serves = asyncio.create_task(self._client.serves(POD_DISRUPTION_BUDGETS.group_version))
+            await _first(stop.wait(), serves)
+            if serves.cancelled():
+                break
+            try:
+                return serves.result()
+            except Failure as failure:
+                _log.warning("the API server does not answer yet", failure=failure.message)
+            await _first(stop.wait(), timeout=self._period)
+        return None
+
+    async def _sync(self, stop: asyncio.Event) -> None:
+        started = time.monotonic()
+        synced = asyncio.gather(*(reflector.synced.wait() for reflector in self._reflectors.values()))
+        try:
+            while not synced.done() and not stop.is_set():
+                await _first(stop.wait(), asyncio.shield(synced), self._find_missing_definitions())
+                await _first(stop.wait(), asyncio.shield(synced), timeout=SYNC_LOG_EVERY)
+                if not synced.done() and not stop.is_set() and not self._missing_definitions:
+                    _log.info("waiting for the lists of the API server", missing=self.not_ready_reason())
+        finally:
+            synced.cancel()
+            await asyncio.gather(synced, return_exceptions=True)
+        if self.not_ready_reason() is None:
+            await self._apply_pending()
+            garbage_collection.freeze_current_objects()
+            counts = {kind: len(reflector.objects) for kind, reflector in self._reflectors.items()}
+            _log.info(
+                "synced with the cluster",
+                nodes=counts[Node],
+                pods=counts[Pod],
+                queues=counts[Queue],
+                seconds=time.monotonic() - started,
+            )
+
+    async def _find_missing_definitions(self) -> None:
+        self._missing_definitions = await missing_definitions(self._client, (QUEUES, POD_GROUPS, RESERVATIONS))
+        if self._missing_definitions:
+            _log.error(NOT_INSTALLED, missing=", ".join(self._missing_definitions))
+
+    async def _take_over(self) -> None:
+        if isinstance(self._leadership, LeaderElector):
+            await asyncio.sleep(SETTLE)
+        await self._apply_pending()
+        self._lacks_default_queue = names.DEFAULT_QUEUE not in self._reflectors[Queue].objects
+        self._is_active = True
+        self._metrics.set_leader(True)
+
+    def _stand_by(self) -> None:
+        if self._is_active:
+            self._is_active = False
+            self._metrics.set_leader(False)
+            self._binder.cancel_queued("another scheduler has the lease now")
+            self._status_writer.cancel_all()
+
+    async def _ensure_default_queue(self) -> None:
+        queue = Queue(metadata=ObjectMeta(name=names.DEFAULT_QUEUE))
+        default(queue)
+        try:
+            self._reflectors[Queue].observe_write(await self._client.create(QUEUES, queue))
+        except Failure as failure:
+            if not is_already_exists(failure):
+                _log.warning("cannot create the queue `default`", failure=failure.message)
+            if failure.status == NO_RESPONSE:
+                return  # retried before the next cycle
+        self._lacks_default_queue = False
+
+    # -- cycles -------------------------------------------------------------------------------------------------
+
+    async def _run_cycle(self, stop: asyncio.Event) -> None:
+        started = time.perf_counter()
+        events = self._inbox.drain()
+        try:
+            cycle, decisions = await self._in_thread(lambda: self._decide(events))
+        except Exception:
+            self._crashes += 1
+            _log.exception("a cycle failed; rebuilding the cluster state from the API server")
+            self._metrics.cycle_failed()
+            await self._rebuild(stop)
+            return
+        self._crashes = 0
+        for start in range(0, len(decisions), CHUNK):
+            self._dispatcher.dispatch(decisions[start : start + CHUNK])
+            await asyncio.sleep(0)
+        self._metrics.cycle_done(time.perf_counter() - started, cycle)
+        self._metrics.buffered(len(self._inbox))
+
+    def _decide(self, events: list[ClusterEvent]) -> tuple[Cycle, list[TargetedDecision]]:
+        """In the thread: apply the events and run a cycle."""
+        self._apply(events)
+        now = self._clock()
+        cycle = self._metrics.timed_cycle(self._configuration.current, self._cluster, now)
+        if now - self._orphans_checked_at >= ORPHAN_CHECK_EVERY:
+            self._orphans_checked_at = now
+            cycle.decisions += orphans(self._cluster, now)
+        decisions = resolve_targets(cycle, self._cluster)
+        garbage_collection.collect_if_due()
+        return cycle, decisions
+
+    def _apply(self, events: list[ClusterEvent]) -> None:
+        for event in events:
+            try:
+                self._cluster.apply(event)
+            except (ApiError, ValueError) as error:
+                if not isinstance(event, Applied):
+                    raise
+                obj = event.object
+                _log.warning(
+                    "ignoring an object that cannot be applied", kind=obj.kind, object=key(obj), reason=str(error)
+                )
+
+    async def _apply_pending(self) -> None:
+        """Apply the events without deciding anything."""
+        events = self._inbox.drain()
+        if events:
+            await self._in_thread(lambda: self._catch_up(events))
+
+    def _catch_up(self, events: list[ClusterEvent]) -> None:
+        """In the thread. Nobody uses the snapshot, but taking it adds new nodes to the columns, and the pods on them to
+        the nodes, before the next events about either."""
+        self._apply(events)
+        self._cluster.snapshot()
+
+    async def _rebuild(self, stop: asyncio.Event) -> None:
+        await _first(stop.wait(), self._binder.wait_observed())  # otherwise binds in flight would be missing
+        if stop.is_set():
+            return
+        self._inbox.drain()
+        self._cluster = Cluster(scheduler_name=self._scheduler_name)
+        events = self._inbox.all_objects()
+        await self._in_thread(lambda: self._catch_up(events))
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _pause(self, stop: asyncio.Event, took: float) -> None:
+        """Wait until the next cycle is due or an urgent event arrives, and then a moment for related events.
+
+        A stream of events is gathered for longer: while most binds of the last cycle are in flight, new ones would only
+        queue behind them, and the longer a cycle takes, the fewer there should be.
+        """
+        remaining = max(0.0, self._period - took)
+        await _first(stop.wait(), self._inbox.urgent.wait(), timeout=remaining)
+        if not stop.is_set() and self._inbox.urgent.is_set():
+            await _first(stop.wait(), timeout=min(self._period, max(GATHER, PAUSE_FACTOR * took)))
+            await _first(stop.wait(), self._binder.wait_for_free_worker(), timeout=remaining)
+
+    # -- callbacks ----------------------------------------------------------------------------------------------
+
+    def _observe_write(self, obj: KObject) -> None:
+        self._reflectors[type(obj)].observe_write(obj)
+
+    def _reconfigured(self, scheduler: Scheduler) -> None:
+        self._reporter.reconfigured(scheduler)
+        self._inbox.urgent.set()
+
+
+async def _first(*waits: Coroutine[Any, Any, Any] | asyncio.Future[Any], timeout: float | None = None) -> None:
+    """Wait until one of them is done or the timeout is over; cancel the rest."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,74 @@
+"""The permissions that the service accounts of deploy/ need, written independently of deploy/ for a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+NAMESPACE = "stromboli-system"
+
+Permission = tuple[str, str, str]  # verb, group, resource
+
+SCHEDULER: Mapping[tuple[str, str], str] = {
+    ("", "namespaces"): "list watch",
+    ("", "nodes"): "list watch",
+    ("", "resourcequotas"): "list watch",
+    ("scheduling.k8s.io", "priorityclasses"): "list watch",
+    ("policy", "poddisruptionbudgets"): "list watch",
+    ("", "pods"): "get list watch",
+    ("", "pods/binding"): "create",
+    ("", "pods/eviction"): "create",
+    ("", "pods/status"): "patch",
+    ("scheduling.volcano.sh", "podgroups"): "list watch",
+    ("scheduling.volcano.sh", "podgroups/status"): "patch",
+    ("scheduling.volcano.sh", "queues"): "list watch create",
+    ("scheduling.volcano.sh", "queues/status"): "patch",
+    ("scheduling.volcano.sh", "reservations"): "list watch create delete",
+    ("scheduling.volcano.sh", "reservations/status"): "patch",
+    ("", "events"): "create patch",
+}
+
+CONTROLLERS: Mapping[tuple[str, str], str] = {
+    ("scheduling.k8s.io", "priorityclasses"): "list watch",
+    ("apps", "replicasets"): "list watch",
+    ("", "pods"): "list watch create patch delete",
+    ("batch.volcano.sh", "jobs"): "list watch patch delete",
+    ("batch.volcano.sh", "jobs/status"): "patch",
+    ("scheduling.volcano.sh", "podgroups"): "list watch create patch delete",
+    ("scheduling.volcano.sh", "podgroups/status"): "patch",
+    ("scheduling.volcano.sh", "queues"): "list watch create patch",
+    ("scheduling.volcano.sh", "queues/status"): "patch",
+    ("bus.volcano.sh", "commands"): "list watch delete",
+    ("", "configmaps"): "get create patch",
+    ("", "persistentvolumeclaims"): "get create patch",
+    ("", "secrets"): "get create patch",
+    ("", "services"): "get create patch",
+    ("networking.k8s.io", "networkpolicies"): "get create patch",
+    ("", "events"): "create patch",
+    # Asked for by an admission plugin, of nothing that can be requested.
+    ("batch.volcano.sh", "jobs/finalizers"): "update",
+    ("", "pods/finalizers"): "update",
+    ("apps", "daemonsets/finalizers"): "update",
+    ("apps", "replicasets/finalizers"): "update",
+    ("apps", "statefulsets/finalizers"): "update",
+    ("batch", "jobs/finalizers"): "update",
+}
+
+ACCOUNTS = {"stromboli-scheduler": SCHEDULER, "stromboli-controllers": CONTROLLERS}
+
+EVERYBODY: Mapping[tuple[str, str], str] = {
+    ("authorization.k8s.io", "selfsubjectaccessreviews"): "create",
+    ("authorization.k8s.io", "selfsubjectrulesreviews"): "create",
+    ("authentication.k8s.io", "selfsubjectreviews"): "create",
+}
+"""What every account may ask about itself, whatever it is."""
+
+VERBS = (
+    *("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy"),
+    *("bind", "escalate", "impersonate", "use", "approve", "sign", "attest", "*"),
+)
+
+
+def permissions(table: Mapping[tuple[str, str], str]) -> Iterator[Permission]:
+    for (group, resource), verbs in table.items():
+        for verb in verbs.split():
+            yield verb, group, resource

@@ -1,0 +1,131 @@
+"""A scheduler component on a fake API server: real cycles, no threads, virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from random import Random
+from typing import Any
+from unittest import mock
+
+from prometheus_client import CollectorRegistry
+
+from builders import START
+from live.fake_api import FakeApi
+from stromboli.api import Node, Pod, PodGroup, Queue, Reservation
+from stromboli.cluster import Applied, Cluster, ClusterEvent
+from stromboli.kube.client import TokenBucket, rate_limit
+from stromboli.kube.runtime import (
+    ConfigurationFile,
+    InvolvedObject,
+    LoopLag,
+    ProcessMetrics,
+    SoleReplica,
+    garbage_collection,
+)
+from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
+from stromboli.kube.scheduler.dispatcher import TargetedDecision
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.decisions import Cycle
+from stromboli.scheduling.registry import Registry
+
+
+class Lease:
+    """A leadership that is ours or not, as the test says."""
+
+    def __init__(self, is_leader: bool = True) -> None:
+        self.is_leader = is_leader
+
+    async def wait_until_leader(self) -> None:
+        while not self.is_leader:
+            await asyncio.sleep(0.01)
+
+
+class Process(SchedulerComponent):
+    """Cycles are run in the loop; `thinks` seconds pass in each, half of them before it looks at its news."""
+
+    cycles = 0
+    thinks = 0.0
+    before_cycle: Callable[[], None] = staticmethod(lambda: None)
+    after_cycle: Callable[[], None] = staticmethod(lambda: None)
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        await asyncio.sleep(self.thinks / 2)
+        result = work()
+        await asyncio.sleep(self.thinks / 2)
+        return result
+
+    def _decide(self, events: list[ClusterEvent]) -> tuple[Cycle, list[TargetedDecision]]:
+        self.before_cycle()
+        decided = super()._decide(events)
+        self.cycles += 1
+        self.after_cycle()
+        return decided
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._cluster
+
+
+def make(api: FakeApi, lease: Lease | SoleReplica | None = None, *, period: float = 1.0) -> Process:
+    registry = Registry()
+    scheduler = Scheduler(registry.default(), registry)
+    loop = asyncio.get_running_loop()
+    return Process(
+        api,  # type: ignore[arg-type]
+        configuration=ConfigurationFile(None, lambda text, where: scheduler, built_in=lambda: scheduler),
+        leadership=lease or SoleReplica(),  # type: ignore[arg-type]
+        scheduler_name="volcano",
+        process_ref=InvolvedObject("coordination.k8s.io/v1", "Lease", "kube-system", "stromboli-scheduler"),
+        period=period,
+        bucket=lambda: TokenBucket(1e6, 10_000, clock=loop.time),
+        metrics=SchedulerMetrics(ProcessMetrics(CollectorRegistry(), LoopLag())),
+        clock=lambda: START + loop.time(),
+    )
+
+
+@asynccontextmanager
+async def running(process: SchedulerComponent) -> AsyncIterator[asyncio.Event]:
+    """Runs it until the block ends; in there, setting the event stops it."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(process.run(stop))
+    # What is garbage in a test is not the scheduler's business; and who waits with some jitter does so alike each time.
+    tidy = mock.patch.multiple(garbage_collection, collect_if_due=lambda: None, freeze_current_objects=lambda: None)
+    alike = mock.patch.object(rate_limit, "Random", partial(Random, 1))
+    tidy.start()
+    alike.start()
+    try:
+        inside = asyncio.current_task()
+        assert inside is not None
+        task.add_done_callback(lambda _: None if stop.is_set() else inside.cancel("the process ended by itself"))
+        yield stop
+        stop.set()
+        async with asyncio.timeout(30):
+            await task
+    finally:
+        stop.set()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        alike.stop()
+        tidy.stop()
+
+
+def assert_ledger_is_what_is_there(process: Process, api: FakeApi) -> None:
+    """What news made of the ledger equals what the objects say to somebody who knows nothing yet."""
+    afresh = Cluster(scheduler_name="volcano")
+    for kind in (Queue, Node, PodGroup, Pod, Reservation):
+        for obj in api.all(kind):
+            afresh.apply(Applied(obj))
+    known = process.cluster
+    known.snapshot()
+    known.validate()
+    afresh.validate()
+    assert {task.key: (task.true_status, task.uid) for task in known.tasks.values()} == {
+        task.key: (task.true_status, task.uid) for task in afresh.tasks.values()
+    }
+    assert (known.ledger.table.idle == afresh.ledger.table.idle).all()
+    assert {name: one.allocated.tolist() for name, one in known.queues.items()} == {
+        name: one.allocated.tolist() for name, one in afresh.queues.items()
+    }

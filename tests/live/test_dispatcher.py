@@ -1,0 +1,515 @@
+"""The dispatcher: decisions become requests, status patches, events and reservations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from builders import START, cluster, group, node, pod, queue
+from live.fake_api import FakeApi, Fate, lost_after, lost_before, refused, until, with_virtual_time
+from stromboli.api import Condition, KObject, Pod, PodGroup, PodGroupCondition, Reservation, key
+from stromboli.api.waiting_reservations import waiting_reservation, waiting_pod_of
+from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted, JobKey, QueueName, Status, TaskKey
+from stromboli.kube.client import Resource, TokenBucket
+from stromboli.kube.scheduler.binder import BindRequest, EvictRequest, Request
+from stromboli.kube.scheduler.dispatcher import Dispatcher, resolve_targets
+from stromboli.kube.scheduler.reservation_writer import ReservationWriter
+from stromboli.kube.scheduler.status_writer import StatusPatch
+from stromboli.scheduling.decisions import (
+    Bind,
+    Cycle,
+    Decision,
+    Evict,
+    Notice,
+    PatchGroup,
+    PatchPod,
+    PatchQueue,
+    Reserve,
+    Unreserve,
+)
+from stromboli.scheduling.explanation.reasons import Code
+
+
+class FakeBinder:
+    def __init__(self) -> None:
+        self.sent: list[Request] = []
+        self.cancelled: list[str] = []
+        self.stuck = False
+        self.outstanding = 0
+
+    def submit(self, requests: list[Request]) -> None:
+        self.sent += requests
+
+    async def wait_idle(self) -> None:
+        if self.stuck:
+            await asyncio.Event().wait()
+
+    def cancel_queued(self, why: str) -> None:
+        self.cancelled.append(why)
+
+
+LONG_AGO = "2029-12-31T00:00:00Z"
+
+
+class FakeStatusWriter:
+    def __init__(self) -> None:
+        self.enqueued: list[tuple[StatusPatch, float]] = []
+        self.cancelled: list[tuple[str, str]] = []
+        self.flushed = False
+
+    def enqueue(self, patch: StatusPatch, *, delay: float = 0.0) -> None:
+        self.enqueued.append((patch, delay))
+
+    def cancel(self, resource: Resource[Any], key: str) -> None:
+        self.cancelled.append((resource.plural, key))
+
+    async def flush(self) -> None:
+        self.flushed = True
+
+
+class FakeRecorder:
+    def __init__(self) -> None:
+        self.recorded: list[tuple[str, str, str, str]] = []
+        self.flushed = False
+
+    def record(
+        self, kind: type[KObject], key: str, uid: str, reason: str, message: str, *, warning: bool = False
+    ) -> None:
+        self.recorded.append((key, uid, reason, message))
+
+    async def flush(self) -> None:
+        self.flushed = True
+
+
+class Fence:
+    is_leader = True
+
+
+class DispatcherHarness:
+    def __init__(self, api: FakeApi, known: Cluster) -> None:
+        self.api = api
+        self.cluster = known
+        self.fence = Fence()
+        self.binder = FakeBinder()
+        self.status_writer = FakeStatusWriter()
+        self.recorder = FakeRecorder()
+        self.observed: list[KObject] = []
+        reservations = ReservationWriter(
+            api,  # type: ignore[arg-type]
+            fence=self.fence,
+            bucket=TokenBucket(1e6, 1000),
+            report=self.report,
+            on_object=self.observe,
+        )
+        self.dispatcher = Dispatcher(
+            binder=self.binder,  # type: ignore[arg-type]
+            status_writer=self.status_writer,  # type: ignore[arg-type]
+            reservations=reservations,
+            recorder=self.recorder,  # type: ignore[arg-type]
+            clock=lambda: START + 60,
+        )
+        self.reported: list[ClusterEvent] = []
+
+    def report(self, event: ClusterEvent) -> None:
+        self.reported.append(event)
+        self.cluster.apply(event)
+
+    def observe(self, obj: KObject) -> None:
+        self.observed.append(obj)
+        self.cluster.apply(Applied(obj))
+
+    def dispatch(self, *decisions: Decision) -> None:
+        self.dispatcher.dispatch(resolve_targets(Cycle(decisions=list(decisions)), self.cluster))
+
+    def pod(self, task: str = "ns/a") -> Pod:
+        return self.cluster.tasks[TaskKey(task)].pod
+
+
+Story = Callable[[DispatcherHarness], Awaitable[None]]
+
+
+def play(story: Story, **facts: Any) -> None:
+    async def run() -> None:
+        known = cluster(
+            queue("q"),
+            node("n1", cpu=4),
+            node("n2", cpu=4),
+            group("ns/g", queue="q", min_member=2),
+            pod("ns/a", cpu=2, group="g"),
+            pod("ns/b", cpu=2, group="g"),
+            pod("ns/r", cpu=2, group="g", node="n1"),
+        )
+        known.snapshot()
+        harness = DispatcherHarness(FakeApi(**facts), known)
+        await story(harness)
+        await harness.api.settle()
+        await harness.dispatcher.cancel()
+        known.validate()
+
+    with_virtual_time(run())
+
+
+A, JOB = TaskKey("ns/a"), JobKey("ns/g")
+
+# -- orders ----------------------------------------------------------------------------------------------------------
+
+
+def test_binds_and_evictions_are_sent_for_the_pod_that_was_decided_on() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(
+            Bind(A, "n1", JOB),
+            Bind(TaskKey("ns/b"), "n2", JOB, backfill=True),
+            Evict(TaskKey("ns/r"), "n1", "Preempted", "for ns/a"),
+        )
+        assert harness.binder.sent == [
+            BindRequest(A, harness.pod().metadata.uid, "n1"),
+            BindRequest(TaskKey("ns/b"), harness.pod("ns/b").metadata.uid, "n2", True),
+            EvictRequest(TaskKey("ns/r"), harness.pod("ns/r").metadata.uid, "n1", "Preempted", "for ns/a"),
+        ]
+
+    play(story)
+
+
+def test_a_successor_of_the_same_name_is_not_bound() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        old = harness.pod().metadata.uid
+        addressed = resolve_targets(Cycle(decisions=[Bind(A, "n1", JOB)]), harness.cluster)
+        successor = pod("ns/a", cpu=2, group="g")
+        successor.metadata.uid = "another"
+        harness.cluster.apply(Applied(successor))
+        harness.dispatcher.dispatch(addressed)
+        assert [order.uid for order in harness.binder.sent] == [old]
+
+    play(story)
+
+
+def test_decisions_about_deleted_objects_are_dropped() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(
+            Bind(TaskKey("ns/gone"), "n1", JOB),
+            Evict(TaskKey("ns/gone"), "n1", "Preempted", ""),
+            PatchPod(TaskKey("ns/gone"), "X", "x"),
+            PatchGroup(JobKey("ns/gone"), "Pending", (), 0, 0, 0),
+            PatchQueue(QueueName("gone"), {}),
+            Unreserve(A, "n1", "gone", ""),
+            Notice("Pod", "ns/gone", "X", "x"),
+        )
+        assert (harness.binder.sent, harness.status_writer.enqueued) == ([], [])
+        assert (harness.recorder.recorded, harness.reported) == ([], [])
+
+    play(story)
+
+
+# -- statuses --------------------------------------------------------------------------------------------------------
+
+
+def test_a_bind_cancels_the_pending_condition() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(Bind(A, "n1", JOB))
+        assert harness.status_writer.cancelled == [("pods", "ns/a")]
+
+    play(story)
+
+
+def test_a_waiting_pod_has_the_reason_unschedulable_and_a_message() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.pod().metadata.resource_version = "77"
+        harness.dispatch(PatchPod(A, Code.NOT_ENOUGH_PODS, "2 more pods need room."))
+        [(wish, delay)] = harness.status_writer.enqueued
+        assert delay == 1.0
+        assert (wish.slot, wish.uid, wish.version) == (("pods", "ns/a"), harness.pod().metadata.uid, "77")
+        assert wish.strategic
+        assert wish.status == {
+            "conditions": [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": "2 more pods need room.",
+                    "lastTransitionTime": "2030-01-01T00:01:00Z",
+                }
+            ]
+        }
+        # People are told once it is true, not before.
+        assert harness.recorder.recorded == []
+        assert wish.on_written is not None
+        wish.on_written()
+        assert harness.recorder.recorded == [
+            ("ns/a", wish.uid, "FailedScheduling", f"{Code.NOT_ENOUGH_PODS}: 2 more pods need room.")
+        ]
+
+    play(story)
+
+
+def test_the_transition_time_of_a_waiting_pod_stays() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        since = "2029-12-31T00:00:00Z"
+        harness.pod().status.conditions = [Condition("PodScheduled", "False", "X", "x", since)]
+        harness.dispatch(PatchPod(A, Code.SCHEDULING_GATED, "It has gates."))
+        [(wish, _)] = harness.status_writer.enqueued
+        [condition] = wish.status["conditions"]
+        assert condition["lastTransitionTime"] == since
+        assert condition["reason"] == "SchedulingGated"
+
+    play(story)
+
+
+def test_a_reworded_message_is_written_with_a_longer_delay() -> None:
+    """With ten thousand pods waiting, every end of a pod changes the numbers in all of their reasons."""
+
+    async def story(harness: DispatcherHarness) -> None:
+        harness.pod().status.conditions = [
+            Condition(type="PodScheduled", status="False", message="3 of 4 nodes …", last_transition_time=LONG_AGO)
+        ]
+        harness.dispatch(PatchPod(A, "X", "2 of 4 nodes …"))
+        known = harness.cluster.jobs[JOB].object
+        assert isinstance(known, PodGroup)
+        known.status.conditions = [PodGroupCondition(type="Unschedulable", status="True", message="3 of 4 nodes …")]
+        now = PodGroupCondition(type="Unschedulable", status="True", message="2 of 4 nodes …")
+        told = known.status
+        harness.dispatch(PatchGroup(JOB, told.phase, (now,), told.running, told.succeeded, told.failed))
+        harness.dispatch(PatchGroup(JOB, told.phase, (now,), told.running + 1, told.succeeded, told.failed))
+        assert [delay for _, delay in harness.status_writer.enqueued] == [5.0, 5.0, 1.0]
+
+    play(story)
+
+
+def test_a_nomination_is_written_and_removed_at_once() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(PatchPod(A, "X", "x", nominated="n1"))
+        harness.pod().status.nominated_node_name = "n1"
+        harness.dispatch(PatchPod(A, "X", "x", nominated=""))
+        assert [(wish.status["nominatedNodeName"], delay) for wish, delay in harness.status_writer.enqueued] == [
+            ("n1", 0.0),
+            (None, 0.0),
+        ]
+
+    play(story)
+
+
+def test_the_phase_of_an_admitted_group_is_written_at_once() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        known = harness.cluster.jobs[JOB].object
+        assert known is not None
+        known.status.phase = "Pending"
+        harness.dispatch(PatchGroup(JOB, "Inqueue", (), 0, 0, 0))
+        [(wish, delay)] = harness.status_writer.enqueued
+        assert (wish.slot, wish.status, delay) == (("podgroups", "ns/g"), {"phase": "Inqueue"}, 0.0)
+
+    play(story)
+
+
+def test_a_new_condition_message_of_a_group_causes_an_event() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        known = harness.cluster.jobs[JOB].object
+        assert isinstance(known, PodGroup)
+        why = PodGroupCondition(type="Unschedulable", status="True", message="No room.")
+        harness.dispatch(PatchGroup(JOB, "Running", (why,), 1, 2, 3))
+        known.status.conditions = [why]
+        harness.dispatch(PatchGroup(JOB, "Running", (why,), 2, 2, 3))
+        for wish, delay in harness.status_writer.enqueued:
+            assert delay == 1.0
+            assert wish.status["conditions"][0]["message"] == "No room."
+            assert wish.on_written is not None
+            wish.on_written()
+        assert harness.status_writer.enqueued[0][0].status["running"] == 1
+        assert [(who, message) for who, _, _, message in harness.recorder.recorded] == [("ns/g", "No room.")]
+
+    play(story)
+
+
+def test_resources_that_a_queue_no_longer_has_are_removed_from_its_status() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        known = harness.cluster.queues[QueueName("q")].object
+        assert known is not None
+        known.status.allocated = {"cpu": "2", "nvidia.com/gpu": "1"}
+        harness.dispatch(PatchQueue(QueueName("q"), {"cpu": 1500}))
+        [(wish, _)] = harness.status_writer.enqueued
+        assert wish.status == {"allocated": {"cpu": "1500m", "nvidia.com/gpu": None}}
+
+    play(story)
+
+
+def test_a_notice_becomes_an_event_on_its_object() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(
+            Notice("Pod", "ns/a", "Conditional", "On lent room."), Notice("PodGroup", "ns/g", "Limit", "Too many.")
+        )
+        assert [(who, reason) for who, _, reason, _ in harness.recorder.recorded] == [
+            ("ns/a", "Conditional"),
+            ("ns/g", "Limit"),
+        ]
+
+    play(story)
+
+
+# -- reservations ----------------------------------------------------------------------------------------------------
+
+
+def reserve(harness: DispatcherHarness, where: str = "n1") -> Reserve:
+    known = harness.cluster.jobs[JOB].object
+    assert known is not None
+    return Reserve(A, where, waiting_reservation(harness.pod(), known, where))
+
+
+def unreserve(harness: DispatcherHarness) -> Unreserve:
+    return Unreserve(A, "n1", reserve(harness).reservation.metadata.name, "it has a node")
+
+
+def set_aside(harness: DispatcherHarness) -> bool:
+    return harness.cluster.tasks[A].true_status is Status.RESERVED
+
+
+def test_a_reservation_counts_from_the_moment_of_the_decision() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(reserve(harness))
+        assert set_aside(harness)
+        assert harness.api.all(Reservation) == []
+        await until(lambda: harness.observed)
+        [stored] = harness.api.all(Reservation)
+        assert waiting_pod_of(stored) == "ns/a"
+        assert (stored.status.phase, stored.status.node_name) == ("Waiting", "n1")
+        assert stored.metadata.owner_references == []
+        assert set_aside(harness)
+
+    play(story)
+
+
+@pytest.mark.parametrize("verb", ["create", "patch"])
+@pytest.mark.parametrize("fate", [lost_after(), lost_before(), refused(500, "InternalError")])
+def test_after_a_lost_response_the_ledger_follows_the_server(verb: str, fate: Fate) -> None:
+    fates = iter([fate])
+
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(reserve(harness))
+        await until(lambda: harness.api.count("get"))
+        await harness.dispatcher.drain()
+        assert set_aside(harness) == bool(harness.api.all(Reservation))
+
+    play(story, fate=lambda asked, key: next(fates, Fate()) if asked == verb else Fate())
+
+
+def test_a_refused_reservation_is_reported_as_deleted() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(reserve(harness))
+        await harness.dispatcher.drain()
+        assert not set_aside(harness)
+
+    play(story, fate=lambda verb, key: refused(403, "Forbidden") if verb == "create" else Fate())
+
+
+def test_an_existing_reservation_is_moved_to_the_new_node() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(reserve(harness, "n1"))
+        await harness.dispatcher.drain()
+        harness.dispatch(reserve(harness, "n2"))
+        await harness.dispatcher.drain()
+        [stored] = harness.api.all(Reservation)
+        assert stored.status.node_name == "n2"
+        assert harness.cluster.tasks[A].true_node is harness.cluster.nodes["n2"]
+
+    play(story)
+
+
+def test_an_unreserved_reservation_is_deleted() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(reserve(harness))
+        await harness.dispatcher.drain()
+        harness.dispatch(unreserve(harness))
+        assert not set_aside(harness)
+        await harness.dispatcher.drain()
+        assert harness.api.all(Reservation) == []
+        assert isinstance(harness.reported[-1], Deleted)
+
+    play(story)
+
+
+@pytest.mark.parametrize("fate", [lost_after(), lost_before(), refused(403, "Forbidden")])
+def test_a_failed_deletion_is_reported(fate: Fate) -> None:
+    fates = iter([fate])
+
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(reserve(harness))
+        await harness.dispatcher.drain()
+        harness.dispatch(unreserve(harness))
+        await harness.dispatcher.drain()
+        assert set_aside(harness) == bool(harness.api.all(Reservation))
+
+    play(story, fate=lambda verb, key: next(fates, Fate()) if verb == "delete" else Fate())
+
+
+def test_a_moved_reservation_is_deleted_before_it_is_created_again() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(reserve(harness, "n1"))
+        await harness.dispatcher.drain()
+        harness.dispatch(unreserve(harness), reserve(harness, "n2"))
+        await harness.dispatcher.drain()
+        [stored] = harness.api.all(Reservation)
+        assert stored.spec.node_name == stored.status.node_name == "n2"
+        assert [verb for verb, _ in harness.api.asked] == ["create", "patch", "delete", "create", "patch"]
+        assert harness.cluster.tasks[A].true_node is harness.cluster.nodes["n2"]
+
+    play(story, fate=lambda verb, key: Fate(acts=0.5 if verb == "delete" else 0.001))
+
+
+def test_a_reservation_deleted_during_its_creation_is_deleted_in_the_end() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(reserve(harness))
+        await until(lambda: harness.api.count("create"))
+        harness.dispatch(unreserve(harness))
+        await harness.dispatcher.drain()
+        assert harness.api.all(Reservation) == []
+
+    play(story, fate=lambda verb, key: Fate(acts=0.5) if verb == "create" else Fate())
+
+
+def test_reservations_are_not_written_after_the_fence_ended() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(reserve(harness))
+        await harness.dispatcher.drain()
+        harness.fence.is_leader = False
+        harness.dispatch(unreserve(harness))
+        await harness.dispatcher.drain()
+        assert len(harness.api.all(Reservation)) == 1
+        assert set_aside(harness)
+        harness.api.remove(Reservation, key(harness.api.all(Reservation)[0]))
+        harness.dispatch(reserve(harness))
+        await harness.dispatcher.drain()
+        assert harness.api.all(Reservation) == []
+        assert not set_aside(harness)
+
+    play(story)
+
+
+# -- the end ---------------------------------------------------------------------------------------------------------
+
+
+def test_draining_writes_everything() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(reserve(harness))
+        await harness.dispatcher.drain()
+        assert len(harness.api.all(Reservation)) == 1
+        assert harness.status_writer.flushed
+        assert harness.recorder.flushed
+        assert harness.binder.cancelled == []
+
+    play(story)
+
+
+@pytest.mark.parametrize("stuck", [True, False])
+def test_draining_ends_in_time_although_the_server_is_down(stuck: bool) -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.api.down = True
+        harness.binder.stuck = stuck
+        harness.dispatch(reserve(harness))
+        began = asyncio.get_running_loop().time()
+        await harness.dispatcher.drain()
+        assert asyncio.get_running_loop().time() - began < 10.1
+        assert harness.binder.cancelled == ["the scheduler stops"]
+        await harness.dispatcher.cancel()
+        assert len(asyncio.all_tasks()) == 1
+
+    play(story)

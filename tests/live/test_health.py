@@ -1,0 +1,150 @@
+"""Probes and metrics over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from stromboli.errors import UserError
+from stromboli.kube.runtime import HealthServer
+
+LOOPBACK = "127.0.0.1"
+
+
+class Asked:
+    """A process's probes, and somebody who asks."""
+
+    def __init__(self, probes: HealthServer, session: aiohttp.ClientSession) -> None:
+        self.probes = probes
+        self._session = session
+
+    async def get(self, path: str, **headers: str) -> tuple[int, str]:
+        status, _, text = await self.answer(path, **headers)
+        return status, text
+
+    async def answer(self, path: str, **headers: str) -> tuple[int, str, str]:
+        url = f"http://{LOOPBACK}:{self.probes.port}{path}"
+        async with self._session.get(url, headers=headers) as response:
+            return response.status, response.headers["Content-Type"], await response.text()
+
+
+def ask(story: Callable[[Asked], Awaitable[None]], *, registry: CollectorRegistry | None = None) -> None:
+    async def play() -> None:
+        probes = HealthServer(LOOPBACK, 0, registry or CollectorRegistry())
+        running = asyncio.create_task(probes.run())
+        async with asyncio.timeout(30):
+            await probes.listening.wait()
+            try:
+                async with aiohttp.ClientSession() as session:
+                    await story(Asked(probes, session))
+            finally:
+                running.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await running
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(LOOPBACK, probes.port)
+
+    asyncio.run(play())
+
+
+def test_a_process_without_checks_is_healthy() -> None:
+    async def story(asked: Asked) -> None:
+        for path in ("/healthz", "/livez", "/readyz"):
+            assert await asked.get(path) == (200, "ok")
+        assert await asked.get("/readyz?verbose") == (200, "readyz check passed\n")
+
+    ask(story)
+
+
+def test_failed_and_passed_checks_are_listed() -> None:
+    async def story(asked: Asked) -> None:
+        problem: str | None = None
+        asked.probes.add_liveness_check("scheduler", lambda: None)
+        asked.probes.add_readiness_check("lists", lambda: problem)
+        assert await asked.get("/readyz") == (200, "ok")
+        assert await asked.get("/readyz?verbose") == (200, "[+]scheduler ok\n[+]lists ok\nreadyz check passed\n")
+        problem = "it has not listed every Pod yet"
+        failed = "[+]scheduler ok\n[-]lists: it has not listed every Pod yet\nreadyz check failed\n"
+        assert await asked.get("/readyz") == (503, failed)
+        assert await asked.get("/livez") == (200, "ok")
+        assert await asked.get("/healthz?verbose") == (200, "[+]scheduler ok\nhealthz check passed\n")
+
+    ask(story)
+
+
+def test_a_failed_liveness_check_makes_it_not_ready() -> None:
+    async def story(asked: Asked) -> None:
+        asked.probes.add_liveness_check("scheduler", lambda: "the last 5 cycles failed")
+        for path in ("healthz", "livez", "readyz"):
+            status, text = await asked.get(f"/{path}")
+            assert (status, text) == (503, f"[-]scheduler: the last 5 cycles failed\n{path} check failed\n")
+
+    ask(story)
+
+
+def test_metrics_come_in_the_requested_format() -> None:
+    registry = CollectorRegistry()
+    Counter("things_total", "Things that happened.", registry=registry).inc(3)
+
+    async def story(asked: Asked) -> None:
+        status, content_type, text = await asked.answer("/metrics")
+        assert status == 200
+        assert content_type.startswith("text/plain; version=0.0.4")
+        assert "\nthings_total 3.0\n" in text
+        status, content_type, text = await asked.answer("/metrics", Accept="application/openmetrics-text;version=1.0.0")
+        assert status == 200
+        assert content_type.startswith("application/openmetrics-text")
+        assert text.endswith("# EOF\n")
+
+    ask(story, registry=registry)
+
+
+def test_other_paths_are_not_found() -> None:
+    async def story(asked: Asked) -> None:
+        for path in ("/", "/metrics/x", "/debug", "/readyz/../etc/passwd"):
+            assert (await asked.get(path))[0] == 404
+
+    ask(story)
+
+
+def test_a_connection_kept_open_does_not_keep_it_from_ending() -> None:
+    async def story() -> None:
+        probes = HealthServer(LOOPBACK, 0, CollectorRegistry())
+        running = asyncio.create_task(probes.run())
+        await probes.listening.wait()
+        reader, writer = await asyncio.open_connection(LOOPBACK, probes.port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"200" in await reader.readline()
+        running.cancel()
+        await asyncio.wait_for(asyncio.wait([running]), 30)
+        await reader.read()  # to the end that the other side makes
+        writer.close()
+        await writer.wait_closed()
+
+    asyncio.run(story())
+
+
+def test_it_listens_on_the_configured_address() -> None:
+    async def story(asked: Asked) -> None:
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.2", asked.probes.port)
+
+    ask(story)
+
+
+def test_a_port_in_use_is_a_user_error() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        expected = rf"cannot serve probes on 127\.0\.0\.1:{port}: Address already in use; choose another"
+        with pytest.raises(UserError, match=expected):
+            asyncio.run(HealthServer(LOOPBACK, port, CollectorRegistry()).run())
+
+
+def test_an_address_of_another_machine_is_a_user_error() -> None:
+    with pytest.raises(UserError, match=r"cannot serve probes on 192\.0\.2\.1:0: "):
+        asyncio.run(HealthServer("192.0.2.1", 0, CollectorRegistry()).run())
