@@ -109,7 +109,7 @@ def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation)
         conditions.append(_condition(session, job, STARVING, Code.RESERVATION_LIMIT_EXCEEDED, limit))
     elif job.counts[Status.RESERVED]:
         nodes = sorted({t.node.name for t in reserved_tasks(job) if t.node is not None})
-        conditions.append(_condition(session, job, STARVING, "Reserved", f"Set aside: {', '.join(nodes)}."))
+        conditions.append(_condition(session, job, STARVING, "Reserved", f"Reserved nodes: {', '.join(nodes)}."))
     return tuple(conditions)
 
 

@@ -46,5 +46,5 @@ class Standings:
     def _sentence(self, queue: Queue, first: str, behind: str) -> str:
         tell = self._session.namespace_share
         if tell is None:
-            return f"Namespace {first} of the queue is served before {behind}."
+            return f"Namespace {first} goes before {behind} in this queue."
         return share_ahead(first, *tell(queue, first), behind, *tell(queue, behind))
