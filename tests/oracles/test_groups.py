@@ -243,7 +243,7 @@ def test_a_gang_that_is_not_complete_is_short_of_all_that_it_needs() -> None:
         node("n1", cpu=3), group("pg", min_member=3), pods("p", 1, group="pg", cpu=1), actions="allocate", tiers=GANGS
     ).run()
     assert story.why("p-0") == "NotEnoughPods"
-    assert story.conditions("pg")["Unschedulable"].startswith("3/3 tasks in gang unschedulable: The gang has too few pods")
+    assert story.conditions("pg")["Unschedulable"].startswith("3/3 tasks in gang unschedulable: The gang has too few")
 
 
 # JI4. The minimums of roles are replaced, not added to.

@@ -51,7 +51,7 @@ def test_ca1_ca2_a_queue_takes_pods_up_to_its_capability(limit: str, binds: dict
     assert told.binds == binds
     if not binds:
         assert told.why("w") == "QueueOverQuota"
-        assert told.message("w").startswith("Queue q1 would exceed its quota: 1 cpu requested, 1 allocated, at most 1500m allowed.")
+        assert told.message("w").startswith("Queue q1 would exceed its quota: 1 cpu requested, 1 allocated, at most")
 
 
 # q1 deserves 1 of 4 and nobody else wants any: it has all 4.

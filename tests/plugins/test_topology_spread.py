@@ -55,7 +55,7 @@ def test_a_zone_that_is_ahead_gets_no_more_until_the_other_has_caught_up() -> No
     cycle = opened(known)
     first, second = task_of(known, "p0"), task_of(known, "p1")
     assert refusals(cycle, first) == dict.fromkeys(["a1", "a2"], "PredicatePodTopologySpread")
-    assert texts(cycle, first) == {"where the pod would exceed its maximum topology skew"}
+    assert texts(cycle, first) == {"where the pod would exceed its topology maxSkew"}
     statement = cycle.statement()
     statement.allocate(first, cycle.nodes.by_name["b1"])
     assert open_nodes(cycle, second) == ["a1", "a2", "b1"]

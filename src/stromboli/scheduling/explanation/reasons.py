@@ -61,23 +61,23 @@ def refused(refusal: Refusal) -> str:
             return f"Queue {subject} has child queues, and only leaf queues take pods; use one of its children."
         case Code.QUEUE_OVER_QUOTA:
             return (
-                f"Queue {subject} would exceed its quota: {need} {resource} requested, {have} allocated, at most {total} "
-                "allowed. Wait for its jobs to finish, or raise its capability."
+                f"Queue {subject} would exceed its quota: {need} {resource} requested, {have} allocated, "
+                f"at most {total} allowed. Wait for its jobs to finish, or raise its capability."
             )
         case Code.QUEUE_OVER_DESERVED:
             return (
-                f"Queue {subject} would exceed its deserved share: {need} {resource} requested, {have} allocated, {total} "
-                "deserved. It gets more when other queues request less, or with a higher weight."
+                f"Queue {subject} would exceed its deserved share: {need} {resource} requested, {have} allocated, "
+                f"{total} deserved. It gets more when other queues request less, or with a higher weight."
             )
         case Code.NAMESPACE_SHARE_AHEAD:
             return subject
         case Code.NOT_ENOUGH_PODS if subject:
-            return f"The gang has too few pods of role {subject}: {need} required, {have} created. Create the missing pods."
+            return f"The gang has too few pods of role {subject}: {need} required, {have} created. Create the others."
         case Code.NOT_ENOUGH_PODS:
-            return f"The gang has too few pods: {need} required, {have} created. Create the missing pods or lower minMember."
+            return f"The gang has too few pods: {need} required, {have} created. Create the others or lower minMember."
         case Code.INSUFFICIENT_NODE:
             return (
-                f"Waiting to be admitted, insufficient {resource} in the cluster: {need} requested, {have} of {total} left. "
+                f"Waiting to be admitted, insufficient {resource}: {need} requested, {have} of {total} available. "
                 + (
                     "The job is admitted when other jobs finish."
                     if refusal.need <= refusal.total
@@ -124,7 +124,7 @@ def gang_short(found: int, needed: int, tasks: int, why: str) -> str:
 
 
 def waiting_for_release(nodes: Iterable[str]) -> str:
-    return "Waiting for terminating pods on " + ", ".join(sorted(set(nodes))) + "; their resources are kept for this pod."
+    return "Waiting for terminating pods on " + ", ".join(sorted(set(nodes))) + "; their resources go to this pod."
 
 
 def reserved_for(jobs: Iterable[str]) -> str:

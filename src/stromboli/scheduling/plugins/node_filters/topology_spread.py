@@ -120,7 +120,7 @@ class SpreadFilter(TopologySpread):
         self._missing = session.node_reason(
             code, "without a label that the pod's topology spread constraints require", resolvable=False
         )
-        self._uneven = session.node_reason(code, "where the pod would exceed its maximum topology skew", resolvable=True)
+        self._uneven = session.node_reason(code, "where the pod would exceed its topology maxSkew", resolvable=True)
 
     def prepare(self, task: Task) -> NodeFilter | None:
         if not self.constraints(task):
