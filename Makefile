@@ -1,22 +1,26 @@
 # Everything a newcomer needs, with nothing but Python 3.11 or later on the machine.
-# The environment is rebuilt whenever pyproject.toml is newer than the stamp inside it.
+# The environment is rebuilt whenever pyproject.toml or constraints.txt is newer than the stamp inside it.
 
 PYTHON ?= python3
+CONSTRAINTS_PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint kube-assets test-kube bench clean
+.PHONY: help demo test test-pythons lint kube-assets test-kube bench constraints clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## simulate the example cluster and show who ran where, and why others wait
 	@$(BIN)/stromboli simulate examples/demo.yaml
 
 test: lint ## lint, then run every test that needs nothing but Python
 	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/kube
+
+test-pythons: ## run the same tests on each of Python 3.11 to 3.14 that is installed; TESTS="tests/api ..." to select
+	@scripts/test-pythons $(TESTS)
 
 lint: $(STAMP) ## ruff, mypy and the import contracts
 	@$(BIN)/ruff check .
@@ -35,13 +39,17 @@ test-kube: $(STAMP) ## run the tests that need a real API server
 bench: $(STAMP) ## measure the scheduler on this machine
 	@$(BIN)/stromboli bench cycle
 
-clean: ## remove the environment and all caches
-	@rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+constraints: ## write constraints.txt anew, with the newest versions that pyproject.toml allows (needs Python 3.11)
+	@scripts/make-constraints $(CONSTRAINTS_PYTHON)
+
+clean: ## remove the environments and all caches
+	@rm -rf $(VENV) .venv-3.* dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (once; takes a minute) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stromboli needs Python 3.11 or later; try: make PYTHON=python3.11")'
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[dev]'
 	@touch $@

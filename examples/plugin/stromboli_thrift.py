@@ -1,6 +1,7 @@
-"""Thrift: pods go to cheap nodes first, and nodes that are to be returned are emptied.
+"""Thrift: pods go to cheap nodes first, and nodes that are to be returned are drained.
 
-A node's price stands in a label, in any currency. A node without one might cost anything, so it counts as the dearest.
+A label states the price of a node, in any currency. A node without one could cost anything, so it counts as the most
+expensive.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ from stromboli.scheduling.session import Session
 
 
 class Cheapest(Plugin):
-    """The cheapest node scores 100 times the weight, the dearest nothing."""
+    """The cheapest node scores 100 times the weight, the most expensive one 0."""
 
     name = "cheapest"
 
@@ -37,7 +38,7 @@ class Cheapest(Plugin):
 
 
 class GiveBack(Action):
-    """Evicts what runs on nodes with a label, so that they can be returned; cordon them first."""
+    """Evicts pods from nodes with a label, so that they can be returned; cordon them first."""
 
     name = "give_back"
 

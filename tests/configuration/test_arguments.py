@@ -60,7 +60,7 @@ FRONT = 'scheduler.yaml, line 12: action "reserve": argument "key" must be '
 WHOLE = FRONT + "a whole number, not "
 NUMBER = FRONT + "a number, not "
 TRUTH = FRONT + "true or false, not "
-TEXT = FRONT + "a text, not "
+TEXT = FRONT + "a string, not "
 DURATION = FRONT + "a duration such as 30s, 5m or 1h30m, or a number of seconds, not "
 
 

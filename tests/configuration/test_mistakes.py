@@ -50,11 +50,11 @@ MISTAKES = {
     ),
     "actions a number": (
         "\n\nactions: 5\n",
-        'scheduler.yaml, line 3: "actions" must be a text such as "enqueue, allocate", or a list',
+        'scheduler.yaml, line 3: "actions" must be a string such as "enqueue, allocate", or a list',
     ),
     "an action that is a number": (
         "actions:\n- allocate\n- 5\n",
-        'scheduler.yaml, line 3: an entry of "actions" must be a text, not 5',
+        'scheduler.yaml, line 3: an entry of "actions" must be a string, not 5',
     ),
     "an action without a name": (
         "actions:\n- arguments: {}\n",
@@ -82,7 +82,7 @@ MISTAKES = {
     ),
     "a plugin whose name is empty": (
         "actions: allocate\ntiers:\n- plugins:\n  - name:\n    arguments: {}\n",
-        'scheduler.yaml, line 4: "name" must be a text, not nothing',
+        'scheduler.yaml, line 4: "name" must be a string, not nothing',
     ),
     "a flag that is a text": (
         "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enableJobOrder: maybe\n",
@@ -95,7 +95,7 @@ MISTAKES = {
     "a flag under both its names": (
         "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enableVictim: true\n"
         "    enabledVictim: true\n",
-        'scheduler.yaml, line 6: "enabledVictim" is given twice, under both its names; keep one of them',
+        'scheduler.yaml, line 6: "enabledVictim" is set twice, under both its names; keep one of them',
     ),
     "arguments a list": (
         "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    arguments: [1]\n",
@@ -116,16 +116,16 @@ MISTAKES = {
     "two rules for one set of queues": (
         "actions: allocate\ntiers:\n- plugins:\n  - name: drf\n    enableHierarchy: true\n"
         "  - name: proportion\n",
-        "scheduler.yaml, line 4: drf with enableHierarchy and proportion would divide the same queues by two "
+        "scheduler.yaml, line 4: drf with enableHierarchy and proportion both divide the queues, by different "
         "rules; remove one of them from this tier",
     ),
     "a key twice": (
         "actions: allocate\ntiers: []\nactions: enqueue\n",
-        'scheduler.yaml, line 3: "actions" is given twice; keep one of them',
+        'scheduler.yaml, line 3: "actions" is set twice; keep one of them',
     ),
     "a key that is a list": (
         "actions: allocate\n? [a]\n: b\n",
-        "scheduler.yaml, line 2: a key must be a text",
+        "scheduler.yaml, line 2: a key must be a string",
     ),
     "a value inside itself": (
         "actions: allocate\nmetrics: &loop\n  again: *loop\n",
@@ -201,7 +201,7 @@ def test_unknown_keys_are_warnings_in_the_order_of_the_file() -> None:
         'scheduler.yaml, line 7: plugin "gang": unknown key "enableEverything" is ignored',
         'scheduler.yaml, line 10: unknown key "argument" is ignored; known: name, arguments',
         'scheduler.yaml, line 11: arguments for "reserve" are ignored: it is not in "actions"',
-        'scheduler.yaml, line 13: action "allocate" is configured twice; the first counts',
+        'scheduler.yaml, line 13: action "allocate" is configured twice; the first one is used',
     )
 
 

@@ -148,12 +148,12 @@ def test_plugins_of_installed_distributions_are_found(
         ),
         (
             "json:JSONDecoder",
-            'plugin "broom" (json:JSONDecoder of distribution "untidy") is no subclass of '
+            'plugin "broom" (json:JSONDecoder of distribution "untidy") is not a subclass of '
             "stromboli.scheduling.plugin.Plugin",
         ),
         (
             "json:loads",
-            'plugin "broom" (json:loads of distribution "untidy") is no subclass of '
+            'plugin "broom" (json:loads of distribution "untidy") is not a subclass of '
             "stromboli.scheduling.plugin.Plugin",
         ),
     ],
@@ -177,6 +177,6 @@ def test_nobody_may_take_a_name_that_is_taken(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Registry(installed_plugins=entries, installed_actions=())
     assert str(caught.value) == (
-        'distribution "usurper" brings plugin "gang", a name that is already taken; '
-        "uninstall it or have it renamed"
+        'distribution "usurper" provides plugin "gang", but that name is already taken; '
+        "uninstall the distribution, or rename the plugin"
     )

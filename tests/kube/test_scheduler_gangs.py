@@ -106,8 +106,8 @@ def test_dangling_names_are_reported(cluster: Cluster) -> None:
 
     def explained() -> None:
         pods = cluster.pods()
-        assert "There is no PodGroup" in condition(pods["lost"], "PodScheduled").get("message", "")
-        assert "There is no queue" in condition(pods["stray-0"], "PodScheduled").get("message", "")
+        assert "nowhere does not exist" in condition(pods["lost"], "PodScheduled").get("message", "")
+        assert "does not exist" in condition(pods["stray-0"], "PodScheduled").get("message", "")
         assert condition(cluster.group_of("stray"), "Unschedulable").get("reason") == "NoQueue"
 
     eventually(lambda: explained() is None)

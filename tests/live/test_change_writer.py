@@ -339,7 +339,9 @@ class TestBelongings:
             assert stored["metadata"]["ownerReferences"][0]["uid"] == owner.metadata.uid
             await scene.do(
                 EnsureOwned(owner, OwnedObject("v1", "ConfigMap", "j-svc", lambda: {"data": {"n": "2"}})),
-                EnsureOwned(owner, OwnedObject("v1", "Secret", "j-ssh", lambda: {"data": {"k": "b"}}, create_only=True)),
+                EnsureOwned(
+                    owner, OwnedObject("v1", "Secret", "j-ssh", lambda: {"data": {"k": "b"}}, create_only=True)
+                ),
             )
             changed, kept = (
                 scene.server.stored("configmaps", "ns/j-svc"),

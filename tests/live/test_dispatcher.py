@@ -11,7 +11,7 @@ import pytest
 from builders import START, cluster, group, node, pod, queue
 from live.fake_api import FakeApi, Fate, lost_after, lost_before, refused, until, with_virtual_time
 from stromboli.api import Condition, KObject, Pod, PodGroup, PodGroupCondition, Reservation, key
-from stromboli.api.waiting_reservations import waiting_reservation, waiting_pod_of
+from stromboli.api.waiting_reservations import waiting_pod_of, waiting_reservation
 from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted, JobKey, QueueName, Status, TaskKey
 from stromboli.kube.client import Resource, TokenBucket
 from stromboli.kube.scheduler.binder import BindRequest, EvictRequest, Request

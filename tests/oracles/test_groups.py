@@ -46,7 +46,7 @@ def test_ga1_a_gang_whose_successor_waits_is_reported() -> None:
 
 def test_ga1_a_pod_that_never_had_a_node_is_not_taken_for_one_that_leaves() -> None:
     story = gang_of_three(pod("never", group="pg", cpu=1, deleted=True)).run()
-    assert "needs 3 pods and only 2 exist" in story.conditions("pg")["Unschedulable"]
+    assert "too few pods: 3 required, 2 created" in story.conditions("pg")["Unschedulable"]
     story.carry_out()
     story.run()
     assert not story.is_written("pg")  # said once is enough
@@ -173,7 +173,7 @@ def test_en1_who_is_let_in() -> None:
     phases = {name: story.phase(name) for name in ("plain", "runs", "lost", "big", "shut")}
     assert phases == {"plain": "Inqueue", "runs": "Running", "lost": "Pending", "big": "Pending", "shut": "Pending"}
     assert not story.is_written("lost")
-    assert "may have 1 of cpu" in story.conditions("big")["Unschedulable"]
+    assert "Queue q1 would exceed its quota: 8 cpu requested" in story.conditions("big")["Unschedulable"]
     assert "is not open" in story.conditions("shut")["Unschedulable"]
 
 
@@ -230,9 +230,9 @@ def test_ji3_the_sentence_about_a_gang_that_is_short(tiers: list[list[str]]) -> 
     story = Story(
         node("n1", cpu=3), group("pg", min_member=6), pods("p", 6, group="pg", cpu=1), actions="allocate", tiers=tiers
     ).run()
-    said = "Only 3 of the 6 pods that must start together (of 6 in the group) find a node. "
-    short = "1 have not enough cpu (1 asked for, 0 free at most)"
-    assert story.message("p-0") == f"{said}0 of 1 nodes can take the pod: {short}."
+    said = "Only 3 of the 6 pods that must start together (of 6 in the group) fit now. "
+    short = "1 with insufficient cpu (1 requested, at most 0 free)"
+    assert story.message("p-0") == f"{said}0 of 1 nodes are available: {short}."
     assert story.why("p-0") == "GangShort"
     assert story.conditions("pg")["Unschedulable"].startswith("6/6 tasks in gang unschedulable: " + said)
 
@@ -243,7 +243,7 @@ def test_a_gang_that_is_not_complete_is_short_of_all_that_it_needs() -> None:
         node("n1", cpu=3), group("pg", min_member=3), pods("p", 1, group="pg", cpu=1), actions="allocate", tiers=GANGS
     ).run()
     assert story.why("p-0") == "NotEnoughPods"
-    assert story.conditions("pg")["Unschedulable"].startswith("3/3 tasks in gang unschedulable: The gang needs 3 pods")
+    assert story.conditions("pg")["Unschedulable"].startswith("3/3 tasks in gang unschedulable: The gang has too few")
 
 
 # JI4. The minimums of roles are replaced, not added to.

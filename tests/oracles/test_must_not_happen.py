@@ -186,7 +186,7 @@ def test_08_what_was_hoped_for_does_not_outlive_its_cycle() -> None:
     story.known.apply(Deleted(node("n1")))
     story.run()
     assert story.task("p").status.name == "PENDING"
-    assert story.message("p") == "There are no nodes."
+    assert story.message("p") == "The cluster has no nodes; add some."
 
 
 # 9. The budget is for pods labelled app=db. A pod without labels is none of them, and may go.
@@ -446,7 +446,7 @@ def test_20_news_are_seen_in_the_very_next_cycle() -> None:
     story.add(pod("early", group="pg", cpu=1))  # its group comes after it
     assert story.run().binds == {}
     story.add(group("pg", min_member=1))
-    assert story.run().message("early") == "There are no nodes."
+    assert story.run().message("early") == "The cluster has no nodes; add some."
     story.add(node("n1", cpu=1))
     assert story.run().binds == {"early": "n1"}
     story.carry_out()

@@ -28,7 +28,7 @@ def test_who_has_more_is_told_who_goes_first_and_by_how_much() -> None:
     told = story()
     assert told.why("big/w") == "NamespaceShareAhead"
     assert told.message("big/w").startswith(
-        "Namespace small goes first: it has 25.0% of the cluster in this queue at weight 1, big has 75.0% at weight 1"
+        "Namespace small goes first: its share in this queue is 25.0% at weight 1, the share of big is 75.0%"
     )
     assert told.why("small/w") == "InsufficientNode"
 

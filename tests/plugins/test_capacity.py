@@ -51,7 +51,7 @@ def test_ca1_ca2_a_queue_takes_pods_up_to_its_capability(limit: str, binds: dict
     assert told.binds == binds
     if not binds:
         assert told.why("w") == "QueueOverQuota"
-        assert told.message("w").startswith("Queue q1 may have 1500m of cpu at most and has 1;")
+        assert told.message("w").startswith("Queue q1 would exceed its quota: 1 cpu requested, 1 allocated, at most")
 
 
 # q1 deserves 1 of 4 and nobody else wants any: it has all 4.
@@ -487,7 +487,7 @@ def test_capacity_and_proportion_exclude_each_other() -> None:
     with pytest.raises(ConfigurationError) as caught:
         registry.load(text, where="scheduler.yaml")
     assert str(caught.value) == (
-        'scheduler.yaml, line 6: plugins "capacity" and "proportion" would divide the same queues by two rules; '
+        'scheduler.yaml, line 6: plugins "capacity" and "proportion" both divide the queues, by different rules; '
         "remove one of them"
     )
     assert registry.load(text.replace("proportion", "gang")).warnings == ()

@@ -86,7 +86,7 @@ def test_ca11_only_leaves_take_pods() -> None:
     )
     assert told.binds == {"l": "n1"}
     assert told.why("i") == "QueueNotLeaf"
-    assert "only a leaf takes pods" in told.message("i")
+    assert "only leaf queues take pods" in told.message("i")
 
 
 def test_ca11_the_root_takes_no_pods_and_inner_queues_let_nobody_in() -> None:
@@ -169,7 +169,7 @@ def test_ca11_an_ancestor_that_is_full_lets_nobody_in() -> None:
     )
     assert told.phase("second") == "Pending"
     assert told.why("s") == "QueueOverQuota"
-    assert told.message("s").startswith("Queue eng may have 4 of cpu at most")
+    assert told.message("s").startswith("Queue eng would exceed its quota:")
 
 
 # As before, but ops deserves 2 and dev 2, and dev holds all 4: ops is let in, since it can take its 2 back.

@@ -123,7 +123,7 @@ def test_anti_affinity_spreads_a_gang_over_zones_while_it_is_placed() -> None:
     assert open_nodes(cycle, second) == ["b1", "bare"]
     statement.pipeline(second, cycle.nodes.by_name["b1"])
     assert open_nodes(cycle, third) == ["bare"]
-    assert "are near pods that the pod's anti-affinity keeps away from" in texts(cycle, third)
+    assert "near pods that the pod's anti-affinity excludes" in texts(cycle, third)
 
 
 def test_a_pod_without_terms_is_kept_away_by_those_who_do_not_want_it() -> None:
@@ -134,7 +134,7 @@ def test_a_pod_without_terms_is_kept_away_by_those_who_do_not_want_it() -> None:
     )  # fmt: skip
     cycle = opened(known)
     assert open_nodes(cycle, task_of(known, "noisy")) == ["b1", "bare"]
-    assert texts(cycle, task_of(known, "noisy")) == {"are near pods whose anti-affinity keeps this pod away"}
+    assert texts(cycle, task_of(known, "noisy")) == {"near pods whose anti-affinity excludes this pod"}
     assert open_nodes(cycle, task_of(known, "quiet")) == ["a1", "a2", "b1", "bare"]
     assert open_nodes(cycle, task_of(known, "elsewhere/noisy")) == ["a1", "a2", "b1", "bare"]
 

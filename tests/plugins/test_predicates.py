@@ -75,8 +75,8 @@ def test_taints_keep_pods_away_that_do_not_tolerate_them_and_the_reason_names_th
     opened_session = opened(known)
     assert open_nodes(opened_session, task_of(known, "p")) == ["free", "shy"]
     assert texts(opened_session, task_of(known, "p")) == {
-        "have the taint dedicated, which the pod does not tolerate",
-        "have the taint broken, which the pod does not tolerate",
+        "with taint dedicated, which the pod does not tolerate",
+        "with taint broken, which the pod does not tolerate",
     }
 
     known = one_pod(nodes, tolerations=[Toleration(key="dedicated", value="gpu")])
@@ -90,7 +90,7 @@ def test_a_node_is_closed_by_its_second_taint_when_the_first_is_tolerated() -> N
     both = node("n1", cpu=4, taints=[GPU_ONLY, Taint(key="team", value="a", effect="NoSchedule")])
     known = one_pod(both, tolerations=[Toleration(key="dedicated", operator="Exists")])
     opened_session = opened(known)
-    assert texts(opened_session, task_of(known, "p")) == {"have the taint team, which the pod does not tolerate"}
+    assert texts(opened_session, task_of(known, "p")) == {"with taint team, which the pod does not tolerate"}
 
 
 # -- selectors ------------------------------------------------------------------------------------------------------

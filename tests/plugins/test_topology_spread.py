@@ -55,7 +55,7 @@ def test_a_zone_that_is_ahead_gets_no_more_until_the_other_has_caught_up() -> No
     cycle = opened(known)
     first, second = task_of(known, "p0"), task_of(known, "p1")
     assert refusals(cycle, first) == dict.fromkeys(["a1", "a2"], "PredicatePodTopologySpread")
-    assert texts(cycle, first) == {"would make the pod's topology spread too uneven"}
+    assert texts(cycle, first) == {"where the pod would exceed its topology maxSkew"}
     statement = cycle.statement()
     statement.allocate(first, cycle.nodes.by_name["b1"])
     assert open_nodes(cycle, second) == ["a1", "a2", "b1"]
@@ -67,7 +67,7 @@ def test_a_node_without_the_label_is_no_place_and_makes_no_domain() -> None:
     known = cluster(NODES, node("bare", cpu=100), group("pg"), worker("p", spread()))
     cycle = opened(known)
     assert refusals(cycle, task_of(known, "p")) == {"bare": "PredicatePodTopologySpread"}
-    assert texts(cycle, task_of(known, "p")) == {"lack a label that the pod's topology spread constraints name"}
+    assert texts(cycle, task_of(known, "p")) == {"without a label that the pod's topology spread constraints require"}
 
 
 def test_a_pod_the_constraint_does_not_mean_is_not_counted_itself() -> None:

@@ -57,7 +57,7 @@ def test_the_beginning() -> None:
 
 def test_the_job_is_deleted() -> None:
     outcome = scene(N1, OLD, pod("big", 3, until=6), SMALL, reserve=THRESHOLD).run()
-    given_up(outcome, why="does not wait any more")
+    given_up(outcome, why="no longer waiting")
     assert outcome.started == {"small": 6}
     assert outcome.report["reservations"] == {}
 
@@ -135,7 +135,7 @@ def test_the_queue_has_more_than_it_deserves() -> None:
     )  # fmt: skip
     assert story.at(5).reserved == {"n1": ["big"]}
     outcome = story.run()
-    given_up(outcome, why="queue q has more than it deserves")
+    given_up(outcome, why="queue q has more than its deserved share")
     assert outcome.started == {"small": 6}
     assert outcome.reserved == {}
 
@@ -143,11 +143,11 @@ def test_the_queue_has_more_than_it_deserves() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"spec": {"unschedulable": True}}, "node n1 takes no pods"),
-        ({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, "node n1 takes no pods"),
-        ({"metadata": {"labels": {"zone": "b"}}}, "node n1 does not suit any more"),
-        ({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}, "node n1 does not suit any more"),
-        ({"status": {"allocatable": {"cpu": 2.5}}}, "node n1 is too small now"),
+        ({"spec": {"unschedulable": True}}, "node n1 is cordoned or not ready"),
+        ({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, "node n1 is cordoned or not ready"),
+        ({"metadata": {"labels": {"zone": "b"}}}, "node n1 no longer matches the pod"),
+        ({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}, "node n1 no longer matches the pod"),
+        ({"status": {"allocatable": {"cpu": 2.5}}}, "node n1 is now too small"),
     ],
 )
 def test_the_node_is_no_good_any_more(change: Document, why: str) -> None:
@@ -174,7 +174,7 @@ def test_the_node_is_removed() -> None:
 def test_it_took_too_long() -> None:
     # Set aside at 3 for at most three seconds: given up at 7, and set aside again after others had their chance.
     outcome = scene(N1, OLD, BIG, SMALL, reserve={**THRESHOLD, "reservationTimeout": 3}).run()
-    given_up(outcome, why="it took too long", at=7)
+    given_up(outcome, why="the reservation timed out", at=7)
     assert outcome.started == {"small": 7}
     assert outcome.happened("Reserved") == [(3.0, "big"), (7.0, "big")]
 

@@ -296,14 +296,14 @@ def test_the_holder_is_told_what_is_missing_and_for_whom_it_waits() -> None:
     ]  # fmt: skip
     code, sentence = scene(documents, reserve=THRESHOLD).run().why("big")
     assert code == "StarvingReserved"
-    assert "n1 (2500m cpu and 1536Mi memory to go, waiting for default/old-a, default/old-b)" in sentence
+    assert "n1 (2500m cpu and 1536Mi memory missing, waiting for default/old-a, default/old-b)" in sentence
 
 
 def test_others_are_told_who_has_the_node() -> None:
     documents = [full(1), gang("big", 3), pod("small", at=4)]
     code, sentence = scene(*documents, reserve=THRESHOLD).run().why("small")
     assert code == "NodeResourceReserved"
-    assert sentence == "0 of 1 nodes can take the pod: 1 are set aside for default/big."
+    assert sentence == "0 of 1 nodes are available: 1 reserved for default/big."
 
 
 def test_a_limit_is_warned_of_once_and_stands_in_the_conditions_as_long_as_it_matters() -> None:

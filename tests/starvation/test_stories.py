@@ -11,7 +11,7 @@ def test_a_gang_that_needs_more_nodes_than_may_be_set_aside_is_told_so_once() ->
     assert outcome.warnings("ReservationLimitExceeded") == [(3.0, "big")]
     assert "big-0" not in [name for _, name in outcome.happened("Reserved")]
     (message,) = [event["message"] for event in outcome.report["events"] if event["type"] == "Warning"]
-    assert "no more than 1 may be set aside" in message
+    assert "at most 1 may be reserved" in message
     conditions = STORIES["X3, half of the nodes"].at(5).report["podGroups"]["default/big"]["conditions"]
     assert {c["reason"] for c in conditions if c["type"] == "Starving"} == {"ReservationLimitExceeded"}
 

@@ -85,8 +85,8 @@ class _Shelf(Generic[_Part]):
         for entry in sorted(installed, key=lambda entry: (entry.name, _distribution(entry))):
             if entry.name in self._targets:
                 raise ConfigurationError(
-                    f"distribution {quoted(_distribution(entry))} brings {kind} {quoted(entry.name)}, a name "
-                    "that is already taken; uninstall it or have it renamed"
+                    f"distribution {quoted(_distribution(entry))} provides {kind} {quoted(entry.name)}, but that "
+                    f"name is already taken; uninstall the distribution, or rename the {kind}"
                 )
             self._targets[entry.name] = _Target(entry.value, _distribution(entry))
 
@@ -123,7 +123,7 @@ class _Shelf(Generic[_Part]):
             raise ConfigurationError(
                 f"{self._kind} {quoted(name)} ({target.path}"
                 + (f" of distribution {quoted(target.distribution)}" if target.distribution else "")
-                + f") is no subclass of {self._base.__module__}.{self._base.__qualname__}"
+                + f") is not a subclass of {self._base.__module__}.{self._base.__qualname__}"
             )
         return found
 
@@ -183,7 +183,7 @@ class Registry:
         listed = {self._aliases.get(p.name, p.name): p.line for tier in configuration.tiers for p in tier.plugins}
         if all(name in listed for name in _RIVALS):
             raise ConfigurationError(
-                f"plugins {quoted(_RIVALS[0])} and {quoted(_RIVALS[1])} would divide the same queues by two rules; "
+                f"plugins {quoted(_RIVALS[0])} and {quoted(_RIVALS[1])} both divide the queues, by different rules; "
                 "remove one of them",
                 where=where,
                 line=max(listed[name] for name in _RIVALS),

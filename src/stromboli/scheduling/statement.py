@@ -222,7 +222,7 @@ class Statement:
                     assert task.job is not None
                     assert task.job.object is not None
                     if operation.was[0] is Status.RESERVED:
-                        decide(_unreserve(operation, "another node suits better"))
+                        decide(_unreserve(operation, "another node is a better fit"))
                     ledger.settle(task, Status.RESERVED, node)
                     decide(Reserve(task.key, node.name, waiting_reservation(task.pod, task.job.object, node.name)))
                 case Kind.RELEASE if operation.was[0] is Status.RESERVED:

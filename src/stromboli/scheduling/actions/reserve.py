@@ -111,7 +111,7 @@ class _HandOut:
         statement.discard()
         if job.counts[Status.RESERVED]:
             # It needs more than before. What it holds is of no use by itself, and keeps others out.
-            release(session, job, "the job needs more than can be set aside")
+            release(session, job, "the job needs more than can be reserved")
             self._look_again()
         others = [holder for holder in self._holders.values() if holder is not job]
         if others:

@@ -151,7 +151,7 @@ class Arguments(Mapping[str, object]):
         if given is None:
             return default
         if not isinstance(given, str):
-            raise self.error(key, "must be a text")
+            raise self.error(key, "must be a string")
         if choices is not None and given not in choices:
             raise self.error(key, f"must be one of {', '.join(choices)}")
         return given

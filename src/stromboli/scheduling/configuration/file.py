@@ -191,7 +191,7 @@ class _File:
         elif given.value is None or isinstance(given.value, tuple):
             entries = given.sequence('"actions"')
         else:
-            raise given.error('"actions" must be a text such as "enqueue, allocate", or a list')
+            raise given.error('"actions" must be a string such as "enqueue, allocate", or a list')
         if not entries or (len(entries) == 1 and entries[0].value == ""):
             raise given.error(f'"actions" names no action; known: {_listed(self._actions)}')
         return tuple(self._read_action(entry) for entry in entries)
@@ -214,7 +214,7 @@ class _File:
         for entry in given.sequence('"configurations"'):
             option = self._read_named_arguments(entry, what='an entry of "configurations"')
             if option.name in configured:
-                self._warn(entry.line, f"action {quoted(option.name)} is configured twice; the first counts")
+                self._warn(entry.line, f"action {quoted(option.name)} is configured twice; the first one is used")
             elif option.name not in {action.name for action in actions}:
                 self._warn(
                     entry.line, f'arguments for {quoted(option.name)} are ignored: it is not in "actions"'
@@ -239,7 +239,7 @@ class _File:
         for option in plugins:
             if option.name == "drf" and option.is_enabled("hierarchy") and "proportion" in names:
                 raise ConfigurationError(
-                    "drf with enableHierarchy and proportion would divide the same queues by two rules; "
+                    "drf with enableHierarchy and proportion both divide the queues, by different rules; "
                     "remove one of them from this tier",
                     where=self._where,
                     line=option.line,
@@ -257,7 +257,7 @@ class _File:
             if not kinds:
                 self._warn(value.line, f"plugin {quoted(name)}: unknown key {quoted(key)} is ignored")
             elif any(kind in enabled for kind in kinds):
-                raise value.error(f"{quoted(key)} is given twice, under both its names; keep one of them")
+                raise value.error(f"{quoted(key)} is set twice, under both its names; keep one of them")
             elif value.value is not None:
                 enabled.update(dict.fromkeys(kinds, value.flag(quoted(key))))
         arguments = self._read_arguments(content, f"plugin {quoted(name)}")

@@ -54,7 +54,7 @@ class Located:
 
     def text(self, what: str) -> str:
         if not isinstance(self.value, str):
-            raise self.error(f"{what} must be a text, not {self._kind()}")
+            raise self.error(f"{what} must be a string, not {self._kind()}")
         return self.value
 
     def flag(self, what: str) -> bool:
@@ -142,9 +142,9 @@ class _Reader:
             keys: set[str] = set()
             for key, value in node.value:
                 if not isinstance(key, yaml.ScalarNode):
-                    self._fail(key, "a key must be a text")
+                    self._fail(key, "a key must be a string")
                 if key.value in keys and key.tag != _MERGE:
-                    self._fail(key, f"{quoted(key.value)} is given twice; keep one of them")
+                    self._fail(key, f"{quoted(key.value)} is set twice; keep one of them")
                 keys.add(key.value)
                 self._check(value, within=within, seen=seen)
         elif isinstance(node, yaml.SequenceNode):

@@ -46,5 +46,5 @@ class Standings:
         of_first = self._session.namespace_share(queue, first)
         of_behind = self._session.namespace_share(queue, behind)
         if of_first is None or of_behind is None:
-            return f"Namespace {first} of the queue is served before {behind}."
+            return f"Namespace {first} goes before {behind} in this queue."
         return share_ahead(first, *of_first, behind, *of_behind)

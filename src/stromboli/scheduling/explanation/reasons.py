@@ -1,7 +1,7 @@
-"""What users read: the codes of reasons, and the sentences that go with them.
+"""What users read about a waiting or evicted pod: reason codes and their sentences.
 
-Every sentence says what is short, by how much, and where it helps what to do. Codes are stable names for programs;
-sentences may change.
+Every sentence says what is missing, how much, and what to do about it. Codes are stable names for programs; sentences
+may change. All of them are in this module, so that they keep one style and a reader can check them in one place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stromboli.scheduling.callbacks import Refusal
 
 
 class Code:
-    """Codes a waiting pod can carry."""
+    """The reason codes of waiting pods."""
 
     QUEUE_CLOSED = "QueueClosed"
     QUEUE_NOT_LEAF = "QueueNotLeaf"
@@ -44,11 +44,11 @@ class Code:
 
 
 DOMINANT_AT_A_TIE = (Code.NODE_LOCKED_BY_QUEUE, Code.NODE_RESOURCE_RESERVED, Code.INSUFFICIENT_NODE)
-"""Which node-level reason is named first when several stand on equally many nodes; the others follow by name."""
+"""Which node-level reason is dominant when several apply to equally many nodes; the others follow by name."""
 
 
 def refused(refusal: Refusal) -> str:
-    """The sentence of a refusal."""
+    """The sentence for a refusal."""
     resource = refusal.resource
     need = format_amount(resource, refusal.need) if resource else str(refusal.need)
     have = format_amount(resource, refusal.have) if resource else str(refusal.have)
@@ -56,121 +56,121 @@ def refused(refusal: Refusal) -> str:
     subject = refusal.subject
     match refusal.code:
         case Code.QUEUE_CLOSED:
-            return f"Queue {subject} is not open; open it, or use another queue."
+            return f"Queue {subject} is not open; open it or use another queue."
         case Code.QUEUE_NOT_LEAF:
-            return f"Queue {subject} has queues below it, and only a leaf takes pods; use one of those below it."
+            return f"Queue {subject} has child queues, and only leaf queues take pods; use one of its children."
         case Code.QUEUE_OVER_QUOTA:
             return (
-                f"Queue {subject} may have {total} of {resource} at most and has {have}; {need} more is asked for. "
-                "Wait for its jobs to end, or raise its capability."
+                f"Queue {subject} would exceed its quota: {need} {resource} requested, {have} allocated, "
+                f"at most {total} allowed. Wait for its jobs to finish, or raise its capability."
             )
         case Code.QUEUE_OVER_DESERVED:
             return (
-                f"Queue {subject} deserves {total} of {resource} now and has {have}; {need} more is asked for. "
-                "It gets more when other queues ask for less, or with a higher weight."
+                f"Queue {subject} would exceed its deserved share: {need} {resource} requested, {have} allocated, "
+                f"{total} deserved. It gets more when other queues request less, or with a higher weight."
             )
         case Code.NAMESPACE_SHARE_AHEAD:
             return subject
         case Code.NOT_ENOUGH_PODS if subject:
-            return f"The gang needs {need} pods of role {subject} and only {have} exist; create the missing ones."
+            return f"The gang has too few pods of role {subject}: {need} required, {have} created. Create the others."
         case Code.NOT_ENOUGH_PODS:
-            return f"The gang needs {need} pods and only {have} exist; create the missing ones or lower minMember."
+            return f"The gang has too few pods: {need} required, {have} created. Create the others or lower minMember."
         case Code.INSUFFICIENT_NODE:
             return (
-                f"The cluster can promise {total} of {resource}, of which {have} is left; {need} is asked for. "
+                f"Waiting to be admitted, insufficient {resource}: {need} requested, {have} of {total} available. "
                 + (
-                    "The job is let in when others end."
+                    "The job is admitted when other jobs finish."
                     if refusal.need <= refusal.total
-                    else "That is more than there ever is; ask for less, or add nodes."
+                    else "The cluster never has that much; request less, or add nodes."
                 )
             )
         case Code.QUEUE_FIRST_IN_LINE:
-            return f"Queue {subject} is first in, first out, and an earlier job of it is still waiting."
+            return f"Queue {subject} is FIFO, and an earlier job in it is still waiting. See the reason of that job."
         case _:
-            return f"{refusal.code}: refused by {subject}." if subject else f"{refusal.code}."
+            return f"{refusal.code}: rejected by {subject}." if subject else f"{refusal.code}."
 
 
 def no_group(group: str) -> str:
-    """`group` is what the pod names, "" if it names none."""
+    """`group` is the group the pod names, or "" if it names none."""
     if not group:
-        return "The pod has no PodGroup; the controllers make one for it, and they do not seem to run."
-    return f"There is no PodGroup {group}; create it, or correct the pod's annotation."
+        return "The pod has no PodGroup. The controllers create one for it; check that they are running."
+    return f"PodGroup {group} does not exist; create it, or correct the pod's annotation."
 
 
 def no_queue(queue: str) -> str:
-    return f"There is no queue {queue}; create it, or use another queue."
+    return f"Queue {queue} does not exist; create it or use another queue."
 
 
 def no_node(nodes: int, counts: Iterable[tuple[str, int]]) -> str:
-    """Why no node takes a pod: counts of (what is wrong, nodes), most first."""
+    """Why no node can run a pod: (problem, number of nodes) pairs, the most frequent problem first."""
     if nodes == 0:
-        return "There are no nodes."
+        return "The cluster has no nodes; add some."
     parts = [f"{number} {text}" for text, number in sorted(counts, key=lambda pair: (-pair[1], pair[0]))]
-    return f"0 of {nodes} nodes can take the pod: " + ", ".join(parts) + "."
+    return f"0 of {nodes} nodes are available: " + ", ".join(parts) + "."
 
 
 def share_ahead(first: str, share: float, weight: int, behind: str, its_share: float, its_weight: int) -> str:
-    """One namespace is served before another."""
+    """One namespace goes before another because its weighted share is smaller."""
     return (
-        f"Namespace {first} goes first: it has {share:.1%} of the cluster in this queue at weight {weight}, "
-        f"{behind} has {its_share:.1%} at weight {its_weight}, and there is room for neither now."
+        f"Namespace {first} goes first: its share in this queue is {share:.1%} at weight {weight}, "
+        f"the share of {behind} is {its_share:.1%} at weight {its_weight}."
     )
 
 
 def gang_short(found: int, needed: int, tasks: int, why: str) -> str:
     return (
-        f"Only {found} of the {needed} pods that must start together (of {tasks} in the group) find a node. " + why
+        f"Only {found} of the {needed} pods that must start together (of {tasks} in the group) fit now. " + why
     ).rstrip()
 
 
 def waiting_for_release(nodes: Iterable[str]) -> str:
-    return "Room is kept on " + ", ".join(sorted(set(nodes))) + ", as soon as the pods leaving there are gone."
+    return "Waiting for terminating pods on " + ", ".join(sorted(set(nodes))) + "; their resources go to this pod."
 
 
 def reserved_for(jobs: Iterable[str]) -> str:
-    return "are set aside for " + ", ".join(jobs)
+    return "reserved for " + ", ".join(jobs)
 
 
 def starving_reserved(missing: Iterable[tuple[str, str, Iterable[str]]]) -> str:
-    """(node, what is still missing there, whose end is waited for) of each node set aside for a job."""
+    """For each node reserved for a job: its name, what is still missing there, and the pods that use it."""
     parts = []
     for node, short, running in missing:
         waits = sorted(running)
         names = ", ".join(waits[:3]) + (f" and {len(waits) - 3} more" if len(waits) > 3 else "")
-        parts.append(f"{node} ({short} to go, waiting for {names})" if short else f"{node} (free)")
-    return "Nodes are set aside for the job until all of it fits: " + "; ".join(parts) + "."
+        parts.append(f"{node} ({short} missing, waiting for {names})" if short else f"{node} (free)")
+    return "Nodes are reserved for the job until all of it fits: " + "; ".join(parts) + "."
 
 
 def limit_exceeded(needed: int, most: int) -> str:
     return (
-        f"The job has starved, but it needs room on {needed} more nodes, and no more than {most} may be set aside in "
-        "all. Raise reservedNodePercent of the reserve action."
+        f"The job has waited too long, but it needs {needed} more nodes, and at most {most} may be reserved in total. "
+        "Raise reservedNodePercent of the reserve action."
     )
 
 
 def given_back(owner: str) -> str:
-    return f"It ran on room lent by {owner}, which can start now."
+    return f"The pod ran on resources lent by {owner}, which can start now."
 
 
 def conditionally_ready(pods: Iterable[str]) -> str:
     return (
-        "Every pod that must start has a place once room lent to others is given back. It waits for "
+        "All pods that must start together fit once lent resources are returned. Waiting for "
         + ", ".join(sorted(pods))
         + "."
     )
 
 
 def gated() -> str:
-    return "The pod has scheduling gates; it is placed when they are removed."
+    return "The pod has scheduling gates; it is scheduled once they are removed."
 
 
 def not_considered() -> str:
-    return "No action of this cycle considered the pod; it waits for the next one."
+    return "No action considered the pod in this cycle; it waits for the next one."
 
 
 def preempted(preemptor: str) -> str:
-    return f"Preempted to make room for {preemptor}, which goes first in the same queue."
+    return f"Preempted to make room for {preemptor}, which ranks higher in the same queue."
 
 
 def reclaimed(claimant: str, queue: str) -> str:
-    return f"Reclaimed for {claimant}: queue {queue} has less than it deserves."
+    return f"Reclaimed for {claimant}: queue {queue} has less than its deserved share."

@@ -52,7 +52,7 @@ class Fitting:
         self._scores: list[tuple[NodeScore, Scope]] = []
         self._static: ReasonIds = np.zeros(size, dtype=np.int32)
         self._static[~session.nodes.ready] = session.node_reason(
-            Code.PREDICATE_NODE_READY, "are not ready", resolvable=False
+            Code.PREDICATE_NODE_READY, "not ready", resolvable=False
         )
         for hook in filters:
             judge = hook.prepare(task)
@@ -222,11 +222,11 @@ class Fitting:
             number = int(short.sum())
             if number:
                 if column == PODS:
-                    counts[(Code.PREDICATE_POD_COUNT, "have no place for another pod")] = number
+                    counts[(Code.PREDICATE_POD_COUNT, "at the maximum number of pods")] = number
                 else:
                     need = format_amount(name, int(self.request[column]))
                     most = format_amount(name, max(0, int(room[short, column].max())))
-                    text = f"have not enough {name} ({need} asked for, {most} free at most)"
+                    text = f"with insufficient {name} ({need} requested, at most {most} free)"
                     counts[(Code.INSUFFICIENT_NODE, text)] = number
                 left &= ~short
         self._histogram = Histogram(len(self.mask), counts)

@@ -76,7 +76,7 @@ class _NodeRules:
         if not len(rows):
             return None
         answers = self._nothing()
-        answers[rows] = self._session.node_reason(Code.PREDICATE_NODE_UNSCHEDULABLE, "are cordoned", resolvable=False)
+        answers[rows] = self._session.node_reason(Code.PREDICATE_NODE_UNSCHEDULABLE, "cordoned", resolvable=False)
         return answers.__getitem__
 
     def affinity(self, task: Task) -> NodeFilter | None:
@@ -85,7 +85,7 @@ class _NodeRules:
             return None
         answers = self._nothing()
         answers[~required] = self._session.node_reason(
-            Code.PREDICATE_NODE_AFFINITY, "do not match the pod's node selector or affinity", resolvable=False
+            Code.PREDICATE_NODE_AFFINITY, "not matching the pod's node selector or affinity", resolvable=False
         )
         return answers.__getitem__
 
@@ -95,7 +95,7 @@ class _NodeRules:
             # The key says which team or purpose the nodes are for; values may be as many as there are nodes.
             answers[rows] = self._session.node_reason(
                 Code.PREDICATE_TAINT_TOLERATION,
-                f"have the taint {taint.key}, which the pod does not tolerate",
+                f"with taint {taint.key}, which the pod does not tolerate",
                 resolvable=False,
             )
         return answers.__getitem__ if answers.any() else None

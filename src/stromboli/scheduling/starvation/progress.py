@@ -19,7 +19,7 @@ def note_progress(session: Session) -> None:
         note.said[Code.STARVING_RESERVED] = _sentence(session, job)
         nodes = sorted({t.node.name for t in reserved_tasks(job) if t.node is not None})
         if not any(kind == STARVING for kind, _, _ in note.conditions):
-            note.conditions.append((STARVING, "Reserved", f"Set aside: {', '.join(nodes)}."))
+            note.conditions.append((STARVING, "Reserved", f"Reserved nodes: {', '.join(nodes)}."))
 
 
 def _sentence(session: Session, job: Job) -> str:

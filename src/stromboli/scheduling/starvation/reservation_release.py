@@ -19,7 +19,7 @@ def give_up_reservations(session: Session) -> None:
     rules = session.state(Starvation).rules
     for job in holders(session).values():
         if job.object is None:
-            release(session, job, "its group is gone")
+            release(session, job, "its PodGroup was deleted")
     kept = 0
     for job in sorted(holders(session).values(), key=lambda job: rank(session, job)):
         why = "the reserve action is not configured" if rules is None else _lost_reason(session, job, rules)
@@ -41,27 +41,27 @@ def _lost_reason(session: Session, job: Job, rules: ReserveRules) -> str | None:
     if not job.queue.open:
         return f"queue {job.queue.name} is not open"
     if job.ready_count >= job.min_available:
-        return "the job has what it needs"
+        return "the job has all the nodes it needs"
     if session.job_valid(job) is not None:
         return "the job has too few pods"
     if job.phase == "Pending" and session.has_action("enqueue"):
-        return "the job is not let in any more"
+        return "the job is no longer admitted"
     if above_deserved(session, job):
-        return f"queue {job.queue.name} has more than it deserves"
+        return f"queue {job.queue.name} has more than its deserved share"
     for task in reserved_tasks(job):
         node = task.node
         if node is None:
-            return "a node is gone"
+            return "a node was deleted"
         if not node.ready or not node.schedulable:
-            return f"node {node.name} takes no pods"
+            return f"node {node.name} is cordoned or not ready"
         if not session.placement.fitting(task, ahead=True, without=FEATURE).mask[node.row]:
-            return f"node {node.name} does not suit any more"
+            return f"node {node.name} no longer matches the pod"
         if bool((session.nodes.allocatable[node.row] < task.request).any()):
-            return f"node {node.name} is too small now"
+            return f"node {node.name} is now too small"
     if rules.timeout:
         due = _reserved_since(session, job) + rules.timeout
         if session.now > due:
-            return "it took too long"
+            return "the reservation timed out"
         session.due(due)
     return None
 
@@ -80,4 +80,4 @@ def _forget_strangers(session: Session) -> None:
     for name, task_key in sorted(session.snapshot.waiting_reservations()):
         if TaskKey(task_key) not in session.ledger.reserved_tasks:
             node = reserved_node_of(session.snapshot.reservations[name])
-            session.cycle.decisions.append(Unreserve(TaskKey(task_key), node, name, "its pod does not wait any more"))
+            session.cycle.decisions.append(Unreserve(TaskKey(task_key), node, name, "its pod is no longer waiting"))

@@ -52,7 +52,7 @@ class HostPortsFilter:
         self._nodes = session.nodes.nodes
         self._ports: dict[int, frozenset[Port]] = {}  # by shape
         self._taken = session.node_reason(
-            Code.PREDICATE_NODE_PORTS, "have no free port of those the pod asks for", resolvable=True
+            Code.PREDICATE_NODE_PORTS, "with a requested host port already in use", resolvable=True
         )
 
     def prepare(self, task: Task) -> NodeFilter | None:

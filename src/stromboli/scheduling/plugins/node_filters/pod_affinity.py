@@ -42,13 +42,13 @@ class PodAffinityFilter:
         self.key = self._terms.key
         code = Code.PREDICATE_INTER_POD_AFFINITY
         self._lonely = session.node_reason(
-            code, "are not near the pods that the pod's affinity asks for", resolvable=False
+            code, "not near the pods that the pod's affinity requires", resolvable=False
         )
         self._disliked = session.node_reason(
-            code, "are near pods that the pod's anti-affinity keeps away from", resolvable=True
+            code, "near pods that the pod's anti-affinity excludes", resolvable=True
         )
         self._unwelcome = session.node_reason(
-            code, "are near pods whose anti-affinity keeps this pod away", resolvable=True
+            code, "near pods whose anti-affinity excludes this pod", resolvable=True
         )
 
     def prepare(self, task: Task) -> NodeFilter | None:

@@ -115,9 +115,9 @@ class SpreadFilter(TopologySpread):
         super().__init__(facts, population, when_unsatisfiable="DoNotSchedule")
         code = Code.PREDICATE_POD_TOPOLOGY_SPREAD
         self._missing = session.node_reason(
-            code, "lack a label that the pod's topology spread constraints name", resolvable=False
+            code, "without a label that the pod's topology spread constraints require", resolvable=False
         )
-        self._uneven = session.node_reason(code, "would make the pod's topology spread too uneven", resolvable=True)
+        self._uneven = session.node_reason(code, "where the pod would exceed its topology maxSkew", resolvable=True)
 
     def prepare(self, task: Task) -> NodeFilter | None:
         if not self.constraints(task):
