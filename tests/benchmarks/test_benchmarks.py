@@ -26,6 +26,7 @@ def load(name: str) -> ModuleType:
 starvation = load("starvation")
 reserve = load("reserve")
 loop_lag = load("loop_lag")
+together = load("together")
 
 
 def test_a_week_is_as_full_as_was_asked_for_and_always_the_same() -> None:
@@ -77,3 +78,16 @@ def test_the_scheduler_whose_loop_is_watched_binds_everything() -> None:
     figures = asyncio.run(loop_lag.measure(nodes=4, gangs=3, size=5))
     assert figures["bound"] == 15
     assert figures["longest_wait_ms"] >= 0
+
+
+def test_a_world_of_the_benchmark_is_judged_and_its_files_say_how_to_run_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed, verdict = together.run(9)
+    assert seed == 9
+    assert verdict.judged["order"] > 0
+    together.write(9, tmp_path)
+    told = capsys.readouterr().out
+    for name in ("9-with-reserve", "9-without-reserve"):
+        assert f"stromboli simulate {tmp_path / name / 'scenario.yaml'} " in told
+        assert (tmp_path / name / "scheduler.yaml").exists()

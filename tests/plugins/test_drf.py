@@ -301,9 +301,9 @@ def test_namespaces_that_differ_by_next_to_nothing_are_even() -> None:
     assert may_preempt(session(known, tiers=DRF), known, "ns1/e", "ns2/goes")
 
 
-# Even namespaces, 4/12 each after the move: the jobs decide. The job of e would have 4, against 0 left for b, or 3
-# for c; a new job of that namespace would have 1.
-def test_even_namespaces_leave_it_to_the_jobs() -> None:
+# 4/12 each after the move. Namespaces that end even may preempt, whatever their jobs have: 4 against 0 left for b, or 3
+# for c. One more pod would be 5/12 against 3/12.
+def test_namespaces_may_preempt_until_they_are_even() -> None:
     known = cluster(
         node("n1", cpu=12),
         group("ns1/a"),
@@ -315,9 +315,8 @@ def test_even_namespaces_leave_it_to_the_jobs() -> None:
         pod("ns1/e", group="a", cpu=1),
     )
     current = session(known, tiers=DRF)
-    assert not may_preempt(current, known, "ns1/e", "ns2/b-0")
-    assert not may_preempt(current, known, "ns1/e", "ns2/c-0")
-    known.apply(Applied(group("ns1/new")))
-    known.apply(Applied(pod("ns1/f", group="new", cpu=1)))
-    assert may_preempt(session(known, tiers=DRF), known, "ns1/f", "ns2/c-0")
+    assert may_preempt(current, known, "ns1/e", "ns2/b-0")
+    assert may_preempt(current, known, "ns1/e", "ns2/c-0")
+    known.apply(Applied(pod("ns1/a-3", group="a", cpu=1, node="n1")))
+    assert not may_preempt(session(known, tiers=DRF), known, "ns1/e", "ns2/c-0")
     assert known.tasks["ns2/c-0"].status is Status.RUNNING  # type: ignore[index]

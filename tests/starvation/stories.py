@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from starvation.scenes import Document, Scene, gang, node, pod, priority_class, scene, stream
 
-THRESHOLD = {"starvingJobTimeThreshold": 2}
-EVERYWHERE = {"starvingJobTimeThreshold": 2, "reservedNodePercent": 100}
+THRESHOLD = {"starvingJobTimeThreshold": 2, "reservationTimeout": 0}
+EVERYWHERE = {**THRESHOLD, "reservedNodePercent": 100}
 LENDING = {"backfillNonBestEffort": True}
 
 

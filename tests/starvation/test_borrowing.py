@@ -18,22 +18,24 @@ def run(*parts: Document | list[Document], backfill: Document = LENDING, until: 
     return scene(BEGIN, *parts, backfill=backfill, until=until).run()
 
 
-def test_who_opts_out_does_not_borrow() -> None:
-    # And so waits until A has started at 3, and ended at 7.
+def test_who_opts_out_of_borrowing_takes_the_room_for_good() -> None:
+    # A cannot use it yet, and nobody keeps it closed. B ends at 8.
     for borrower in (
         [pod("b-0", run=8, backfill="false")],
         gang("b", 1, run=8, notes={BACKFILL: "False"}),
         gang("b", 1, run=8, backfill="false"),
     ):
         outcome = run(borrower)
-        assert outcome.started == {"a-0": 3, "a-1": 3, "b-0": 7}
+        assert outcome.started == {"b-0": 0, "a-0": 8, "a-1": 8}
         assert not outcome.pod("b-0")["backfill"]
 
 
-def test_who_may_not_be_evicted_borrows_only_where_lent_room_is_waited_for() -> None:
+def test_who_may_not_be_evicted_takes_the_room_for_good_unless_lent_room_is_waited_for() -> None:
     b = pod("b", run=5, preemptable=False)
-    assert run(b).started == {"a-0": 3, "a-1": 3, "b": 7}
-    assert run(b, backfill=WAITING).started == {"b": 0, "a-0": 5, "a-1": 5}
+    for mode in (LENDING, WAITING):
+        outcome = run(b, backfill=mode)
+        assert outcome.started == {"b": 0, "a-0": 5, "a-1": 5}
+        assert outcome.pod("b")["backfill"] == (mode is WAITING)
 
 
 def test_a_gang_borrows_whole_or_not_at_all() -> None:

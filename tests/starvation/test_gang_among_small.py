@@ -36,7 +36,8 @@ def test_who_runs_in_each_round(round: int, evicting: set[str], waiting: set[str
 def test_the_one_who_borrowed_is_marked_and_evicted_once() -> None:
     outcome = EVICTING.run()
     assert outcome.happened("Evicted") == [(3.0, "b")]
-    assert outcome.messages("Evicted") == ["The pod ran on resources lent by default/a, which can start now."]
+    said = "The pod ran on lent resources. default/a goes first and can start there now."
+    assert outcome.messages("Evicted") == [said]
     assert {name for name in "abcd" if name != "a" and outcome.pod(name)["backfill"]} == {"b"}
     assert not outcome.pod("a-0")["backfill"]
 

@@ -84,7 +84,7 @@ def test_not_more_are_let_in_than_nodes_are_set_aside_for() -> None:
 
 
 def test_nobody_is_let_in_against_the_limit_of_a_queue() -> None:
-    big = jobs_of("big", 4, at=0, run=3)
+    big = jobs_of("big", 5, at=0, run=3)
     big["spec"] = {**big["spec"], "queue": "q"}  # type: ignore[dict-item]
     limited = queue("q", capability={"cpu": 4})
     # The cluster is full as well: 8 CPUs, of which 2 are free.

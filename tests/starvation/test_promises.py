@@ -91,7 +91,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[int], list[Work]]:
 
 reserves = st.fixed_dictionaries(
     {
-        "starvingJobTimeThreshold": st.integers(0, 4),
+        "starvingJobTimeThreshold": st.integers(0, 4), "reservationTimeout": st.just(0),
         "reservedNodePercent": st.just(100),
         "maxHolders": st.integers(1, 4),
         "scope": st.sampled_from(["node", "amount"]),
@@ -169,7 +169,7 @@ def test_lent_room_is_given_back_after_a_cycle_and_the_grace_period(
     assert outcome.happened("Conditional") == []  # nobody is protected here, so nobody is waited for
     for event in outcome.report["events"]:
         if event["type"] == "Evicted":
-            owner = event["message"].split(" lent by default/")[1].split(",")[0]
+            owner = event["message"].split("resources. default/")[1].split(" ")[0]
             assert outcome.pod(event["object"].removeprefix("default/"))["backfill"]
             (work,) = [work for work in works if work.name == owner]
             assert started(outcome, work) <= event["t"] + max(1, grace)
@@ -199,6 +199,6 @@ def test_true_estimates_delay_no_holder(
     told = [node("n1", 6), pod("big", 6, run=3)]
     told += [pod(f"old-{i}", cpu, on="n1", run=run, estimate=run) for i, (cpu, run) in enumerate(running)]
     told += [pod(f"short-{i}", cpu, at=at, run=run, estimate=run) for i, (at, cpu, run) in enumerate(short)]
-    story = scene(told, reserve={"starvingJobTimeThreshold": 1}, until=15)
+    story = scene(told, reserve={"starvingJobTimeThreshold": 1, "reservationTimeout": 0}, until=15)
     with_estimates = story.but(backfill={"useEstimates": True}).run()
     assert with_estimates.started["big"] == story.run().started["big"]

@@ -66,6 +66,7 @@ class Refusal:
     have: int = 0
     total: int = 0
     subject: str = ""  # the queue, namespace, role … that refuses
+    kept: int = 0  # what is kept for another job, beside what the queue has
 
 
 class Scope(Enum):
@@ -112,6 +113,16 @@ class ResourceScore:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceShares:
+    """How the shares of namespaces are measured: the share of an amount (in units of 1/`one` of the cluster), and the
+    weight of a namespace. Compare shares divided by weights."""
+
+    share: Callable[[Vector], int]
+    one: int
+    weight: Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
 class Hook:
     """A registered callback and where it stands."""
 
@@ -133,8 +144,11 @@ JobOrder = Callable[[Job], OrderKey]
 QueueOrder = Callable[[Queue], OrderKey]
 NamespaceOrder = Callable[[Queue, str], OrderKey]
 TaskOrder = Callable[[Task], OrderKey]
-NamespaceShare = Callable[[Queue, str], tuple[float, int]]
-"""(queue, namespace): the namespace's share of the cluster in that queue, and its weight."""
+JobAllocatable = Callable[[Job, Vector, Vector | None], Refusal | None]
+"""(job, request, credit): may this job take so much more in its queue?"""
+Displacement = Callable[[Job, bool], list[Callable[[Any], None]]]
+"""(job, evicting): what may be given up in favour of the job, also if pods are evicted for it; each takes a statement
+and gives it up there."""
 RoomAdjustment = Callable[[Matrix, Job | None], Matrix]
 """(room by row, job): what of it the job may use."""
 VictimQueueOrder = Callable[[Queue, Queue], OrderKey]  # (victim's queue, preemptor's queue)

@@ -7,7 +7,7 @@ plugin's callbacks off one kind at a time. How the answers of several callbacks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,6 +32,7 @@ class ExtensionPoints:
         self.scores: list[cb.ScoreHook] = []
         self.node_reasons: list[NodeReason] = []
         self.namespace_scope = "beforePriority"  # or withinPriority: the job's priority first, then the namespace
+        self.namespace_shares: cb.NamespaceShares | None = None
         self._reason_ids: dict[NodeReason, int] = {}
         self._hooks: dict[str, list[Hook]] = {}
         self._owner = ""
@@ -69,14 +70,14 @@ class ExtensionPoints:
             self._add("queueKeyFalls", falls, "queueOrder")
 
     def add_namespace_order(
-        self, key: cb.NamespaceOrder, *, scope: str = "beforePriority", share: cb.NamespaceShare | None = None
+        self, key: cb.NamespaceOrder, *, scope: str = "beforePriority", shares: cb.NamespaceShares | None = None
     ) -> None:
         """`scope`: whether namespaces are compared before the priorities of their jobs or within one priority.
-        `share`: what to tell users about a namespace's share."""
-        self.namespace_scope = scope
+        `shares`: how the shares behind the order are measured, for who compares them after a move."""
+        if self._enabled("namespaceOrder"):
+            self.namespace_scope = scope
+            self.namespace_shares = shares
         self._add("namespaceOrder", key)
-        if share is not None:
-            self._add("namespaceShare", share, "always")
 
     def add_task_order(self, key: cb.TaskOrder) -> None:
         self._add("taskOrder", key)
@@ -157,8 +158,9 @@ class ExtensionPoints:
     def add_best_node(self, choose: cb.BestNode) -> None:
         self._add("bestNode", choose)
 
-    def add_preemptable(self, verdict: cb.VictimVerdict, *, protects: bool) -> None:
-        self._add("preemptable:protect" if protects else "preemptable:permit", verdict, "preemptable")
+    def add_preemptable(self, verdict: cb.VictimVerdict, *, protects: bool, flag: str = "preemptable") -> None:
+        """`flag`: the flag of the configuration that switches it."""
+        self._add("preemptable:protect" if protects else "preemptable:permit", verdict, flag)
 
     def add_reclaimable(self, verdict: cb.VictimVerdict, *, protects: bool) -> None:
         self._add("reclaimable:protect" if protects else "reclaimable:permit", verdict, "reclaimable")
@@ -219,6 +221,18 @@ class ExtensionPoints:
     def add_closed_to_evictions(self, rows: Callable[[Task], Collection[int]]) -> None:
         """Rows on which nobody may be evicted for this task."""
         self._add("closedToEvictions", rows)
+
+    def add_job_allocatable(self, test: cb.JobAllocatable) -> None:
+        """Whether a job may take more in its queue; asked after `allocatable`, which knows only the queue."""
+        self._add("jobAllocatable", test)
+
+    def add_displacement(self, choices: cb.Displacement) -> None:
+        """What may be given up for a job that finds no place otherwise, the least important first."""
+        self._add("displacement", choices)
+
+    def add_group_conditions(self, conditions: Callable[[Job], Iterable[tuple[str, str, str]]]) -> None:
+        """(type, reason, message) of conditions that a waiting job's PodGroup gets."""
+        self._add("groupConditions", conditions, "always")
 
     def add_close(self, call: Callable[[], None]) -> None:
         """Called at the end of the session, before the outcome is written down."""

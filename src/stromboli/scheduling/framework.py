@@ -7,7 +7,7 @@ this; `Session` adds them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,11 +67,12 @@ class Framework(ExtensionPoints):
         return tuple(hook.call(queue, namespace) for hook in self.hooks("namespaceOrder"))
 
     def namespace_share(self, queue: Queue, namespace: str) -> tuple[float, int] | None:
-        """A namespace's share of the cluster in a queue, and its weight; None if no plugin says."""
-        for hook in self.hooks("namespaceShare"):
-            share: tuple[float, int] = hook.call(queue, namespace)
-            return share
-        return None
+        """A namespace's share of the cluster in a queue, and its weight; None if no plugin measures it."""
+        shares = self.namespace_shares
+        if shares is None:
+            return None
+        held = queue.by_namespace.get(namespace)
+        return (0.0 if held is None else shares.share(held) / shares.one, shares.weight(namespace))
 
     def task_key(self, task: Task) -> tuple[Any, ...]:
         keys = [hook.call(task) for hook in self.hooks("taskOrder")]
@@ -83,13 +84,33 @@ class Framework(ExtensionPoints):
         return any(hook.call(queue) for hook in self.hooks("overused"))
 
     def allocatable(
-        self, queue: Queue, request: Vector, *, credit: Vector | None = None, lending: bool = False
+        self,
+        queue: Queue,
+        request: Vector,
+        *,
+        job: Job | None = None,
+        credit: Vector | None = None,
+        lending: bool = False,
     ) -> Refusal | None:
-        return self._first_refusal("allocatable", queue, request, credit, lending)
+        """May this much more be placed in the queue? `job`: for which of its jobs; `credit`: what the placement gives
+        back; `lending`: only hard limits count."""
+        refusal = self._first_refusal("allocatable", queue, request, credit, lending)
+        if refusal is None and job is not None:
+            refusal = self._first_refusal("jobAllocatable", job, request, credit)
+        return refusal
 
-    def preemptive(self, queue: Queue, request: Vector, *, credit: Vector | None = None) -> Refusal | None:
-        """May this queue take room from others for such a task?"""
-        return self._first_refusal("preemptive", queue, request, credit)
+    def preemptive(
+        self, queue: Queue, request: Vector, *, job: Job | None = None, credit: Vector | None = None
+    ) -> Refusal | None:
+        """May this queue take room from others for such a task? `job`: for which of its jobs."""
+        refusal = self._first_refusal("preemptive", queue, request, credit)
+        if refusal is None and job is not None:
+            refusal = self._first_refusal("jobAllocatable", job, request, credit)
+        return refusal
+
+    def displacements(self, job: Job, *, evicting: bool) -> list[Callable[[Any], None]]:
+        """What may be given up in favour of a job that finds no place otherwise."""
+        return [give_up for hook in self.hooks("displacement") for give_up in hook.call(job, evicting)]
 
     def job_valid(self, job: Job) -> Refusal | None:
         return self._first_refusal("jobValid", job)

@@ -11,6 +11,7 @@ It is lent, in the same order, up to the queues' hard limits; what is lent can b
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from enum import Enum
 from typing import ClassVar
 
@@ -26,11 +27,9 @@ from stromboli.scheduling.gang import (
     conditionally_ready,
     is_eligible,
     place_gang,
-    reserved_tasks,
 )
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.starvation import Starvation, holders, rank
 from stromboli.scheduling.statement import Statement
 from stromboli.scheduling.walk import Walk
 
@@ -62,30 +61,27 @@ class Allocate(Action):
         refused = self._ordered_pass(session, jobs, pending)
         if refused:
             self._lend(session, refused)
-        self._take_from_holders(session, jobs)
+        # Room that a gang cannot use yet is closed to nobody: neither to preemption, which would evict others beside
+        # it, nor to jobs that nothing is lent to.
+        places = session.state(TentativePlaces)
+        for job in sorted((job for job in jobs if job in places), key=session.job_key, reverse=True):
+            if not conditionally_ready(job):
+                places.give_up(job)
+        self._take_from_others(session, jobs)
 
-    def _take_from_holders(self, session: Session, jobs: list[Job]) -> None:
-        """Room set aside for a job yields to jobs of strictly higher priority that fit only there."""
-        rules = session.state(Starvation).rules
-        if rules is None or not rules.yields:
+    def _take_from_others(self, session: Session, jobs: list[Job]) -> None:
+        """What is kept for others is given up for jobs that go before them and fit only there."""
+        if not session.hooks("displacement"):
             return
         for job in sorted(jobs, key=session.job_key):
-            if job.ready_count >= job.min_available or job.counts[Status.RESERVED]:
-                continue
-            lower = [holder for holder in holders(session).values() if holder.priority < job.priority]
-            lower.sort(key=lambda holder: rank(session, holder), reverse=True)
-            # One holder's room may be enough; if not, that of several.
-            attempts = [[holder] for holder in lower] + [lower[:count] for count in range(2, len(lower) + 1)]
-            for victims in attempts:
-                if self._take(session, job, victims):
-                    break
+            if job.ready_count < job.min_available:
+                any(self._take(session, job, give_up) for give_up in session.displacements(job, evicting=False))
 
-    def _take(self, session: Session, job: Job, from_: list[Job]) -> bool:
+    def _take(self, session: Session, job: Job, give_up: Callable[[Statement], None]) -> bool:
         session.state(TentativePlaces).give_up(job)
+        said = session.notes.of(job)
         statement = session.statement()
-        for holder in from_:
-            for task in reserved_tasks(holder):
-                statement.release(task, f"{job.key} has a higher priority")
+        give_up(statement)
         tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
         place_gang(session, statement, job, tasks)
         if session.job_ready(job) and complete_with_best_effort(session, statement, job):
@@ -93,6 +89,7 @@ class Allocate(Action):
             session.notes.pardon(job)
             return True
         statement.discard()
+        session.notes.recall(job, said)
         return False
 
     def _keep_promises(self, session: Session) -> None:
@@ -129,7 +126,7 @@ class Allocate(Action):
             if job.queue.name in stopped:
                 continue
             task = pending[job.key][0]
-            refusal = session.allocatable(job.queue, task.request)
+            refusal = session.allocatable(job.queue, task.request, job=job)
             if refusal is not None:
                 session.notes.refuse(job, refusal)
                 held_back.append(job)

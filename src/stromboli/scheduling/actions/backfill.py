@@ -20,7 +20,6 @@ from stromboli.scheduling.gang import (
     TentativePlaces,
     complete,
     complete_with_best_effort,
-    conditionally_ready,
     is_eligible,
     place_gang,
 )
@@ -47,11 +46,7 @@ class Backfill(Action):
             self._place_best_effort(session, job)
 
     def _lend(self, session: Session) -> None:
-        places = session.state(TentativePlaces)
-        owners = [job for job in session.jobs if job in places and not conditionally_ready(job)]
-        for owner in sorted(owners, key=session.job_key, reverse=True):
-            places.give_up(owner)
-        if not places.given_up:
+        if not session.state(TentativePlaces).given_up:
             return
         walk = Walk(session, [job for job in session.jobs if self._may_start(session, job)])
         while (job := walk.next()) is not None:
@@ -61,7 +56,7 @@ class Backfill(Action):
     def _may_start(self, session: Session, job: Job) -> bool:
         places = session.state(TentativePlaces)
         waits = job.counts[Status.PENDING] and not job.counts[Status.RESERVED] and job not in places
-        return bool(waits) and is_eligible(session, job) and may_borrow(session, job)
+        return bool(waits) and is_eligible(session, job)
 
     def _start_on_lent_room(self, session: Session, job: Job) -> bool:
         """True if it started and has more tasks."""
@@ -69,6 +64,8 @@ class Backfill(Action):
         if not tasks:
             return False
         said = session.notes.of(job)
+        # Who cannot be sent away again takes the room for good.
+        lendable = session.state(TentativePlaces).given_up if may_borrow(session, job) else set()
         statement = session.statement()
         place_gang(session, statement, job, tasks, lending=True, conditionally=False)
         if not statement.operations or not session.job_ready(job):
@@ -78,7 +75,6 @@ class Backfill(Action):
         if not complete_with_best_effort(session, statement, job):
             statement.discard()
             return False
-        lendable = session.state(TentativePlaces).given_up
         for operation in list(statement.operations):
             node = operation.task.node
             if operation.kind is Kind.ALLOCATE and node is not None and node.row in lendable:
@@ -89,7 +85,8 @@ class Backfill(Action):
 
     def _fill_until_needed(self, session: Session) -> None:
         estimates = Estimates(session)
-        jobs = [job for job in session.jobs if self._may_start(session, job) and estimates.known(job)]
+        jobs = [job for job in session.jobs if self._may_start(session, job) and may_borrow(session, job)]
+        jobs = [job for job in jobs if estimates.known(job)]
         walk = Walk(session, jobs)
         while (job := walk.next()) is not None:
             statement = session.statement()

@@ -64,7 +64,14 @@ class Enqueue(Action):
 
 
 def _only_room_keeps_out(session: Session, job: Job) -> bool:
-    """Whether all who would not admit a job say that the cluster is full."""
+    """Whether all who would not admit a job say that the cluster is full, or that other jobs of its queue have used up
+    what the queue may have."""
     answers = [hook.call(job) for hook in session.hooks("jobEnqueueable")]
     refusals = [answer for answer in answers if isinstance(answer, Refusal)]
-    return Vote.REJECT not in answers and all(refusal.code == Code.INSUFFICIENT_NODE for refusal in refusals)
+    return Vote.REJECT not in answers and all(_may_drain(refusal) for refusal in refusals)
+
+
+def _may_drain(refusal: Refusal) -> bool:
+    if refusal.code == Code.QUEUE_OVER_QUOTA:
+        return refusal.need <= refusal.total
+    return refusal.code == Code.INSUFFICIENT_NODE

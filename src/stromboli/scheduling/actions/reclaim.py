@@ -32,7 +32,7 @@ class Reclaim(Action):
 
     def _reclaim(self, session: Session, job: Job) -> bool:
         def may_evict(task: Task) -> bool:
-            return task.may_preempt and session.preemptive(job.queue, task.request) is None
+            return task.may_preempt and session.preemptive(job.queue, task.request, job=job) is None
 
         return place_with_evictions(
             session, job, search=lambda: self._search(session, job), may_evict=may_evict, only_while_starving=False

@@ -7,7 +7,14 @@
 from stromboli.scheduling.session import Session
 
 from .estimates import Estimates
-from .lending import may_borrow, not_counted_on, note_conditional, place_conditionally, take_back
+from .lending import (
+    conditionally_ready_condition,
+    may_borrow,
+    not_counted_on,
+    note_conditional,
+    place_conditionally,
+    take_back,
+)
 from .rules import FEATURE, BackfillRules, Lending
 
 __all__ = [
@@ -25,4 +32,5 @@ def open_backfill(session: Session) -> None:
     if session.state(Lending).rules.lends:
         with session.registering(FEATURE, tier=len(session.configuration.tiers)):
             session.add_room(lambda room, job: not_counted_on(session, room))
+            session.add_group_conditions(lambda job: conditionally_ready_condition(session, job))
             session.add_fallback_placement(lambda statement, task: place_conditionally(session, statement, task))

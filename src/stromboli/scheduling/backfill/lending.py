@@ -11,12 +11,13 @@ holds, and either the pods in its way are evicted (`mode: preemption`) or it wai
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
 from stromboli.api import names
+from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import OCCUPYING, Job, Matrix, Node, Status, Task, Vector
 from stromboli.scheduling.decisions import Notice
 from stromboli.scheduling.explanation.reasons import Code, given_back
@@ -40,7 +41,23 @@ def not_counted_on(session: Session, room: Matrix) -> Matrix:
 def accessible(session: Session, job: Job) -> Matrix:
     """What a job could have if all lent room were given back, less what others already count on."""
     nodes = session.nodes
-    return np.asarray(session.placement.room_now(job, without=FEATURE) + nodes.backfilled - nodes.conditional)
+    lent = nodes.backfilled.copy()
+    for row in np.flatnonzero(lent.any(axis=1)).tolist():
+        for task in lent_tasks(nodes.nodes[row]):
+            if not _may_send_away(session, job, task):
+                lent[row] -= task.request
+    return np.asarray(session.placement.room_now(job, without=FEATURE) + lent - nodes.conditional)
+
+
+def _may_send_away(session: Session, job: Job, borrower: Task) -> bool:
+    """Only by jobs that come before it in the order of jobs, and were there when it started: others have lent nothing.
+    Otherwise the pods of a stream would send each other away."""
+    if borrower.job is None:
+        return True
+    started = borrower.pod.status.start_time
+    if started is not None and job.created > parse_timestamp(started):
+        return False
+    return session.job_key(job) < session.job_key(borrower.job)
 
 
 def place_conditionally(session: Session, statement: Statement, task: Task) -> bool:
@@ -57,7 +74,7 @@ def place_conditionally(session: Session, statement: Statement, task: Task) -> b
     counted_on = {t.node.name: t.node for t in conditional if t.node is not None} | {node.name: node}
     credit = sum((_lent_to_queue(where, job) for where in counted_on.values()), start=session.axis.zeros())
     asked = sum((t.request for t in conditional), start=task.request)
-    if session.allocatable(job.queue, asked, credit=np.minimum(credit, job.queue.allocated)) is not None:
+    if session.allocatable(job.queue, asked, job=job, credit=np.minimum(credit, job.queue.allocated)) is not None:
         return False
     statement.condition(task, node)
     return True
@@ -111,6 +128,7 @@ def _choose(
     enough: Callable[[list[Task]], bool],
 ) -> bool:  # fmt: skip
     """Add to the victims until it is enough, those who come last first; False if that cannot be."""
+    lent = [task for task in lent if _may_send_away(session, job, task)]
     last_first = sorted(lent, key=lambda t: (session.job_key(t.job), t.key) if t.job else (), reverse=True)
     for task in last_first:
         if enough(victims):
@@ -136,7 +154,7 @@ def _within_limits(session: Session, job: Job, victims: list[Task]) -> bool:
     """Whether the queue may have the job's conditional tasks, without the victims."""
     gone = [t.request for t in victims if t.job is not None and t.job.queue is job.queue]
     asked = sum(_wanted(job), start=session.axis.zeros())
-    return session.allocatable(job.queue, asked, credit=sum(gone, start=session.axis.zeros())) is None
+    return session.allocatable(job.queue, asked, job=job, credit=sum(gone, start=session.axis.zeros())) is None
 
 
 def _wanted(job: Job, node: Node | None = None) -> list[Vector]:
@@ -155,6 +173,17 @@ def note_conditional(session: Session, job: Job) -> None:
         said = {c.reason for c in task.pod.status.conditions if c.type == "PodScheduled"}
         if Code.CONDITIONALLY_READY not in said:
             session.cycle.decisions.append(Notice("Pod", task.key, "Conditional", sentence))
+
+
+CONDITIONALLY_READY = "ConditionallyReady"
+"""The condition of a group that could start if lent room were given back."""
+
+
+def conditionally_ready_condition(session: Session, job: Job) -> Iterator[tuple[str, str, str]]:
+    """(type, reason, message) of the group's condition while it counts on lent room."""
+    said = session.notes.of(job).said.get(Code.CONDITIONALLY_READY)
+    if said is not None:
+        yield CONDITIONALLY_READY, "LentRoom", said
 
 
 # -- who may be lent to ---------------------------------------------------------------------------------------------

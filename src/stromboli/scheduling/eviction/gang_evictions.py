@@ -48,20 +48,53 @@ def place_with_evictions(
     tasks = session.pending_tasks(job)
     if _all_fit(session, job, tasks):
         return True
-    statement = session.statement()
-    victim_search: VictimSearch | None = None
-    for number, task in enumerate(tasks):
-        if only_while_starving and not session.job_starving(job):
-            break
-        if job.ready_count + job.waiting_count + len(tasks) - number < job.min_available:
-            break  # too many were left without a place
-        if not _fits_without(session, statement, task) and may_evict(task):
-            victim_search = victim_search or search()
-            victim_search.make_room(statement, task)
-    # A gang counts on its pods without requests. Those that are still waiting now were tried and have no place.
-    counts_in_vain = bool(job.pending_best_effort) and job.is_starving
-    has_place = session.job_pipelined(job) and not counts_in_vain
-    if statement.has_evictions and has_place:
+    attempt = _Attempt(session, job, search, may_evict, only_while_starving)
+    if attempt.place(tasks) or attempt.found_place:
+        return True
+    # Room that is kept for others is given up for a job that goes before them, if it needs evictions there.
+    choices = session.displacements(job, evicting=True)
+    return any(attempt.place(session.pending_tasks(job), give_up) for give_up in choices)
+
+
+class _Attempt:
+    """One try to place a gang, with evictions where its tasks need them."""
+
+    def __init__(
+        self,
+        session: Session,
+        job: Job,
+        search: Callable[[], VictimSearch],
+        may_evict: Callable[[Task], bool],
+        only_while_starving: bool,
+    ) -> None:
+        self._session = session
+        self._job = job
+        self._search = search
+        self._may_evict = may_evict
+        self._only_while_starving = only_while_starving
+        self.found_place = False  # whether the gang had a place, with or without evictions
+
+    def place(self, tasks: list[Task], give_up: Callable[[Statement], None] | None = None) -> bool:
+        """True, and committed, if evictions made the gang whole; else nothing is changed."""
+        session, job = self._session, self._job
+        statement = session.statement()
+        if give_up is not None:
+            give_up(statement)
+        victim_search: VictimSearch | None = None
+        for number, task in enumerate(tasks):
+            if self._only_while_starving and not session.job_starving(job):
+                break
+            if job.ready_count + job.waiting_count + len(tasks) - number < job.min_available:
+                break  # too many were left without a place
+            if not _fits_without(session, statement, task) and self._may_evict(task):
+                victim_search = victim_search or self._search()
+                victim_search.make_room(statement, task)
+        # A gang counts on its pods without requests. Those that are still waiting now were tried and have no place.
+        counts_in_vain = bool(job.pending_best_effort) and job.is_starving
+        self.found_place = session.job_pipelined(job) and not counts_in_vain
+        if not self.found_place or not statement.has_evictions:
+            statement.discard()
+            return False
         assert victim_search is not None
         reprieve_needless(session, statement, job, victim_search.gone)
         statement.commit()
@@ -69,9 +102,7 @@ def place_with_evictions(
         note.released_on = sorted(
             t.node.name for t in job.tasks.values() if t.status is Status.PIPELINED and t.node is not None
         )
-    else:
-        statement.discard()
-    return has_place
+        return True
 
 
 def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
@@ -80,7 +111,7 @@ def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
     kind = session.placement.key(first)
     if any(session.placement.key(task) != kind for task in tasks):
         return False
-    if session.allocatable(job.queue, first.request * len(tasks)) is not None:
+    if session.allocatable(job.queue, first.request * len(tasks), job=job) is not None:
         return False
     fitting = session.placement.fitting(first)
     return not fitting.alone and len(fitting.choose(first, len(tasks), session.placement.room_now(job))) == len(tasks)
@@ -96,7 +127,7 @@ def node_without_evictions(session: Session, task: Task) -> Node | None:
     """Where a task may go once those who are leaving anyway have left."""
     assert task.job is not None
     fitting = session.placement.fitting(task, ahead=True)
-    if fitting.known_to_fail or session.allocatable(task.job.queue, task.request) is not None:
+    if fitting.known_to_fail or session.allocatable(task.job.queue, task.request, job=task.job) is not None:
         return None
     room = session.placement.room_later(task.job)
     rows = fitting.choose(task, 1, session.placement.room_now(task.job) if room is None else room)

@@ -47,7 +47,8 @@ def fits_within(session: Session, task: Task, node: Node, had: Vector) -> bool:
     if not session.placement.fitting(task, ahead=True).takes(node.row, session.nodes.future_idle_of(node.row)):
         return False
     freed = had - queue.allocated
-    return session.allocatable(queue, np.maximum(task.request - freed, 0), credit=-freed) is None
+    beyond = np.maximum(task.request - freed, 0)
+    return session.allocatable(queue, beyond, job=task.job, credit=-freed) is None
 
 
 def _is_covered(session: Session, unit: EvictionUnit) -> bool:
@@ -78,7 +79,9 @@ def _again(
 ) -> bool:
     """All evictions, then all promises; False at the first that cannot be kept. Without `had` they were kept before."""
     for operation, _ in script:
-        if operation.kind is Kind.EVICT:
+        if operation.kind is Kind.RELEASE:
+            statement.release(operation.task, operation.message)
+        elif operation.kind is Kind.EVICT:
             statement.evict(operation.task, reason=operation.reason, message=operation.message)
     for operation, node in script:
         if operation.kind is Kind.PIPELINE:

@@ -65,7 +65,7 @@ def _conclude_job(session: Framework, notes: Notes, job: Job, standings: Standin
     job.phase = phase
     conditions: tuple[PodGroupCondition, ...] = tuple(group.status.conditions)
     if unschedulable and explanation is not None:
-        conditions = _conditions_of_waiting(session, notes, job, explanation)
+        conditions = _conditions_of_waiting(session, job, explanation)
     elif job.tasks and job.ready_count >= max(1, job.min_available):
         message = "All pods that must start together have a node."
         conditions = (_condition(session, job, SCHEDULED, "TasksReady", message),)
@@ -83,9 +83,7 @@ def _stamp(now: float) -> str:
     return format_timestamp(now)
 
 
-def _conditions_of_waiting(
-    session: Framework, notes: Notes, job: Job, explanation: Explanation
-) -> tuple[PodGroupCondition, ...]:
+def _conditions_of_waiting(session: Framework, job: Job, explanation: Explanation) -> tuple[PodGroupCondition, ...]:
     """Why it waits; since when; and what features do about it."""
     message = explanation.message
     if job.tasks:
@@ -98,8 +96,8 @@ def _conditions_of_waiting(
     else:
         since = format_timestamp(waiting_since(session, job))
         conditions.append(_condition(session, job, WAITING, "NotReady", "", since=since))
-    for kind, reason, said in notes.of(job).conditions:
-        conditions.append(_condition(session, job, kind, reason, said))
+    for hook in session.hooks("groupConditions"):
+        conditions += [_condition(session, job, kind, reason, said) for kind, reason, said in hook.call(job)]
     return tuple(conditions)
 
 

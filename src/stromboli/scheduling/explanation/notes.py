@@ -24,7 +24,6 @@ class JobNote:
     found: int = 0  # tasks that found a place in the last attempt
     released_on: list[str] = field(default_factory=list)  # nodes whose leaving pods are waited for
     said: dict[str, str] = field(default_factory=dict)  # sentences of features, by code
-    conditions: list[tuple[str, str, str]] = field(default_factory=list)  # (type, reason, message) for the PodGroup
 
 
 class Notes:
@@ -42,7 +41,7 @@ class Notes:
     def attempt(self, job: Job) -> JobNote:
         """A fresh note: what an earlier attempt in this cycle found no longer counts, but who refused does."""
         before = self.of(job)
-        note = self._notes[job.key] = JobNote(refusals=list(before.refusals), conditions=before.conditions)
+        note = self._notes[job.key] = JobNote(refusals=list(before.refusals))
         return note
 
     def refuse(self, job: Job, refusal: Refusal) -> None:

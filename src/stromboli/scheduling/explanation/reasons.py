@@ -141,6 +141,16 @@ def starving_reserved(missing: Iterable[tuple[str, str, Iterable[str]]]) -> str:
     return "Nodes are reserved for the job until all of it fits: " + "; ".join(parts) + "."
 
 
+def reserved_nodes(missing: Iterable[tuple[str, str]]) -> str:
+    """(node, what is still missing there) of each node set aside for a job."""
+    parts = [f"{node} ({short} missing)" if short else node for node, short in missing]
+    return "Reserved nodes: " + ", ".join(parts) + "."
+
+
+def back_in_line(job: str) -> str:
+    return f"Its nodes did not drain, so it gave its place to {job}. It waits in line for its next turn."
+
+
 def limit_exceeded(needed: int, most: int) -> str:
     return (
         f"The job has waited too long, but it needs {needed} more nodes, and at most {most} may be reserved in total. "
@@ -149,7 +159,7 @@ def limit_exceeded(needed: int, most: int) -> str:
 
 
 def given_back(owner: str) -> str:
-    return f"The pod ran on resources lent by {owner}, which can start now."
+    return f"The pod ran on lent resources. {owner} goes first and can start there now."
 
 
 def conditionally_ready(pods: Iterable[str]) -> str:

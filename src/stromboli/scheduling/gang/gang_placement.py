@@ -103,10 +103,10 @@ def _has_its_place(task: Task) -> bool:
 def _allowed(session: Session, job: Job, task: Task, count: int, lending: bool) -> tuple[int, Refusal | None]:
     """How many of `count` equal tasks the queue may take, and what it says to the next one."""
     request = task.request
-    if count > 1 and session.allocatable(job.queue, request * count, lending=lending) is None:
+    if count > 1 and session.allocatable(job.queue, request * count, job=job, lending=lending) is None:
         return count, None
     for number in range(1, count + 1):
-        refusal = session.allocatable(job.queue, request * number, lending=lending)
+        refusal = session.allocatable(job.queue, request * number, job=job, lending=lending)
         if refusal is not None:
             return number - 1, refusal
     return count, None

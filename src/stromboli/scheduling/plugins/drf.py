@@ -25,7 +25,7 @@ from math import lcm
 from typing import Final
 
 from stromboli.cluster import PODS, Job, Queue, Task, Vector
-from stromboli.scheduling.callbacks import Verdict
+from stromboli.scheduling.callbacks import NamespaceShares, Verdict
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.plugins.queue_trees.hierarchy import Hierarchy
@@ -83,8 +83,14 @@ class Drf(Plugin):
             session.add_queue_order(tree.key, falls=tree.falls)
             session.add_reclaimable(tree.may_lose, protects=False)
         session.add_job_order(self._job_share)
-        session.add_namespace_order(self._namespace_share, scope=self._scope, share=self._tell_share)
+        session.add_namespace_order(
+            self._namespace_share,
+            scope=self._scope,
+            shares=NamespaceShares(self._share.of, self._share.one, self._weight),
+        )
         session.add_preemptable(self._smaller_share_wins, protects=False)
+        if self._scope == "beforePriority":
+            session.add_preemptable(self._keeps_namespace_order, protects=True, flag="namespaceOrder")
 
     def _job_share(self, job: Job) -> int:
         return self._share.of(job.allocated)
@@ -92,10 +98,6 @@ class Drf(Plugin):
     def _namespace_share(self, queue: Queue, namespace: str) -> RatioKey:
         held = self._promises.held_in(queue, namespace)
         return ratio_key(0 if held is None else self._share.of(held), self._weight(namespace))
-
-    def _tell_share(self, queue: Queue, namespace: str) -> tuple[float, int]:
-        held = queue.by_namespace.get(namespace)
-        return (0.0 if held is None else self._share.of(held) / self._share.one, self._weight(namespace))
 
     def _weight(self, namespace: str) -> int:
         known = self._namespaces.get(namespace)
@@ -108,12 +110,19 @@ class Drf(Plugin):
         leaving = theirs.allocated if whole else candidate.request
         if self._compares_namespaces and mine.namespace != theirs.namespace:
             ahead = self._ahead_of_namespace(mine, evictor.request, theirs, leaving)
-            if ahead * _EVEN > self._share.one:
-                return Verdict.NO
-            if ahead < 0:
-                return Verdict.YES
+            return Verdict.YES if ahead * _EVEN <= self._share.one else Verdict.NO
         ahead = self._share.of(mine.allocated + evictor.request) - self._share.of(theirs.allocated - leaving)
         return Verdict.YES if ahead * _EVEN <= self._share.one else Verdict.NO
+
+    def _keeps_namespace_order(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
+        """Where namespaces come before priorities, no priority takes a namespace past another one of its queue:
+        allocate would give the room back to the other, and the next preemption take it again."""
+        mine, theirs = evictor.job, candidate.job
+        if mine is None or theirs is None or mine.queue is not theirs.queue or mine.namespace == theirs.namespace:
+            return Verdict.NOTHING
+        leaving = theirs.allocated if whole else candidate.request
+        ahead = self._ahead_of_namespace(mine, evictor.request, theirs, leaving)
+        return Verdict.NO if ahead * _EVEN > self._share.one else Verdict.NOTHING
 
     def _ahead_of_namespace(self, mine: Job, arriving: Vector, theirs: Job, leaving: Vector) -> Fraction | int:
         """By how much my namespace's weighted share would exceed theirs after the move."""

@@ -2,29 +2,31 @@
 
 A job too big for the holes that small jobs leave would wait for ever. Once it has waited longer than a threshold, the
 reserve action chooses nodes for it and sets room aside there: the nodes take no new pods of others and drain as their
-pods finish, until the job fits. `clock` says who has starved, `holders` who holds what, `reserved_room` whom it is
-closed to, `node_choice` which nodes are chosen, `reservation_release` when they are given up, `progress` what users are
-told.
+pods finish, until the job fits. `clock` says who has starved, `line` who is served next, `node_choice` which nodes are
+chosen, `holders` who holds what, `reserved_room` and `queue_holds` whom it is closed to, `shares` who has too much to
+be served, `displacement` and `reservation_release` when it is given up, `progress` what users are told.
 
-What is remembered is in objects: a Reservation in phase Waiting per task, and the PodGroup's condition `Waiting`. A
-scheduler that starts anew decides as the old one would have.
+What is remembered is in objects: a Reservation in phase Waiting per task, and conditions of the PodGroup. A scheduler
+that starts anew decides as the old one would have.
 """
 
+from stromboli.cluster import Task
 from stromboli.scheduling.session import Session
 
 from .clock import has_starved
-from .holders import FEATURE, STARVING, above_deserved, holders, rank, release, reserved_rows
-from .node_choice import NodeChoice, NodeOrder, NodeOwners
-from .progress import note_progress
+from .displacement import displacements
+from .holders import FEATURE, holders, rank, reserved_rows
+from .line import Line
+from .progress import note_progress, starving_conditions
+from .queue_holds import QueueHolds
 from .reservation_release import give_up_reservations
 from .reserved_room import close_reserved_nodes, room_for_others
 from .rules import ReserveRules, Starvation
+from .shares import NamespaceParts, above_deserved
 
 __all__ = [
-    "STARVING",
-    "NodeChoice",
-    "NodeOrder",
-    "NodeOwners",
+    "Line",
+    "NamespaceParts",
     "ReserveRules",
     "Starvation",
     "above_deserved",
@@ -32,19 +34,27 @@ __all__ = [
     "holders",
     "open_starvation",
     "rank",
-    "release",
-    "reserved_rows",
 ]
 
 
 def open_starvation(session: Session) -> None:
     """Also without the reserve action: what it set aside before is given up then."""
     rules = session.state(Starvation).rules
+    holds = session.state(QueueHolds)
+
+    def others_rows(task: Task) -> list[int]:
+        """Nobody is evicted on nodes that are set aside for another job."""
+        return [row for row, jobs in reserved_rows(session).items() if task.job is None or jobs != {task.job.key}]
+
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):
-        if rules is not None and rules.scope == "node":
-            close_reserved_nodes(session)
-        if rules is not None and rules.scope == "amount":
-            session.add_room(lambda room, job: room_for_others(session, room, job))
-        session.add_closed_to_evictions(lambda task: reserved_rows(session))
+        if rules is not None:
+            closes_node = rules.scope == "node"
+            if closes_node:
+                close_reserved_nodes(session)
+            session.add_room(lambda room, job: room_for_others(session, room, job, only_pods=closes_node))
+        session.add_job_allocatable(holds.refuse)
+        session.add_displacement(lambda job, evicting: displacements(session, job, evicting=evicting))
+        session.add_closed_to_evictions(others_rows)
+        session.add_group_conditions(lambda job: starving_conditions(session, job))
         session.add_close(lambda: note_progress(session))
     give_up_reservations(session)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable, Iterator
 
-from stromboli.cluster import Job, JobKey, Status, Vector
+import numpy as np
+import numpy.typing as npt
+
+from stromboli.api.timestamps import parse_timestamp
+from stromboli.cluster import Job, JobKey, Node, Status, Task, Vector
 from stromboli.scheduling.explanation import waiting_since
 from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
+
+from .rules import Starvation
 
 FEATURE = "starvation"
 """The name under which the feature registers its callbacks."""
@@ -15,25 +21,75 @@ FEATURE = "starvation"
 STARVING = "Starving"
 """The condition of a group that has waited too long: what is done about it."""
 
+RESERVED = "Reserved"
+BACK_IN_LINE = "BackInLine"
+"""Reasons of that condition: nodes are set aside; or the job gave its place to another and waits for its next turn."""
+
+WAITS = frozenset({Status.PENDING, Status.RESERVED, Status.CONDITIONAL})
+_PROMISED = frozenset({Status.PIPELINED, Status.ALLOCATED})
+
+
+def held_places(session: Session) -> Iterator[tuple[Task, Node]]:
+    """Every task that room is set aside for, and where; also while it is promised a place and not bound yet."""
+    for task in session.ledger.reserved_tasks.values():
+        if task.node is not None:
+            yield task, task.node
+    for task in session.state(Starvation).reserved_at_open:
+        if task.status in _PROMISED and task.true_status is Status.RESERVED and task.true_node is not None:
+            yield task, task.true_node
+
 
 def holders(session: Session) -> dict[JobKey, Job]:
     """Jobs that room is set aside for, by key."""
-    jobs = {task.job.key: task.job for task in session.ledger.reserved_tasks.values() if task.job is not None}
+    jobs = {task.job.key: task.job for task, _ in held_places(session) if task.job is not None}
+    # Also those whose node is gone: their reservations have to be released.
+    jobs |= {task.job.key: task.job for task in session.ledger.reserved_tasks.values() if task.job is not None}
     return dict(sorted(jobs.items()))
 
 
 def reserved_rows(session: Session) -> dict[int, set[JobKey]]:
     """Rows with reserved room, and the jobs it is for."""
     rows: dict[int, set[JobKey]] = {}
-    for task in session.ledger.reserved_tasks.values():
-        if task.node is not None and task.job is not None:
-            rows.setdefault(task.node.row, set()).add(task.job.key)
+    for task, node in held_places(session):
+        if task.job is not None:
+            rows.setdefault(node.row, set()).add(task.job.key)
     return rows
 
 
 def rank(session: Session, job: Job) -> tuple[int, float, JobKey]:
-    """Who may hold reservations first: by priority, then who waits longest."""
-    return (-job.priority, waiting_since(session, job), job.key)
+    """Who may hold reservations first: by priority, then who waits longest (since its last turn)."""
+    return (-job.priority, in_line_since(session, job), job.key)
+
+
+def in_line_since(session: Session, job: Job) -> float:
+    """When a job took its place in the line. One that had its turn in vain went to the end of it."""
+    if job.key in session.state(Starvation).gave_up_place:
+        return session.now
+    stamp = condition_time(job, BACK_IN_LINE)
+    return waiting_since(session, job) if stamp is None else stamp
+
+
+def condition_time(job: Job, reason: str) -> float | None:
+    """Since when the group's condition says that."""
+    assert job.object is not None
+    for condition in job.object.status.conditions:
+        if condition.type == STARVING and condition.reason == reason and condition.last_transition_time is not None:
+            return parse_timestamp(condition.last_transition_time)
+    return None
+
+
+def is_stuck(session: Session, job: Job) -> bool:
+    """Whether nothing has drained on the nodes of a holder for `reservationTimeout`. The time of the group's condition
+    is when something drained last."""
+    rules = session.state(Starvation).rules
+    since = condition_time(job, RESERVED)
+    if rules is None or not rules.timeout or since is None or not job.counts[Status.RESERVED]:
+        return False
+    due = since + rules.timeout
+    if session.now <= due:
+        session.due(due)
+        return False
+    return True
 
 
 def release(session: Session, job: Job, why: str) -> None:
@@ -43,19 +99,20 @@ def release(session: Session, job: Job, why: str) -> None:
     statement.commit()
 
 
-def above_deserved(session: Session, job: Job) -> bool:
-    """Strictly more than the queue deserves, in something the job asks for."""
-    deserved = session.deserved.get(job.queue.name)
-    if deserved is None:
-        return False
-    asked = wanted(job) > 0
-    return bool(((job.queue.allocated > deserved) & asked & (session.total > 0)).any())
+def usable_rows(session: Session, tasks: Iterable[Task]) -> npt.NDArray[np.bool_]:
+    """Nodes on which one of these tasks could run if they were otherwise empty."""
+    rows = np.zeros(len(session.nodes), dtype=np.bool_)
+    kinds = {task.shape.id: task for task in tasks if not task.best_effort}
+    for _, task in sorted(kinds.items()):
+        mask = session.placement.fitting(task, ahead=True, without=FEATURE).mask & session.nodes.schedulable
+        rows |= mask & (session.nodes.allocatable >= task.request).all(axis=1)
+    return rows
 
 
 def wanted(job: Job) -> Vector:
-    """What the waiting tasks of a job ask for."""
+    """What the waiting tasks of a job request."""
     total = np.zeros_like(job.allocated)
     for task in job.tasks.values():
-        if task.status in (Status.PENDING, Status.RESERVED, Status.CONDITIONAL):
+        if task.status in WAITS:
             total += task.request
     return total

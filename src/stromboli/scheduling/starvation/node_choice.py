@@ -51,6 +51,9 @@ class NodeOwners:
         rows: list[int] = np.flatnonzero(self._rows == self._number(job.key)).tolist()
         return rows
 
+    def is_of(self, job: Job) -> np.ndarray:
+        return np.asarray(self._rows == self._number(job.key))
+
     def open_to(self, job: Job) -> np.ndarray:
         return np.asarray((self._rows == self._NOBODY) | (self._rows == self._number(job.key)))
 
@@ -80,12 +83,23 @@ class NodeChoice:
     While a job is served, its nodes only fill up. So what fits a kind of task is worked out once, and afterwards only
     the node that was taken last is looked at again."""
 
-    def __init__(self, session: Session, job: Job, order: NodeOrder, owners: NodeOwners, most: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        job: Job,
+        order: NodeOrder,
+        owners: NodeOwners,
+        most: int,
+        closed: np.ndarray | None = None,
+    ) -> None:
+        """`most`: how many nodes may be set aside in all; `closed`: rows that are kept for jobs before this one."""
         self._session = session
         self._order = order
         self._left = most - len(owners)
         self._mine = owners.rows_of(job)
         self._open = owners.open_to(job)
+        if closed is not None:
+            self._open &= ~closed | owners.is_of(job)
         self._own_use = _own_use(job)
         self._kinds: dict[int, tuple[Task, np.ndarray, list[int]]] = {}
 

@@ -1,37 +1,69 @@
-"""What users are told about nodes set aside for a job: what is missing there, and whose pods are waited for."""
+"""What users are told about nodes set aside for a job: what is missing there, and whose pods are waited for.
+
+The group's condition says what is missing on each node. Its time is therefore when something drained last, which
+outlives the scheduler: from it follows which holders are stuck.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from stromboli.api.quantity import format_amount
-from stromboli.cluster import OCCUPYING, Job, Task
+from stromboli.cluster import OCCUPYING, Job, Node, Status, Task
 from stromboli.scheduling.explanation import Code
-from stromboli.scheduling.explanation.reasons import starving_reserved
+from stromboli.scheduling.explanation.reasons import reserved_nodes, starving_reserved
 from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
-from .holders import STARVING, holders
+from .holders import BACK_IN_LINE, RESERVED, STARVING, condition_time, holders
+from .rules import Starvation
 
 
 def note_progress(session: Session) -> None:
     """At the end of a session, for every job that room is set aside for."""
     for job in holders(session).values():
-        note = session.notes.of(job)
-        note.said[Code.STARVING_RESERVED] = _sentence(session, job)
-        nodes = sorted({t.node.name for t in reserved_tasks(job) if t.node is not None})
-        if not any(kind == STARVING for kind, _, _ in note.conditions):
-            note.conditions.append((STARVING, "Reserved", f"Reserved nodes: {', '.join(nodes)}."))
+        if reserved_tasks(job):
+            session.notes.of(job).said[Code.STARVING_RESERVED] = _sentence(session, job)
+
+
+def starving_conditions(session: Session, job: Job) -> Iterator[tuple[str, str, str]]:
+    """(type, reason, message) of the group's condition about its starvation, if it has one."""
+    starvation = session.state(Starvation)
+    if job.key in starvation.limits:
+        yield STARVING, Code.RESERVATION_LIMIT_EXCEEDED, starvation.limits[job.key]
+    elif job.counts[Status.RESERVED]:
+        missing = [(node.name, _missing(session, node, tasks)) for node, tasks in _by_node(job)]
+        yield STARVING, RESERVED, reserved_nodes(missing)
+    elif job.key in starvation.gave_up_place:
+        yield STARVING, BACK_IN_LINE, starvation.gave_up_place[job.key]
+    elif condition_time(job, BACK_IN_LINE) is not None:
+        assert job.object is not None
+        yield from (
+            (STARVING, BACK_IN_LINE, condition.message)
+            for condition in job.object.status.conditions
+            if condition.type == STARVING
+        )
+
+
+def _by_node(job: Job) -> list[tuple[Node, list[Task]]]:
+    by_node: dict[str, tuple[Node, list[Task]]] = {}
+    for task in reserved_tasks(job):
+        if task.node is not None:
+            by_node.setdefault(task.node.name, (task.node, []))[1].append(task)
+    return [by_node[name] for name in sorted(by_node)]
+
+
+def _missing(session: Session, node: Node, tasks: list[Task]) -> str:
+    """What still has to drain on a node, as text; "" if nothing."""
+    short = sum((task.request for task in tasks), start=-session.nodes.idle[node.row]).clip(min=0)
+    missing = session.amounts(short)
+    return " and ".join(f"{format_amount(resource, amount)} {resource}" for resource, amount in missing.items())
 
 
 def _sentence(session: Session, job: Job) -> str:
-    by_node: dict[str, list[Task]] = {}
-    for task in reserved_tasks(job):
-        if task.node is not None:
-            by_node.setdefault(task.node.name, []).append(task)
     parts = []
-    for name, tasks in sorted(by_node.items()):
-        node = session.nodes.by_name[name]
-        short = sum((task.request for task in tasks), start=-session.nodes.idle[node.row]).clip(min=0)
-        missing = session.amounts(short)
-        said = " and ".join(f"{format_amount(resource, amount)} {resource}" for resource, amount in missing.items())
-        parts.append((name, said, [t.key for t in node.tasks.values() if t.status in OCCUPYING and t.job is not job]))
+    for node, tasks in _by_node(job):
+        others = [t.key for t in node.tasks.values() if t.status in OCCUPYING and t.job is not job]
+        parts.append((node.name, _missing(session, node, tasks), others))
     return starving_reserved(parts)
+

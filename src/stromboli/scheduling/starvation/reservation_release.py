@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from stromboli.api.timestamps import parse_timestamp
 from stromboli.api.waiting_reservations import reserved_node_of
 from stromboli.cluster import Job, TaskKey
 from stromboli.scheduling.decisions import Unreserve
 from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
-from .holders import FEATURE, above_deserved, holders, rank, release, reserved_rows
-from .rules import ReserveRules, Starvation
+from .holders import FEATURE, holders, rank, release, reserved_rows
+from .rules import Starvation
+from .shares import NamespaceParts, above_deserved
 
 
 def give_up_reservations(session: Session) -> None:
@@ -22,7 +22,7 @@ def give_up_reservations(session: Session) -> None:
             release(session, job, "its PodGroup was deleted")
     kept = 0
     for job in sorted(holders(session).values(), key=lambda job: rank(session, job)):
-        why = "the reserve action is not configured" if rules is None else _lost_reason(session, job, rules)
+        why = "the reserve action is not configured" if rules is None else _lost_reason(session, job)
         if why is None and rules is not None and kept >= rules.max_holders:
             why = "too many jobs hold reservations"
         if why is None:
@@ -37,7 +37,7 @@ def give_up_reservations(session: Session) -> None:
             release(session, job, "fewer nodes may be reserved now")
 
 
-def _lost_reason(session: Session, job: Job, rules: ReserveRules) -> str | None:
+def _lost_reason(session: Session, job: Job) -> str | None:
     if not job.queue.open:
         return f"queue {job.queue.name} is not open"
     if job.ready_count >= job.min_available:
@@ -48,6 +48,8 @@ def _lost_reason(session: Session, job: Job, rules: ReserveRules) -> str | None:
         return "the job is no longer admitted"
     if above_deserved(session, job):
         return f"queue {job.queue.name} has more than its deserved share"
+    if session.state(NamespaceParts).above_part(job):
+        return f"namespace {job.namespace} has more than its part of queue {job.queue.name}"
     for task in reserved_tasks(job):
         node = task.node
         if node is None:
@@ -58,21 +60,7 @@ def _lost_reason(session: Session, job: Job, rules: ReserveRules) -> str | None:
             return f"node {node.name} no longer matches the pod"
         if bool((session.nodes.allocatable[node.row] < task.request).any()):
             return f"node {node.name} is now too small"
-    if rules.timeout:
-        due = _reserved_since(session, job) + rules.timeout
-        if session.now > due:
-            return "the reservation timed out"
-        session.due(due)
     return None
-
-
-def _reserved_since(session: Session, job: Job) -> float:
-    stamps = []
-    for task in reserved_tasks(job):
-        known = session.snapshot.reservation_of(task.key)
-        if known is not None and known.metadata.creation_timestamp is not None:
-            stamps.append(parse_timestamp(known.metadata.creation_timestamp))
-    return min(stamps, default=session.now)
 
 
 def _forget_strangers(session: Session) -> None:

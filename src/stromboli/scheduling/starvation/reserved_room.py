@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stromboli.cluster import Job, JobKey, Matrix, Status, Task
+from stromboli.cluster import PODS, Job, JobKey, Matrix, Status, Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Rows, Scope
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.reasons import reserved_for
@@ -16,6 +16,7 @@ from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
 from .holders import reserved_rows
+from .rules import Starvation
 
 
 def close_reserved_nodes(session: Session) -> None:
@@ -25,6 +26,8 @@ def close_reserved_nodes(session: Session) -> None:
     The answer is worked out anew whenever anything about reservations changes, once for all who hold nothing, and costs
     nothing while there are none: the state of reservations is part of what makes tasks alike.
     """
+    at_open = session.state(Starvation).reserved_at_open
+    holders_at_open = {task.job.key for task in at_open if task.job is not None}
     known_at = -1
     to_strangers: ReasonIds = np.zeros(0, dtype=np.int32)
 
@@ -40,10 +43,10 @@ def close_reserved_nodes(session: Session) -> None:
         return to_strangers
 
     def prepare(task: Task) -> NodeFilter | None:
-        if task.best_effort or not session.ledger.reserved_tasks:
+        if task.best_effort or not (session.ledger.reserved_tasks or at_open):
             return None
         verdicts = refusals()
-        own = [] if task.job is None else [t.node.row for t in reserved_tasks(task.job) if t.node is not None]
+        own = own_rows(task.job)
         if (promised := session.nodes.by_name.get(task.nominated)) is not None:
             own.append(promised.row)
         if own:
@@ -55,22 +58,34 @@ def close_reserved_nodes(session: Session) -> None:
 
         return judge
 
+    def own_rows(job: Job | None) -> list[int]:
+        if not is_holder(job):
+            return []
+        assert job is not None
+        return [row for row, jobs in reserved_rows(session).items() if job.key in jobs]
+
+    def is_holder(job: Job | None) -> bool:
+        return job is not None and (job.counts[Status.RESERVED] > 0 or job.key in holders_at_open)
+
     def key(task: Task) -> tuple[int, JobKey | None, str]:
-        holds = task.job is not None and task.job.counts[Status.RESERVED] > 0
-        own = task.job.key if holds and task.job is not None else None
+        own = task.job.key if task.job is not None and is_holder(task.job) else None
         return (session.ledger.reserved_epoch, own, task.nominated)
 
     session.add_filter(prepare, scope=Scope.STATIC, key=key, live=True)
 
 
-def room_for_others(session: Session, room: Matrix, job: Job | None) -> Matrix:
-    """`room` less what is set aside for jobs other than this one; for reservations that close only an amount."""
+def room_for_others(session: Session, room: Matrix, job: Job | None, *, only_pods: bool) -> Matrix:
+    """`room` less what is set aside for jobs other than this one. `only_pods`: nodes are closed as a whole to all but
+    pods without requests; those may not use up the number of pods that the node takes."""
     if not session.ledger.reserved_tasks:
         return room
-    reserved = session.nodes.reserved
+    reserved = session.nodes.reserved.copy()
     if job is not None and job.counts[Status.RESERVED]:
-        reserved = reserved.copy()
         for task in reserved_tasks(job):
             if task.node is not None:
                 reserved[task.node.row] -= task.request
+    if only_pods:
+        number = reserved[:, PODS].copy()
+        reserved[:] = 0
+        reserved[:, PODS] = number
     return room - np.minimum(np.maximum(room, 0), reserved)

@@ -1,10 +1,11 @@
-"""The arguments of the reserve action, and where the other actions find them."""
+"""The arguments of the reserve action, and what the feature keeps for the length of a session."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+from stromboli.cluster import JobKey
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.session import Session
 
@@ -21,18 +22,19 @@ class ReserveRules:
     clock: str = "waiting"
     yields: bool = True
     max_holders: int = 4
-    timeout: float = 0.0
+    timeout: float = DEFAULT_THRESHOLD  # 0: a holder never gives its place away
 
     @classmethod
     def read(cls, arguments: Arguments) -> ReserveRules:
+        threshold = arguments.duration("starvingJobTimeThreshold", DEFAULT_THRESHOLD, minimum=0)
         return cls(
-            threshold=arguments.duration("starvingJobTimeThreshold", DEFAULT_THRESHOLD, minimum=0),
+            threshold=threshold,
             percent=arguments.number("reservedNodePercent", 50.0, minimum=0, maximum=100),
             scope=arguments.text("scope", "node", choices=("node", "amount")),
             clock=arguments.text("starvationClock", "waiting", choices=("waiting", "creation")),
             yields=arguments.boolean("yieldToHigherPriority", True),
             max_holders=arguments.integer("maxHolders", 4, minimum=0),
-            timeout=arguments.duration("reservationTimeout", 0.0, minimum=0),
+            timeout=arguments.duration("reservationTimeout", threshold, minimum=0),
         )
 
     @property
@@ -47,8 +49,13 @@ class ReserveRules:
 
 
 class Starvation:
-    """What the reserve action's configuration means for the whole session."""
+    """What the reserve action's configuration means for the whole session, and what happened in it."""
 
     def __init__(self, session: Session) -> None:
         arguments = session.action_arguments("reserve")
         self.rules = None if arguments is None else ReserveRules.read(arguments)
+        # Tasks that room was set aside for when the session began. Some of them may be promised a place since; until
+        # they are bound, their node is still theirs.
+        self.reserved_at_open = list(session.ledger.reserved_tasks.values())
+        self.limits: dict[JobKey, str] = {}  # why nothing was set aside for a job although it has starved
+        self.gave_up_place: dict[JobKey, str] = {}  # jobs that gave their place to another in this session, and why

@@ -1,0 +1,55 @@
+"""For whom reserved room is given up: jobs that go before its holder and can use it now.
+
+Room set aside for a job yields to jobs of strictly higher priority that fit only there, also by evicting lower pods
+there. Among jobs that have starved, the one that waits longest may start on nodes set aside for another; the later one
+is then given others. So a job is never kept waiting by what was set aside for somebody behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stromboli.cluster import Job
+from stromboli.scheduling.explanation import waiting_since
+from stromboli.scheduling.gang import reserved_tasks
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.statement import Statement
+
+from .clock import has_starved
+from .holders import holders, rank
+from .rules import Starvation
+
+GiveUp = Callable[[Statement], None]
+
+
+def displacements(session: Session, job: Job, *, evicting: bool) -> list[GiveUp]:
+    """Ways to give up reserved room in favour of a job, least important holders first: one holder's, then several
+    holders' together. `evicting`: others would be evicted there for the job."""
+    if not session.ledger.reserved_tasks:
+        return []
+    others = [holder for holder in holders(session).values() if holder is not job and reserved_tasks(holder)]
+    lower = [holder for holder in others if _goes_before(session, job, holder, evicting=evicting)]
+    lower.sort(key=lambda holder: rank(session, holder), reverse=True)
+    choices = [[holder] for holder in lower] + [lower[:count] for count in range(2, len(lower) + 1)]
+    return [_give_up(job, choice) for choice in choices]
+
+
+def _goes_before(session: Session, job: Job, holder: Job, *, evicting: bool) -> bool:
+    rules = session.state(Starvation).rules
+    if rules is None:
+        return False
+    if holder.priority != job.priority:
+        return rules.yields and holder.priority < job.priority
+    if evicting or not has_starved(session, job, rules):
+        return False
+    return (waiting_since(session, job), job.key) < (waiting_since(session, holder), holder.key)
+
+
+def _give_up(job: Job, choice: list[Job]) -> GiveUp:
+    def give_up(statement: Statement) -> None:
+        for holder in choice:
+            why = "has a higher priority" if holder.priority < job.priority else "has waited longer and starts there"
+            for task in reserved_tasks(holder):
+                statement.release(task, f"{job.key} {why}")
+
+    return give_up

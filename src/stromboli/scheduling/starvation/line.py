@@ -1,0 +1,224 @@
+"""The line of starving jobs: whom nodes are set aside for next, and who has to wait.
+
+Jobs are served by priority, then who waits longest. A job that cannot be served now waits in line. It keeps those
+behind it only from nodes that it could use itself; who can be served on other nodes is served. If nothing but the
+number of nodes that may be set aside stands in its way, nobody behind it takes another one: a wide job would wait for
+ever if narrower ones used up the number again and again. A job that could not be served even if nobody else held
+anything stands in nobody's way.
+
+Two things free a place for a job in line. Holders of strictly lower priority give theirs up. And a holder whose nodes
+have not drained at all for `reservationTimeout` gives its place to the next one that can use it, and goes to the end of
+the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from stromboli.cluster import Job, Status
+from stromboli.scheduling.decisions import Notice
+from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.explanation.reasons import back_in_line, limit_exceeded
+from stromboli.scheduling.gang import TentativePlaces, condition_ready, reserved_tasks
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.statement import Statement
+
+from .holders import WAITS, condition_time, holders, is_stuck, rank, release, usable_rows
+from .node_choice import NodeChoice, NodeOrder, NodeOwners
+from .queue_holds import QueueHolds
+from .rules import ReserveRules, Starvation
+
+
+class Line:
+    """Serves one job after the other, in the order of `rank`."""
+
+    def __init__(self, session: Session, rules: ReserveRules) -> None:
+        self._session = session
+        self._rules = rules
+        self._most_nodes = rules.most_nodes(session)
+        self._order = NodeOrder(session)
+        self._kept_nodes = np.zeros(len(session.nodes), dtype=np.bool_)  # for jobs that wait in line
+        self._keeps_number = False  # somebody in line waits only for the number of nodes
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self._holders = holders(self._session)
+        self._owners = NodeOwners(self._session)
+
+    # -- serving ------------------------------------------------------------------------------------------------
+
+    def serve(self, job: Job) -> None:
+        """Set nodes aside for a job, or let it wait in line."""
+        with self._session.state(TentativePlaces).suspended(job):
+            if not self._fits_queue(job):
+                return
+            for displaced in self._choices(job):
+                if self._take(job, displaced):
+                    return
+            self._wait_in_line(job)
+
+    def move_stuck(self) -> None:
+        """Holders whose nodes do not drain, and whose place nobody needs, get nodes where less has to drain, if any."""
+        for job in sorted(self._holders.values(), key=lambda holder: rank(self._session, holder)):
+            if is_stuck(self._session, job):
+                self._take_other_nodes(job)
+
+    def _fits_queue(self, job: Job) -> bool:
+        """Whether the queue's hard limits would allow the job if all that may drain had drained. What the queue keeps
+        for holders that go first does not drain."""
+        session, queue = self._session, job.queue
+        drains = queue.allocated - job.allocated
+        kept = session.state(QueueHolds).kept_from(job)
+        credit = drains if kept is None else drains - kept
+        refusal = session.allocatable(queue, _needed(job), credit=credit)
+        return refusal is None or refusal.code != Code.QUEUE_OVER_QUOTA
+
+    def _choices(self, job: Job) -> Iterator[list[Job]]:
+        """Whose places and nodes the job may have: nobody's, those of lower priority, those that do not drain."""
+        session = self._session
+        yield []
+        others = [holder for holder in self._holders.values() if holder is not job and reserved_tasks(holder)]
+        others.sort(key=lambda holder: rank(session, holder), reverse=True)
+        lower = [holder for holder in others if holder.priority < job.priority]
+        if not self._rules.yields:
+            lower = lower[:1] if len(self._holders) >= self._rules.max_holders else []
+        yield from ([holder] for holder in lower)
+        yield from (lower[:count] for count in range(2, len(lower) + 1))
+        stuck = [holder for holder in others if holder.priority == job.priority and is_stuck(session, holder)]
+        yield from ([holder] for holder in stuck)
+        if len(stuck) > 1:
+            yield stuck
+
+    def _take(self, job: Job, displaced: list[Job]) -> bool:
+        places = len(self._holders) - len(displaced) + (job.key not in self._holders)
+        if places > self._rules.max_holders:
+            return False
+        statement, _ = self._attempt(job, displaced)
+        if not condition_ready(job):
+            statement.discard()
+            return False
+        statement.commit()
+        for holder in displaced:
+            if holder.priority == job.priority:
+                said = back_in_line(job.key)
+                self._session.state(Starvation).gave_up_place[holder.key] = said
+        if displaced:
+            self._look_again()
+        else:
+            self._holders[job.key] = job
+            self._owners.add(job)
+        return True
+
+    def _attempt(
+        self, job: Job, without: Sequence[Job], *, alone: bool = False, most: int | None = None
+    ) -> tuple[Statement, int]:
+        """Try to set aside what a job needs, as if some others held nothing any more; the second value is for how many
+        tasks only the limit on nodes stood in the way. `alone`: as if nobody waited in line before it. `most`: as if so
+        many nodes could be set aside."""
+        session = self._session
+        statement = session.statement()
+        for holder in without:
+            why = "has a higher priority" if holder.priority < job.priority else "goes first: the nodes did not drain"
+            for task in reserved_tasks(holder):
+                statement.release(task, f"{job.key} {why}")
+        limit = self._most_nodes if most is None else most
+        if self._keeps_number and not alone:
+            limit = 0
+        closed = None if alone else self._kept_nodes
+        choice = NodeChoice(session, job, self._order, self._owners.without(without), limit, closed)
+        over_limit = 0
+        for task in session.pending_tasks(job):
+            if condition_ready(job):
+                break
+            if task.best_effort or task.status is Status.RESERVED:
+                continue
+            row, limited = choice.row_for(task)
+            if row is None:
+                over_limit += limited
+                continue
+            statement.reserve(task, session.nodes.nodes[row])
+            choice.take(row)
+        return statement, over_limit
+
+    # -- waiting ------------------------------------------------------------------------------------------------
+
+    def _wait_in_line(self, job: Job) -> None:
+        session = self._session
+        if job.counts[Status.RESERVED]:
+            # It needs more than before. What it holds is of no use by itself, and keeps others out.
+            release(session, job, "the job needs more than can be reserved")
+            self._look_again()
+        others = [holder for holder in self._holders.values() if holder is not job]
+        over_limit = self._over_limit_without(job, others)
+        if over_limit is not None:
+            if over_limit:
+                self._say_limit(job, over_limit)
+            return
+        self._kept_nodes |= usable_rows(session, session.pending_tasks(job))
+        statement, _ = self._attempt(job, (), alone=True, most=len(session.nodes))
+        self._keeps_number |= condition_ready(job) and len(self._holders) < self._rules.max_holders
+        statement.discard()
+
+    def _over_limit_without(self, job: Job, others: Sequence[Job]) -> int | None:
+        """None if the job could be served were there no others; else for how many tasks the limit stood in the way."""
+        statement, over_limit = self._attempt(job, others, alone=True)
+        would_do = condition_ready(job)
+        statement.discard()
+        return None if would_do else over_limit
+
+    def _say_limit(self, job: Job, over_limit: int) -> None:
+        sentence = limit_exceeded(over_limit, self._most_nodes)
+        self._session.state(Starvation).limits[job.key] = sentence
+        if condition_time(job, Code.RESERVATION_LIMIT_EXCEEDED) is None:
+            notice = Notice("PodGroup", job.key, Code.RESERVATION_LIMIT_EXCEEDED, sentence, warning=True)
+            self._session.cycle.decisions.append(notice)
+
+    # -- nodes that do not drain --------------------------------------------------------------------------------
+
+    def _take_other_nodes(self, job: Job) -> None:
+        session = self._session
+        before = self._short(job)
+        statement = session.statement()
+        left = {task.node.row for task in reserved_tasks(job) if task.node is not None}
+        for task in reserved_tasks(job):
+            statement.release(task, "the nodes did not drain")
+        closed = self._kept_nodes.copy()
+        closed[sorted(left)] = True
+        choice = NodeChoice(session, job, self._order, self._owners.without([job]), self._most_nodes, closed)
+        for task in session.pending_tasks(job):
+            if condition_ready(job):
+                break
+            if not task.best_effort and (row := choice.row_for(task)[0]) is not None:
+                statement.reserve(task, session.nodes.nodes[row])
+                choice.take(row)
+        if condition_ready(job) and self._short(job) < before:
+            statement.commit()
+            self._look_again()
+        else:
+            statement.discard()
+
+    def _short(self, job: Job) -> float:
+        """How much still has to drain on the nodes set aside for a job, in nodes."""
+        nodes = self._session.nodes
+        rows: dict[int, np.ndarray] = {}
+        for task in reserved_tasks(job):
+            if task.node is not None:
+                row = task.node.row
+                rows[row] = rows[row] + task.request if row in rows else task.request
+        short = 0.0
+        for row, amount in sorted(rows.items()):
+            missing = np.maximum(amount - nodes.idle[row], 0)
+            short += float((missing / np.maximum(nodes.allocatable[row], 1)).max())
+        return short
+
+
+def _needed(job: Job) -> np.ndarray:
+    """What the job requests at least to start: its largest waiting tasks are counted last."""
+    missing = job.min_available - job.ready_count
+    requests = sorted(
+        (task.request for task in job.tasks.values() if task.status in WAITS and not task.gated),
+        key=lambda request: tuple(request.tolist()),
+    )
+    return np.asarray(sum(requests[: max(missing, 0)], start=np.zeros_like(job.allocated)))
