@@ -430,6 +430,7 @@ def test_a_gang_that_goes_as_a_whole_is_judged_as_a_whole() -> None:
             *pods("member", 4, group="g2", cpu=1, node="n1"),
         ],
     )
+    known.jobs["default/g2"].min_available = 4  # type: ignore[index]
     current = session(known, tiers=[["capacity"]])
     statement = current.statement()
     evictor = known.tasks["default/w"]  # type: ignore[index]

@@ -7,9 +7,13 @@ gangs' minimum.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, ClassVar
 
-from stromboli.cluster import Job, Task
+import numpy as np
+
+from stromboli.cluster import Job, Queue, QueueName, Task, Vector
 from stromboli.scheduling.eviction import EvictionMemory, VictimSearch, place_with_evictions, starving_jobs
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.plugin import Action
@@ -50,6 +54,34 @@ class Reclaim(Action):
 
         lenders = [queue for queue in queues if queue is not job.queue and queue.reclaimable]
         return VictimSearch(
-            session, "reclaimable", lenders, among=lambda task: True, group=tuple(queue.name for queue in lenders),
-            rank=rank, reason="Reclaimed", message=lambda task: reasons.reclaimed(task.key, job.queue.name),
-        )  # fmt: skip
+            session,
+            "reclaimable",
+            lenders,
+            among=lambda task: True,
+            group=tuple(queue.name for queue in lenders),
+            cost=lambda victims: _taken_from_within(session, victims),
+            rank=rank,
+            reason="Reclaimed",
+            message=lambda task: reasons.reclaimed(task.key, job.queue.name),
+        )
+
+
+def _taken_from_within(session: Session, victims: Sequence[Task]) -> Fraction:
+    """How much of what their queues deserve these victims take with them, in shares of the cluster."""
+    lost: dict[QueueName, Vector] = {}
+    queues: dict[QueueName, Queue] = {}
+    for task in victims:
+        if task.job is not None:
+            name = task.job.queue.name
+            queues[name] = task.job.queue
+            lost[name] = lost[name] + task.request if name in lost else task.request
+    total = Fraction(0)
+    for name, queue in queues.items():
+        deserved = session.deserved.get(queue.name)
+        if deserved is not None:
+            beyond = np.maximum(queue.allocated - deserved, 0)
+            within = np.maximum(lost[name] - beyond, 0) * (deserved > 0)
+            for column, amount in enumerate(within.tolist()):
+                if amount and session.total[column]:
+                    total += Fraction(amount, int(session.total[column]))
+    return total

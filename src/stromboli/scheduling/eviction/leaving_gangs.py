@@ -9,10 +9,11 @@ from stromboli.cluster import Job, Status, Vector
 
 def tentatively_gone(job: Job) -> Vector:
     """What a gang has lost in a statement that is still being made: when it goes as a whole, one pod after the other,
-    the last of them is judged like the first."""
+    the last of them is judged like the first. Pods above its minimum that went one by one do not count."""
     gone = np.zeros_like(job.allocated)
     if job.counts[Status.RELEASING]:
-        for task in job.tasks.values():
-            if task.status is Status.RELEASING and task.true_status is not Status.RELEASING:
+        left = [t for t in job.tasks.values() if t.status is Status.RELEASING and t.true_status is not Status.RELEASING]
+        if job.goes_whole or job.ready_count < job.min_available:
+            for task in left:
                 gone += task.request
     return gone

@@ -40,10 +40,12 @@ class VictimSearch:
         reason: str,
         message: Callable[[Task], str],
         group: Hashable = None,
+        cost: Callable[[Sequence[Task]], Any] = lambda victims: 0,
     ) -> None:
         """Candidates are the tasks of `queues` for which `among` holds. Hunts of equal `group` choose and rank alike
         (but for tasks of the evictor's own job). `rank`: how much a candidate's loss would hurt, before its priority
-        is looked at; lower goes first."""
+        is looked at; lower goes first. `cost`: of several plans, the one that costs least is chosen, whatever the
+        ranks."""
         self.session = session
         self._known = session.state(EvictionMemory)
         self.kind = kind
@@ -53,6 +55,7 @@ class VictimSearch:
         self.reason = reason
         self.message = message
         self.group = group
+        self.cost = cost
         self.gone: list[EvictionUnit] = []  # all that was evicted, for all tasks so far
 
     def make_room(self, statement: Statement, task: Task) -> bool:
@@ -69,7 +72,7 @@ class VictimSearch:
             units = self._carry_out(statement, task, plan)
             statement.discard(down_to=mark)
             if units is not None:
-                key = _key([victim for unit in units for victim in unit.tasks], plan.node, self.rank)
+                key = self._key([victim for unit in units for victim in unit.tasks], plan.node)
                 if best is None or key < best[0]:
                     best = (key, plan)
         if best is None:
@@ -176,8 +179,14 @@ class VictimSearch:
             if members and any(self.session.protected(self.kind, evictor, task) for task in here):
                 here = [member for member in members if member.node is here[0].node]
                 units.append(self._unit(members, here, whole=True))
-        units.sort(key=lambda unit: (unit.rank, unit.whole, len(unit.tasks), -unit.tasks[0].created, unit.tasks[0].key))
+        # Of equal rank, the last in the order go first: the last job, and in it the last role and the highest index.
+        units.sort(key=lambda unit: self._order(unit.tasks[0]), reverse=True)
+        units.sort(key=_harm)
         return units
+
+    def _order(self, task: Task) -> Any:
+        assert task.job is not None
+        return (self.session.job_key(task.job), self.session.task_key(task))
 
     def _unit(self, tasks: list[Task], here: list[Task], *, whole: bool) -> EvictionUnit:
         job = tasks[0].job
@@ -204,6 +213,7 @@ class VictimSearch:
 
     def _plan(self, task: Task, node: Node, units: list[EvictionUnit], room: Any, columns: Any) -> EvictionPlan | None:
         wanted = task.request[columns]
+        units = _smallest_first(units, wanted - room, columns)
         chosen: list[EvictionUnit] = []
         for unit in units:
             if chosen and bool((room >= wanted).all()):
@@ -219,7 +229,12 @@ class VictimSearch:
                 room = without
                 needed.remove(unit)
         victims = [victim for unit in needed for victim in unit.tasks]
-        return EvictionPlan(_key(victims, node, self.rank), node, units)
+        return EvictionPlan(self._key(victims, node), node, units)
+
+    def _key(self, victims: list[Task], node: Node) -> Any:
+        worst = max((self.rank(v), v.job.priority if v.job else 0, v.priority) for v in victims)
+        youngest = max(v.created for v in victims)
+        return (self.cost(victims), worst, len(victims), -youngest, node.name)
 
     # -- for real -----------------------------------------------------------------------------------------------
 
@@ -259,7 +274,19 @@ class VictimSearch:
         return all(self.session.may_evict(self.kind, evictor, task, whole=unit.whole) for task in unit.tasks)
 
 
-def _key(victims: list[Task], node: Node, rank: Callable[[Task], Any]) -> Any:
-    worst = max((rank(v), v.job.priority if v.job else 0, v.priority) for v in victims)
-    youngest = max(v.created for v in victims)
-    return (worst, len(victims), -youngest, node.name)
+def _smallest_first(units: list[EvictionUnit], short: Any, columns: Any) -> list[EvictionUnit]:
+    """Where one of several units of the lowest rank would do, the smallest that suffices comes first."""
+    alike = [unit for unit in units if _harm(unit) == _harm(units[0])]
+    enough = [unit for unit in alike if bool((_freed(unit, columns) >= short).all())]
+    if len(enough) < 2:
+        return units
+    first = min(enough, key=lambda unit: tuple(_freed(unit, columns).tolist()))
+    return [first, *(unit for unit in units if unit is not first)]
+
+
+def _harm(unit: EvictionUnit) -> Any:
+    return (unit.rank, unit.whole, len(unit.tasks))
+
+
+def _freed(unit: EvictionUnit, columns: Any) -> Any:
+    return sum((task.request[columns] for task in unit.here), np.zeros(len(columns), dtype=np.int64))

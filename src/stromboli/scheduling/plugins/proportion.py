@@ -15,19 +15,19 @@ only when it has nothing left in any resource it deserves some of, so running ou
 GPUs. Room that all queues are too coarse to use may be lent beyond that, up to the hard limits (`lending`). What is
 guaranteed to a queue that does not use it is not such room.
 
-Who may take room from whom. The claimant's queue must stay within what it deserves with the new pod. The other
-queue must have more than it deserves, in a resource that the claimant needs and the victim gives back. Pods are
-larger than units, so it may end with less than it deserves; this is allowed as long as it then lacks no more than the
-claimant lacked before, in shares of the cluster, and never below its guarantee. Nobody can turn this around: the
-evicted pod would lift its queue above what it deserves again, which a claimant may not do, and the claimant's queue
-has no more than it deserves, so there is nothing to take from it.
+Who may take room from whom. Only contended resources count: those that the claimant requests, of which its queue has
+less than it deserves and the other queue more. What nobody lacks, such as CPU and memory beside scarce GPUs, counts
+neither for nor against. In each contended resource the claimant's queue must stay within what it deserves with the new
+pod. A pod that takes its queue beyond what it deserves stands on lent room: it may be reclaimed even if its queue then
+has less than it deserves, but never below its guarantee. Nobody can turn this around: the claimant's queue has no more
+than it deserves of what it took, so there is nothing to take from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import lcm
+from fractions import Fraction
 
 import numpy as np
 
@@ -54,9 +54,6 @@ class Proportion(Plugin):
 
     def open(self, session: Session) -> None:
         self._total: list[int] = session.total.tolist()
-        # Shares of different resources have one common denominator, so they compare exactly as whole numbers.
-        denominator = lcm(*[amount for amount in self._total if amount > 0])
-        self._per_unit = [denominator // amount if amount > 0 else 0 for amount in self._total]
         # "pods" is a matter of nodes, not of shares. By name, so that the first short resource is the same for all.
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         self.entitlements = self._entitle(session)
@@ -173,26 +170,35 @@ class Proportion(Plugin):
             return Verdict.NOTHING
         claimant, victim = self.entitlements[mine.queue.name], self.entitlements[theirs.queue.name]
         need, held = evictor.request.tolist(), mine.queue.allocated.tolist()
+        leaves = theirs.allocated if whole else candidate.request
+        after = (theirs.queue.allocated - leaves).tolist()
+        gives = (leaves + tentatively_gone(theirs) if whole else leaves).tolist()
+        contended = [
+            column
+            for _, column in self._columns
+            if need[column] > 0
+            and held[column] < claimant.deserved[column]
+            and after[column] + gives[column] > victim.deserved[column]
+        ]
+        # Also of what is not contended here: a third queue could claim it back.
         needed = [column for _, column in self._columns if need[column] > 0]
         if any(held[column] + need[column] > claimant.deserved[column] for column in needed):
             return Verdict.NO
-        leaves = theirs.allocated if whole else candidate.request
-        after = (theirs.queue.allocated - leaves).tolist()
-        gone = leaves + tentatively_gone(theirs) if whole else leaves
-        gives = gone.tolist()
-        useful = [column for column in needed if gives[column] > 0]
-        if not any(after[column] + gives[column] > victim.deserved[column] for column in useful):
+        if not any(gives[column] > 0 for column in contended):
             return Verdict.NO
         if any(gives[column] > 0 and after[column] < victim.guarantee[column] for _, column in self._columns):
             return Verdict.NO
-        lacking_then = self._lack(victim.deserved, after, useful)
-        lacking_now = self._lack(claimant.deserved, held, needed)
-        return Verdict.YES if lacking_then <= lacking_now else Verdict.NO
+        if gives == candidate.request.tolist():
+            return Verdict.YES
+        # A gang of several takes more with it than stands on lent room. It goes if its queue then lacks no more than
+        # the claimant's does now.
+        lacking_then = self._lack(victim.deserved, after, contended)
+        return Verdict.YES if lacking_then <= self._lack(claimant.deserved, held, contended) else Verdict.NO
 
-    def _lack(self, deserved: list[int], held: list[int], columns: Iterable[int]) -> int:
-        """How much a queue has too little, as the largest share of the cluster (in the scale of `_per_unit`)."""
-        lacks = [(deserved[column] - held[column]) * self._per_unit[column] for column in columns]
-        return max(0, *lacks)
+    def _lack(self, deserved: list[int], held: list[int], columns: Iterable[int]) -> Fraction:
+        """How much a queue has too little, as the largest share of the cluster."""
+        lacks = [Fraction(deserved[column] - held[column], self._total[column]) for column in columns]
+        return max(Fraction(0), *lacks)
 
     # -- letting in -------------------------------------------------------------------------------------------
 
