@@ -269,7 +269,19 @@ def _raw_rows(page: str) -> list[str]:
 def test_callbacks_a_page_names_exist() -> None:
     from stromboli.scheduling.session import Session
 
-    named = set(re.findall(r"`(add_\w+)`", text_of("docs/plugins.md")))
+    named = {name for page in ("docs/plugins.md", "docs/design.md") for name in names_of_callbacks(text_of(page))}
     exist = {name for name, _ in inspect.getmembers(Session, inspect.isfunction)}
     assert named
     assert named <= exist
+
+
+def test_every_extension_point_has_its_row() -> None:
+    from stromboli.scheduling.extension_points import ExtensionPoints
+
+    exist = {name for name, _ in inspect.getmembers(ExtensionPoints, inspect.isfunction) if name.startswith("add_")}
+    documented = {name for row in table("docs/plugins.md", "register with") for name in re.findall(r"add_\w+", row[0])}
+    same(exist, documented, what="docs/plugins.md, extension points")
+
+
+def names_of_callbacks(text: str) -> list[str]:
+    return re.findall(r"`(add_\w+)`", text)
