@@ -63,8 +63,8 @@ class ExtensionPoints:
         self._add("jobOrder", key)
 
     def add_queue_order(self, key: cb.QueueOrder, *, falls: Callable[[], int] | None = None) -> None:
-        """`falls`: only for keys that can become smaller when other queues get resources; its value grows whenever a key
-        may have become smaller."""
+        """`falls`: only for keys that can become smaller when other queues get resources. Its value grows whenever a
+        key may have become smaller."""
         self._add("queueOrder", key)
         if falls is not None:
             self._add("queueKeyFalls", falls, "queueOrder")
@@ -97,8 +97,8 @@ class ExtensionPoints:
         key: cb.KeyOfTask | None = None,
         live: bool = False,
     ) -> None:
-        """`key`: what the answer depends on besides the shape of a task. `live`: the key of a task may change during the
-        session."""
+        """`key`: what the answer depends on besides the shape of a task. `live`: the key of a task may change during
+        the session."""
         if self._enabled("predicate"):
             self.filters.append(cb.FilterHook(prepare, scope, key, live, self._owner))
 
