@@ -30,6 +30,8 @@ from stromboli.scheduling.plugin import Action, Plugin
 from stromboli.scheduling.registry import Registry
 
 CONFIGURATION = "docs/configuration.md"
+PACKAGE = PROJECT / "src" / "stromboli"
+ROOMS = {path.name for path in (*PROJECT.iterdir(), *PACKAGE.iterdir())}
 NOT_RUN = ("make demo", "make test", "git clone", "cd ")
 """The first two are what continuous integration runs anyway; the others only set the scene."""
 
@@ -117,6 +119,15 @@ def test_links_lead_somewhere(page: str) -> None:
         assert target.exists(), f"{page}: {link} leads nowhere"
         if anchor:
             assert anchor in anchors(target.relative_to(PROJECT).as_posix()), f"{page}: {link} is no heading there"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_modules_and_folders_on_a_page_exist(page: str) -> None:
+    """Paths in code marks, below the project or below the package."""
+    for path in re.findall(r"`((?:\w+/)+\w*(?:\.py)?)`", text_of(page)):
+        if path.split("/")[0] in ROOMS:
+            found = [root / path for root in (PROJECT, PACKAGE) if (root / path).exists()]
+            assert found or (PACKAGE / f"{path}.py").exists(), f"{page}: {path} does not exist"
 
 
 def test_the_index_has_every_page() -> None:

@@ -197,7 +197,7 @@ class ExtensionPoints:
         self._add("backfillEligible", test, "always")
 
     def add_victim_tasks(self, choose: Callable[[Sequence[Task]], list[Task]]) -> None:
-        """Tasks that should be evicted whoever needs their room, for actions that rearrange a cluster."""
+        """Tasks that should be evicted for whichever task needs their room; for actions that rearrange a cluster."""
         self._add("victimTasks", choose, "victim")
 
     def add_handlers(self, *, allocate: cb.Handler | None = None, deallocate: cb.Handler | None = None) -> None:
@@ -219,7 +219,7 @@ class ExtensionPoints:
         self._add("fallbackPlacement", place)
 
     def add_closed_to_evictions(self, rows: Callable[[Task], Collection[int]]) -> None:
-        """Rows on which nobody may be evicted for this task."""
+        """Rows on which no task may be evicted for this one."""
         self._add("closedToEvictions", rows)
 
     def add_close(self, call: Callable[[], None]) -> None:

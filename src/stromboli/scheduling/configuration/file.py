@@ -26,17 +26,6 @@ from typing import Final
 from .arguments import Arguments, ConfigurationError, place, quoted
 from .located_yaml import Located, read_located
 
-__all__ = [
-    "ActionOption",
-    "Arguments",
-    "Configuration",
-    "ConfigurationError",
-    "PluginOption",
-    "Tier",
-    "default_configuration",
-    "load_configuration",
-]
-
 # What follows `enable` or `enabled` in a flag's name -> the kinds of callbacks that the flag controls. Both prefixes
 # are accepted for all flags, because existing files use either without a clear rule.
 _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {

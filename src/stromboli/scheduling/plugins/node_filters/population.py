@@ -198,19 +198,19 @@ class Population:
 
     def _candidates(self, clue: Clue | None) -> Iterable[Task]:
         if clue is None:
-            return [task for neighbours in self._everybody() for task in neighbours.values()]
+            return [task for neighbours in self._all_tasks() for task in neighbours.values()]
         label, values = clue
         if not values:
             return []
         index = self._index.get(label)
         if index is None:
             index = self._index[label] = {}
-            for neighbours in self._everybody():
+            for neighbours in self._all_tasks():
                 for key, task in neighbours.items():
                     value = task.pod.metadata.labels.get(label)
                     if value is not None:
                         index.setdefault(value, {})[key] = task
         return [task for value in dict.fromkeys(values) for task in index.get(value, {}).values()]
 
-    def _everybody(self) -> Iterable[_Neighbours]:
+    def _all_tasks(self) -> Iterable[_Neighbours]:
         return (*self._staying, *self._leaving.values())

@@ -61,7 +61,7 @@ class Leaf:
             if profile is not None:
                 self.pool.weigh(profile, +1)
         for branch in self.branch.path:
-            branch.reckoned_at = None
+            branch.updated_at = None
 
 
 class Pool:
@@ -104,8 +104,8 @@ class Branch:
         self.children: list[Branch] = []
         self.pools: dict[int, Pool] = {}  # of jobs, by the resources they need; of branches, at 0
         self.settled: list[Number] = [0] * width  # what is in no pool; for a queue: all it has
-        self.imagined: list[int] | None = None  # what a simulated move adds
-        self.reckoned_at: tuple[int, int] | None = None  # None: something below has changed since
+        self.simulated: list[int] | None = None  # what a simulated move adds
+        self.updated_at: tuple[int, int] | None = None  # None: something below has changed since
         self.amounts: list[Number] = [0] * width
         self.share: Number = 0
         self.profile: Sequence[Number] = ()
@@ -137,7 +137,7 @@ class Branch:
             if amount:
                 self.settled[column] += sign * amount
 
-    def reckon(self, exhausted: int) -> None:
+    def update(self, exhausted: int) -> None:
         """Compute the branch's share again. `exhausted`: the resources of which nothing is left, as bits."""
         amounts = [*self.settled]
         hungry = [pool for needs, pool in self.pools.items() if pool.count and not needs & exhausted]

@@ -71,11 +71,11 @@ class Hierarchy:
         self._falls = 0
         self._tops: list[Branch] = []  # the children of root
         self._branch: dict[QueueName, Branch] = {}
-        self._plant(sorted(session.queues.values(), key=lambda queue: (queue.created, queue.name)))
+        self._build(sorted(session.queues.values(), key=lambda queue: (queue.created, queue.name)))
 
     # -- the tree -----------------------------------------------------------------------------------------------
 
-    def _plant(self, queues: Iterable[Queue]) -> None:
+    def _build(self, queues: Iterable[Queue]) -> None:
         places = [(queue, *place_of(queue)) for queue in queues]
         users = Counter(steps[:length] for _, steps, _ in places for length in range(1, len(steps) + 1))
         known: dict[tuple[str, ...], Branch] = {}
@@ -160,7 +160,7 @@ class Hierarchy:
     def key(self, queue: Queue) -> tuple[Step, ...]:
         self._catch_up()
         path = self._branch[queue.name].path
-        self._reckon(path[0])
+        self._update(path[0])
         return tuple([branch.standing for branch in path])
 
     def falls(self) -> int:
@@ -168,23 +168,23 @@ class Hierarchy:
         falls when a job gets its first pod, or when the mix of resources of a child changes."""
         self._catch_up()
         for branch in self._tops:
-            self._reckon(branch)
+            self._update(branch)
         return self._falls
 
-    def _reckon(self, branch: Branch) -> None:
+    def _update(self, branch: Branch) -> None:
         at = (self._age, self._exhausted)
-        if branch.reckoned_at == at:
+        if branch.updated_at == at:
             return
-        branch.reckoned_at = at
+        branch.updated_at = at
         for child in branch.children:
-            if child.reckoned_at != at:
+            if child.updated_at != at:
                 branch.take_out(child)
-                self._reckon(child)
+                self._update(child)
                 branch.put_in(child)
         if branch.queue is not None:
             branch.settled = [*self._plain(branch)]
         before = branch.standing
-        branch.reckon(self._exhausted)
+        branch.update(self._exhausted)
         self._falls += branch.standing < before
 
     def _plain(self, branch: Branch) -> list[int]:
@@ -192,9 +192,9 @@ class Hierarchy:
         if branch.queue is None:
             return [sum(amounts) for amounts in zip(*map(self._plain, branch.children), strict=True)]
         held = self._shares(self._promises.held_by(branch.queue))
-        if branch.imagined is None:
+        if branch.simulated is None:
             return held
-        return [has + more for has, more in zip(held, branch.imagined, strict=True)]
+        return [has + more for has, more in zip(held, branch.simulated, strict=True)]
 
     # -- reclaim ------------------------------------------------------------------------------------------------
 
@@ -204,34 +204,34 @@ class Hierarchy:
             return Verdict.NOTHING
         self._catch_up()
         claimant, victim = parting(self._branch[mine.queue.name], self._branch[theirs.queue.name])
-        with self._imagined(mine, evictor.request, theirs, theirs.allocated if whole else candidate.request):
-            self._reckon(claimant.path[0])
-            self._reckon(victim.path[0])
+        with self._simulated_move(mine, evictor.request, theirs, theirs.allocated if whole else candidate.request):
+            self._update(claimant.path[0])
+            self._update(victim.path[0])
             in_the_tree = claimant.standing[1] < victim.standing[1]
             has, had = max(self._plain(claimant)), max(self._plain(victim))
         in_plain_sums = has * victim.weight < had * claimant.weight
         return Verdict.YES if in_the_tree and in_plain_sums else Verdict.NO
 
     @contextmanager
-    def _imagined(self, mine: Job, arriving: Vector, theirs: Job, leaving: Vector) -> Iterator[None]:
+    def _simulated_move(self, mine: Job, arriving: Vector, theirs: Job, leaving: Vector) -> Iterator[None]:
         """The tree as it would be after a move."""
         before = self._exhausted
         arrives, leaves = arriving[self._columns].tolist(), leaving[self._columns].tolist()
         room = zip(self._left, arrives, leaves, strict=True)
         self._exhausted = self._exhausted_at([left - taken + given for left, taken, given in room])
-        self._imagine(mine, arriving)
-        self._imagine(theirs, -leaving)
+        self._simulate(mine, arriving)
+        self._simulate(theirs, -leaving)
         try:
             yield
         finally:
             self._exhausted = before
-            self._imagine(mine, None)
-            self._imagine(theirs, None)
+            self._simulate(mine, None)
+            self._simulate(theirs, None)
 
-    def _imagine(self, job: Job, change: Vector | None) -> None:
+    def _simulate(self, job: Job, change: Vector | None) -> None:
         # Jobs that have all they request get a leaf only here: without one they count unscaled, too.
         leaf = self._leaves.get(job.key) or self._add_leaf(job, job.allocated)
-        leaf.branch.imagined = None if change is None else self._shares(change)
+        leaf.branch.simulated = None if change is None else self._shares(change)
         leaf.has(self._shares(job.allocated if change is None else job.allocated + change))
 
 
