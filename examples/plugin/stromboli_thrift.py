@@ -6,10 +6,34 @@ expensive.
 
 import numpy as np
 
-from stromboli.cluster import Node, Status
-from stromboli.scheduling.configuration.arguments import Arguments
+from stromboli.cluster import Job, Node, Status
+from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.plugin import Action, Plugin
 from stromboli.scheduling.session import Session
+
+PRICE = "example.com/price"
+
+
+class Prices:
+    """State of one session: what each node costs. The plugin and the action below share it."""
+
+    def __init__(self, session: Session) -> None:
+        self.by_row = np.array([price(node) for node in session.nodes.nodes])
+
+    def cheapness(self) -> np.ndarray:
+        """By row: 1 for the cheapest node, 0 for the most expensive one."""
+        known = self.by_row[np.isfinite(self.by_row)]
+        if not known.size or known.max() == known.min():
+            return np.zeros(len(self.by_row))
+        return (known.max() - np.minimum(self.by_row, known.max())) / (known.max() - known.min())
+
+
+def price(node: Node) -> float:
+    try:
+        stated = float(node.labels.get(PRICE, "inf"))
+    except ValueError:
+        return np.inf
+    return stated if stated >= 0 else np.inf  # "nan" is no price either
 
 
 class Cheapest(Plugin):
@@ -18,23 +42,27 @@ class Cheapest(Plugin):
     name = "cheapest"
 
     def __init__(self, arguments: Arguments) -> None:
-        self.label = arguments.text("label", "example.com/price")
         self.weight = arguments.number("weight", 10, minimum=0)
 
     def open(self, session: Session) -> None:
-        prices = np.array([self.price(node) for node in session.nodes.nodes])
-        known = prices[np.isfinite(prices)]
-        if known.size and known.max() > known.min():
-            cheapness = (known.max() - np.minimum(prices, known.max())) / (known.max() - known.min())
-            scores = 100 * self.weight * cheapness
-            session.add_score(lambda task: scores.__getitem__)
+        scores = 100 * self.weight * session.state(Prices).cheapness()
+        session.add_score(lambda task: scores.__getitem__)
+        session.add_node_order_on_resource(lambda task: scores)
 
-    def price(self, node: Node) -> float:
-        try:
-            stated = float(node.labels.get(self.label, "inf"))
-        except ValueError:
-            return np.inf
-        return stated if stated >= 0 else np.inf  # "nan" is no price either
+
+class ShortLoans(Plugin):
+    """Only jobs with an annotation borrow: the others might run for days."""
+
+    name = "short_loans"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.annotation = arguments.text("annotation", "example.com/short")
+
+    def open(self, session: Session) -> None:
+        session.add_backfill_eligible(self.is_short)
+
+    def is_short(self, job: Job) -> bool:
+        return all(self.annotation in task.pod.metadata.annotations for task in job.tasks.values())
 
 
 class GiveBack(Action):
@@ -46,8 +74,9 @@ class GiveBack(Action):
         self.label = arguments.text("label", "example.com/give-back")
 
     def execute(self, session: Session) -> None:
+        prices = session.state(Prices).by_row
         statement = session.statement()
-        for node in session.nodes.nodes:
+        for node in sorted(session.nodes.nodes, key=lambda node: -prices[node.row]):  # the most expensive one first
             if self.label in node.labels and not node.schedulable:
                 for task in sorted(node.tasks.values(), key=lambda task: task.key):
                     if task.status is Status.RUNNING and task.preemptable:

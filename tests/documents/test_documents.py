@@ -30,6 +30,8 @@ from stromboli.scheduling.plugin import Action, Plugin
 from stromboli.scheduling.registry import Registry
 
 CONFIGURATION = "docs/configuration.md"
+PACKAGE = PROJECT / "src" / "stromboli"
+ROOMS = {path.name for path in (*PROJECT.iterdir(), *PACKAGE.iterdir())}
 NOT_RUN = ("make demo", "make test", "git clone", "cd ")
 """The first two are what continuous integration runs anyway; the others only set the scene."""
 
@@ -117,6 +119,15 @@ def test_links_lead_somewhere(page: str) -> None:
         assert target.exists(), f"{page}: {link} leads nowhere"
         if anchor:
             assert anchor in anchors(target.relative_to(PROJECT).as_posix()), f"{page}: {link} is no heading there"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_modules_and_folders_on_a_page_exist(page: str) -> None:
+    """Paths in code marks, below the project or below the package."""
+    for path in re.findall(r"`((?:\w+/)+\w*(?:\.py)?)`", text_of(page)):
+        if path.split("/")[0] in ROOMS:
+            found = [root / path for root in (PROJECT, PACKAGE) if (root / path).exists()]
+            assert found or (PACKAGE / f"{path}.py").exists(), f"{page}: {path} does not exist"
 
 
 def test_the_index_has_every_page() -> None:
@@ -269,7 +280,19 @@ def _raw_rows(page: str) -> list[str]:
 def test_callbacks_a_page_names_exist() -> None:
     from stromboli.scheduling.session import Session
 
-    named = set(re.findall(r"`(add_\w+)`", text_of("docs/plugins.md")))
+    named = {name for page in ("docs/plugins.md", "docs/design.md") for name in names_of_callbacks(text_of(page))}
     exist = {name for name, _ in inspect.getmembers(Session, inspect.isfunction)}
     assert named
     assert named <= exist
+
+
+def test_every_extension_point_has_its_row() -> None:
+    from stromboli.scheduling.extension_points import ExtensionPoints
+
+    exist = {name for name, _ in inspect.getmembers(ExtensionPoints, inspect.isfunction) if name.startswith("add_")}
+    documented = {name for row in table("docs/plugins.md", "register with") for name in re.findall(r"add_\w+", row[0])}
+    same(exist, documented, what="docs/plugins.md, extension points")
+
+
+def names_of_callbacks(text: str) -> list[str]:
+    return re.findall(r"`(add_\w+)`", text)

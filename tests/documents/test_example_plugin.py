@@ -35,9 +35,9 @@ def stromboli(*arguments: str, site: Path | None) -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
-def simulated(site: Path, configuration: Path, *arguments: str) -> dict[str, Any]:
-    scenario = str(EXAMPLE / "nodes.yaml")
-    done = stromboli("simulate", scenario, "--config", str(configuration), "--output", "json", *arguments, site=site)
+def simulated(site: Path, configuration: Path, *arguments: str, scenario: str = "nodes.yaml") -> dict[str, Any]:
+    path = str(EXAMPLE / scenario)
+    done = stromboli("simulate", path, "--config", str(configuration), "--output", "json", *arguments, site=site)
     assert (done.returncode, done.stderr) == (0, "")
     report: dict[str, Any] = json.loads(done.stdout)
     return report
@@ -51,22 +51,47 @@ def test_pods_go_to_the_cheap_node_and_leave_it_when_it_is_given_back(site: Path
     assert evicted == [(30.0, "default/worker-0", "GivenBack"), (30.0, "default/worker-1", "GivenBack")]
 
 
-def test_without_weight_it_has_no_say(site: Path, tmp_path: Path) -> None:
-    """Then nodeorder spreads the two pods over two equal nodes."""
+def changed(old: str, new: str, folder: Path) -> Path:
+    """The example's configuration, with one difference."""
     text = (EXAMPLE / "scheduler.yaml").read_text(encoding="utf-8")
-    assert "weight: 5" in text
-    (tmp_path / "scheduler.yaml").write_text(text.replace("weight: 5", "weight: 0"), encoding="utf-8")
-    pods = simulated(site, tmp_path / "scheduler.yaml", "--until", "5s")["pods"]
+    assert old in text
+    path = folder / "scheduler.yaml"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return path
+
+
+def test_without_weight_it_has_no_effect(site: Path, tmp_path: Path) -> None:
+    """Then nodeorder spreads the two pods over two equal nodes."""
+    pods = simulated(site, changed("weight: 5", "weight: 0", tmp_path), "--until", "5s")["pods"]
     assert {pods[f"default/worker-{n}"]["node"] for n in range(2)} == {"node-a", "node-b"}
 
 
+def test_the_cheap_node_is_reserved(site: Path, tmp_path: Path) -> None:
+    """The same share of both nodes is idle, so nodeorder gives them the same number. The plugin adds 100 * 5 * 1 for
+    node-b and nothing for node-a. Without the weight they tie, and the first by name is reserved."""
+    for configuration, node in (
+        (EXAMPLE / "scheduler.yaml", "node-b"),
+        (changed("weight: 5", "weight: 0", tmp_path), "node-a"),
+    ):
+        report = simulated(site, configuration, "--until", "20s", scenario="starved.yaml")
+        reserved = [(e["object"], e["node"]) for e in report["events"] if e["type"] == "Reserved"]
+        assert reserved == [("default/large", node)]
+
+
+def test_only_short_jobs_borrow(site: Path, tmp_path: Path) -> None:
+    for configuration, borrowers in (
+        (EXAMPLE / "scheduler.yaml", {"default/probe"}),
+        (changed("  - name: short_loans\n", "", tmp_path), {"default/probe", "default/render"}),
+    ):
+        report = simulated(site, configuration, scenario="loans.yaml")
+        assert {name for name, pod in report["pods"].items() if pod["backfill"]} == borrowers
+
+
 def test_its_mistakes_are_found_with_their_line(site: Path, tmp_path: Path) -> None:
-    text = (EXAMPLE / "scheduler.yaml").read_text(encoding="utf-8")
-    wrong = tmp_path / "scheduler.yaml"
-    wrong.write_text(text.replace("weight: 5", "weight: cheap"), encoding="utf-8")
+    wrong = changed("weight: 5", "weight: cheap", tmp_path)
     done = stromboli("simulate", str(EXAMPLE / "nodes.yaml"), "--config", str(wrong), site=site)
     assert done.returncode == 2
-    assert 'line 10: plugin "cheapest": argument "weight" must be a number, not "cheap"' in done.stderr
+    assert 'line 15: plugin "cheapest": argument "weight" must be a number, not "cheap"' in done.stderr
 
 
 def test_who_did_not_install_it_is_told_so() -> None:

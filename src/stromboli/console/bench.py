@@ -212,9 +212,6 @@ class _Case:
 
 def _apply_decisions(cluster: Cluster, decided: Cycle) -> None:
     """Apply what would be written to groups and queues. The cluster knows the binds already."""
-    from msgspec.structs import replace
-
-    from stromboli.api.quantity import format_amount
     from stromboli.cluster import Applied
     from stromboli.scheduling.decisions import PatchGroup, PatchQueue
 
@@ -222,20 +219,11 @@ def _apply_decisions(cluster: Cluster, decided: Cycle) -> None:
         if isinstance(decision, PatchGroup):
             group = cluster.jobs[decision.job].object
             assert group is not None
-            status = replace(
-                group.status,
-                phase=decision.phase,
-                conditions=list(decision.conditions),
-                running=decision.running,
-                succeeded=decision.succeeded,
-                failed=decision.failed,
-            )
-            cluster.apply(Applied(replace(group, status=status)))
+            cluster.apply(Applied(decision.applied_to(group)))
         elif isinstance(decision, PatchQueue):
             queue = cluster.queues[decision.queue].object
             assert queue is not None
-            has = {name: format_amount(name, amount) for name, amount in decision.allocated.items()}
-            cluster.apply(Applied(replace(queue, status=replace(queue.status, allocated=has))))
+            cluster.apply(Applied(decision.applied_to(queue)))
 
 
 _BINPACK = """

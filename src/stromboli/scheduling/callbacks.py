@@ -1,8 +1,8 @@
-"""The words plugins answer with, and how the answers of several plugins become one.
+"""The types of callbacks and of their answers, and how the answers of several plugins become one.
 
-Orders are sort keys, not comparators: a key is computed once per push, and the keys of several plugins simply form a
-tuple. Filters and scores speak about many nodes at once (arrays over rows); a plugin that only knows single nodes
-registers a per-node function, which works and is slower.
+Orders are sort keys, not comparators: a key is computed once per push, and the keys of several plugins form a tuple.
+Filters and scores answer for many nodes at once (arrays over rows). A plugin can also register a function for a single
+node, which is slower.
 
 How answers combine (tiers from the top, plugins in the order of the file):
 
@@ -13,7 +13,8 @@ How answers combine (tiers from the top, plugins in the order of the file):
     allocatable, preemptive, jobReady            all; the first refusal is the reason
     jobPipelined, jobEnqueueable                 votes: a reject anywhere wins; a tier with a permit decides
     jobValid            the first refusal
-    jobStarving         all, in the first tier that has a say
+    jobStarving         all, in the first tier with a callback
+    backfillEligible    all
     preemptable, reclaimable                     see `Verdict`
 """
 
@@ -33,7 +34,7 @@ Rows = npt.NDArray[np.int64]
 ReasonIds = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.float64]
 
-OrderKey = Any  # anything that compares with others of its plugin: a number, a string, a tuple of those
+OrderKey = Any  # a number, a string, or a tuple of those; compared only with keys of the same plugin
 
 
 class Vote(IntEnum):
@@ -43,12 +44,12 @@ class Vote(IntEnum):
 
 
 class Verdict(IntEnum):
-    """What a plugin says of evicting one candidate for one task.
+    """A plugin's answer to: may this candidate be evicted for that task?
 
-    Protecting plugins (gang, conformance, pdb) say NO or NOTHING, and each of them is asked: one NO spares the
+    Protecting plugins (gang, conformance, pdb) answer NO or NOTHING, and all of them are asked: one NO protects the
     candidate. Permitting plugins (priority and drf in preempt; proportion and capacity in reclaim) are asked tier by
-    tier: the first tier with a word on the candidate decides, and a NO beats a YES inside it. No YES, no victim.
-    Verdicts are about the session as it stands, with the victims chosen so far already evicted in the statement.
+    tier. The first tier with an opinion decides, and inside it a NO beats a YES. Without a YES there is no eviction.
+    A verdict is about the present state of the session: victims chosen so far are already evicted in the statement.
     """
 
     NO = -1
@@ -58,7 +59,8 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why not, with its numbers. `code` is one of reasons.py; amounts are in the unit of `resource`."""
+    """Why something is refused, with numbers. `code` is one of `reasons.Code`; amounts are in the unit of
+    `resource`."""
 
     code: str
     resource: str = ""
@@ -70,15 +72,15 @@ class Refusal:
 
 
 class Scope(Enum):
-    """What a filter or score depends on, and so when it has to be asked again."""
+    """What a filter or score depends on, and so when it must be computed again."""
 
-    STATIC = "static"  # the task's shape and the node's own facts: asked once per session
-    NODE = "node"  # also the tasks on that node: asked again for nodes that changed
-    CLUSTER = "cluster"  # also tasks elsewhere: asked again for all nodes after any change
+    STATIC = "static"  # the task's shape and the node object: computed once per session
+    NODE = "node"  # also the tasks on that node: again for nodes that changed
+    CLUSTER = "cluster"  # also tasks elsewhere: again for all nodes after any change
 
 
 NodeFilter = Callable[[Rows], ReasonIds]
-"""For each of these rows: 0 if the node may take the task, else an id from `Session.node_reason`."""
+"""For each of these rows: 0 if the node can run the task, else an id from `Session.node_reason`."""
 NodeScore = Callable[[Rows], Scores]
 """For each of these rows: how good the node is for the task; more is better."""
 KeyOfTask = Callable[[Task], Hashable]
@@ -86,9 +88,9 @@ KeyOfTask = Callable[[Task], Hashable]
 
 @dataclass(frozen=True, slots=True)
 class FilterHook:
-    prepare: Callable[[Task], NodeFilter | None]  # None: has nothing to say about this task
+    prepare: Callable[[Task], NodeFilter | None]  # None: does not apply to this task
     scope: Scope
-    key: KeyOfTask | None  # what, beside the shape, the answer depends on
+    key: KeyOfTask | None  # what the answer depends on besides the shape
     live: bool = False  # the key of a task may change during a session
     owner: str = ""  # the plugin or feature that registered it
 
@@ -102,12 +104,12 @@ class ScoreHook:
 
 @dataclass(frozen=True, slots=True)
 class ResourceScore:
-    """Scores that follow from amounts alone. The kernels know these and keep them current while they place a gang;
-    everything else is a `NodeScore`. Weights add up over plugins."""
+    """Scores that follow from amounts alone. The kernels compute these again after each placement in a gang;
+    everything else is a `NodeScore`. The weights of several plugins are added up."""
 
-    least: float = 0.0  # the more CPU and memory stays free, the better (0..100 times this)
+    least: float = 0.0  # the more CPU and memory stay free, the better (0..100 times this)
     most: float = 0.0  # the less stays free, the better
-    balanced: float = 0.0  # the more even CPU, memory and GPUs are used, the better
+    balanced: float = 0.0  # the more evenly CPU, memory and GPUs are used, the better
     pack: float = 0.0  # binpack: the fuller by the weights below, the better
     pack_weights: tuple[tuple[str, float], ...] = ()  # resource name -> weight
 
@@ -124,7 +126,7 @@ class NamespaceShares:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A registered callback and where it stands."""
+    """A registered callback, with its tier and its plugin or feature."""
 
     tier: int
     plugin: str
@@ -133,7 +135,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class NodeReason:
-    """Why a filter turned nodes away. `resolvable`: could evicting pods from the node help?"""
+    """Why a filter rejects a node. `resolvable`: could evicting pods from the node help?"""
 
     code: str
     text: str
@@ -150,15 +152,15 @@ Displacement = Callable[[Job, bool], list[Callable[[Any], None]]]
 """(job, evicting): what may be given up in favour of the job, also if pods are evicted for it; each takes a statement
 and gives it up there."""
 RoomAdjustment = Callable[[Matrix, Job | None], Matrix]
-"""(room by row, job): what of it the job may use."""
+"""(room by row, job): the part of it that the job may use."""
 VictimQueueOrder = Callable[[Queue, Queue], OrderKey]  # (victim's queue, preemptor's queue)
 Allocatable = Callable[[Queue, Vector, Vector | None, bool], Refusal | None]
-"""(queue, request, credit, lending): may the queue take this much more? `credit` is what the placement would give
-back; with `lending` only hard limits count, for room that nobody else can use."""
+"""(queue, request, credit, lending): may the queue take this much more? `credit` is what the placement would return.
+With `lending` only hard limits count: the resources would stay idle otherwise."""
 Preemptive = Callable[[Queue, Vector, Vector | None], Refusal | None]
 JobVote = Callable[[Job], Vote | Refusal]  # a refusal is a reject that says why
 VictimVerdict = Callable[[Task, Task, bool], Verdict]
-"""(evictor, candidate, whole): may the candidate go? `whole`: all of its gang goes with it."""
+"""(evictor, candidate, whole): may the candidate be evicted? `whole`: together with its whole gang."""
 PerNodeFilter = Callable[[Task, Node], str | None]
 PerNodeScore = Callable[[Task, Node], float]
 Handler = Callable[[Task], None]  # may raise `Objection` on allocate: the operation is rolled back

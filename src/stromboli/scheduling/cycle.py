@@ -1,7 +1,7 @@
-"""One scheduling cycle, from what we know to what should happen.
+"""One scheduling cycle: from a snapshot of the cluster to decisions.
 
-`Scheduler.run` is all a world needs. The steps are separate methods, so that a benchmark can time them and a test can
-look between them.
+`Scheduler.run` is all a world needs. The steps are separate methods, so that benchmarks and metrics can time each, and
+tests can look between them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def open_session(
 
 
 def close_session(session: Session) -> Cycle:
-    """Write down what became of each job, and hand out what was decided."""
+    """Call what was registered for the end, record the outcome of each job, and return the decisions."""
     for hook in session.hooks("close"):
         hook.call()
     conclude(session, session.notes)
@@ -45,7 +45,7 @@ def close_session(session: Session) -> Cycle:
 
 
 class Scheduler:
-    """A configuration, ready to run. It keeps nothing from one cycle to the next."""
+    """Runs cycles with one configuration. It keeps no state between cycles."""
 
     def __init__(self, configuration: Configuration, registry: Registry) -> None:
         self.configuration = configuration

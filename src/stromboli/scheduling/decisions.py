@@ -1,14 +1,17 @@
 """What a cycle decides, as plain values.
 
-The core never talks to anybody. A world carries decisions out, in the order given, and reports what happened as
-cluster events; a bind that fails comes back as `BindFailed` like any other news.
+The core does no I/O. A world carries out the decisions in the order given and reports what happened as cluster events:
+a bind that failed comes back as `BindFailed`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stromboli.api import PodGroupCondition, Reservation
+from msgspec.structs import replace
+
+from stromboli.api import PodGroup, PodGroupCondition, Queue, Reservation, ResourceList
+from stromboli.api.quantity import format_amount
 from stromboli.cluster import JobKey, QueueName, TaskKey
 
 
@@ -17,7 +20,7 @@ class Bind:
     task: TaskKey
     node: str
     job: JobKey
-    backfill: bool = False  # the pod is to be marked as running on lent room
+    backfill: bool = False  # mark the pod as running on lent resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Room on a node is set aside for a starving task: create this object."""
+    """Resources on a node are reserved for a starved task: create this object."""
 
     task: TaskKey
     node: str
@@ -39,7 +42,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Unreserve:
-    """What was set aside for a task is used or given up: delete the object of this name."""
+    """A task used its reservation or gave it up: delete the object of this name."""
 
     task: TaskKey
     node: str
@@ -49,7 +52,7 @@ class Unreserve:
 
 @dataclass(frozen=True, slots=True)
 class Consume:
-    """A task takes its place out of a Reservation."""
+    """A task uses resources of a Reservation."""
 
     reservation: str
     task: TaskKey
@@ -66,10 +69,22 @@ class PatchGroup:
     succeeded: int
     failed: int
 
+    def applied_to(self, group: PodGroup) -> PodGroup:
+        """The group with this status."""
+        status = replace(
+            group.status,
+            phase=self.phase,
+            conditions=list(self.conditions),
+            running=self.running,
+            succeeded=self.succeeded,
+            failed=self.failed,
+        )
+        return replace(group, status=status)
+
 
 @dataclass(frozen=True, slots=True)
 class PatchPod:
-    """Why a pod waits, for its PodScheduled condition; and the node kept for it, if any."""
+    """Why a pod waits, for its PodScheduled condition, and the node it is nominated to, if any."""
 
     task: TaskKey
     reason: str  # a code of reasons.py
@@ -82,10 +97,15 @@ class PatchQueue:
     queue: QueueName
     allocated: dict[str, int]  # exact amounts by resource
 
+    def applied_to(self, queue: Queue) -> Queue:
+        """The queue with this status."""
+        allocated: ResourceList = {name: format_amount(name, n) for name, n in sorted(self.allocated.items())}
+        return replace(queue, status=replace(queue.status, allocated=allocated))
+
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something a user should be told about an object ("Job ns/j", "Queue q", …)."""
+    """An event for users about an object ("Job ns/j", "Queue q", …)."""
 
     kind: str
     key: str
@@ -99,12 +119,12 @@ Decision = Bind | Evict | Reserve | Unreserve | Consume | PatchGroup | PatchPod 
 
 @dataclass(slots=True)
 class Cycle:
-    """All that one cycle has to say."""
+    """The output of one cycle."""
 
     decisions: list[Decision] = field(default_factory=list)
     waiting: dict[TaskKey, Explanation] = field(default_factory=dict)  # every pending task of ours, and why
-    deserved: dict[QueueName, dict[str, int]] = field(default_factory=dict)  # per queue, as far as a plugin says
-    next_due: float | None = None  # when time alone will change something, though nothing happens
+    deserved: dict[QueueName, dict[str, int]] = field(default_factory=dict)  # empty if no plugin divides the cluster
+    next_due: float | None = None  # when a cycle is needed even without an event
 
 
 @dataclass(frozen=True, slots=True)

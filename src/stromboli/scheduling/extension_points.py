@@ -1,8 +1,8 @@
-"""Where plugins and features register what they have to say.
+"""Where plugins and features register their callbacks.
 
 A session has one extension point for each kind of question. A plugin registers its callbacks in `Plugin.open`, a
-feature in its `open` function, each under its own name and tier; the flags of the configuration file can switch a
-plugin's callbacks off one kind at a time. How the answers of several callbacks become one is in `framework`.
+feature in its `open_…` function, each under its own name and tier. The flags of the configuration file can disable a
+plugin's callbacks, one kind at a time. `framework` combines the answers of several callbacks.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class ExtensionPoints:
 
     @contextmanager
     def registering(self, owner: str, tier: int, is_enabled: Callable[[str], bool] = always) -> Iterator[None]:
-        """Callbacks added inside belong to this plugin or feature. `is_enabled`: whether the configuration wants this
-        kind of callback of it."""
+        """Callbacks added inside belong to this plugin or feature. `is_enabled`: whether the configuration enables
+        this kind of callback."""
         self._owner, self._tier, self._is_enabled = owner, tier, is_enabled
         try:
             yield
@@ -64,7 +64,8 @@ class ExtensionPoints:
         self._add("jobOrder", key)
 
     def add_queue_order(self, key: cb.QueueOrder, *, falls: Callable[[], int] | None = None) -> None:
-        """`falls`: for keys that can become smaller by what others are given; grows whenever one may have."""
+        """`falls`: only for keys that can become smaller when other queues get resources. Its value grows whenever a
+        key may have become smaller."""
         self._add("queueOrder", key)
         if falls is not None:
             self._add("queueKeyFalls", falls, "queueOrder")
@@ -97,13 +98,13 @@ class ExtensionPoints:
         key: cb.KeyOfTask | None = None,
         live: bool = False,
     ) -> None:
-        """`key`: what, beside the shape of a task, the answer depends on. `live`: the key of a task may change during
-        a session, with what the session decides."""
+        """`key`: what the answer depends on besides the shape of a task. `live`: the key of a task may change during
+        the session."""
         if self._enabled("predicate"):
             self.filters.append(cb.FilterHook(prepare, scope, key, live, self._owner))
 
     def add_node_filter(self, check: cb.PerNodeFilter, *, scope: Scope = Scope.NODE) -> None:
-        """A filter that looks at one node at a time: returns a sentence if the node is no place for the task."""
+        """A filter that looks at one node at a time: returns a sentence if the node cannot run the task."""
 
         def prepare(task: Task) -> cb.NodeFilter:
             def judge(rows: cb.Rows) -> cb.ReasonIds:
@@ -152,10 +153,11 @@ class ExtensionPoints:
             )
 
     def add_node_order_on_resource(self, score: Callable[[Task], cb.Scores]) -> None:
-        """How good each node (row) is for setting room aside for a task, by what is idle there."""
+        """How good each node (row) is to be kept for a task, by what is idle there. The sum over plugins counts."""
         self._add("nodeOrderOnResource", score)
 
     def add_best_node(self, choose: cb.BestNode) -> None:
+        """Choose one of these rows, which all fit, by their scores; the first plugin that returns a row decides."""
         self._add("bestNode", choose)
 
     def add_preemptable(self, verdict: cb.VictimVerdict, *, protects: bool, flag: str = "preemptable") -> None:
@@ -193,11 +195,11 @@ class ExtensionPoints:
         self._add("jobStarving", test)
 
     def add_backfill_eligible(self, test: Callable[[Job], bool]) -> None:
-        """Whether a job may run on room that is lent to it; all have to agree."""
+        """Whether a job may run on resources that are lent to it; all plugins have to agree."""
         self._add("backfillEligible", test, "always")
 
     def add_victim_tasks(self, choose: Callable[[Sequence[Task]], list[Task]]) -> None:
-        """Tasks that should leave whoever wants their room, for actions that rearrange."""
+        """Tasks that should be evicted for whichever task needs their room; for actions that rearrange a cluster."""
         self._add("victimTasks", choose, "victim")
 
     def add_handlers(self, *, allocate: cb.Handler | None = None, deallocate: cb.Handler | None = None) -> None:
@@ -211,15 +213,15 @@ class ExtensionPoints:
     # -- extension points of features ---------------------------------------------------------------------------
 
     def add_room(self, adjust: cb.RoomAdjustment) -> None:
-        """Take off what a job may not use of the room on all nodes."""
+        """Subtract from the room on all nodes what a job may not use."""
         self._add("room", adjust)
 
     def add_fallback_placement(self, place: Callable[[Any, Task], bool]) -> None:
-        """Called with the statement and a task that found no room: give it another kind of place, or return False."""
+        """Called with the statement and a task for which no node has room: place it in another way, or return False."""
         self._add("fallbackPlacement", place)
 
     def add_closed_to_evictions(self, rows: Callable[[Task], Collection[int]]) -> None:
-        """Rows on which nobody may be evicted for this task."""
+        """Rows on which no task may be evicted for this one."""
         self._add("closedToEvictions", rows)
 
     def add_job_allocatable(self, test: cb.JobAllocatable) -> None:
@@ -235,13 +237,13 @@ class ExtensionPoints:
         self._add("groupConditions", conditions, "always")
 
     def add_close(self, call: Callable[[], None]) -> None:
-        """Called at the end of the session, before the outcome is written down."""
+        """Called at the end of the session, before the outcome of each job is recorded."""
         self._add("close", call, "always")
 
     # -- reasons ------------------------------------------------------------------------------------------------
 
     def node_reason(self, code: str, text: str, *, resolvable: bool) -> int:
-        """The id (1 and up) by which a filter says this reason."""
+        """The id of this reason, from 1, for the answers of a filter."""
         reason = NodeReason(code, text, resolvable)
         known = self._reason_ids.get(reason)
         if known is None:

@@ -1,8 +1,8 @@
 """What a session knows of the cluster, and how the answers of all plugins become one.
 
 `Framework` is the half of a session that everything else builds on: the snapshot, the registered callbacks, and the
-questions that combine them (the rules are in `callbacks`). Placement, statements and explanations need no more than
-this; `Session` adds them.
+methods that combine their answers (the rules are in `callbacks`). Placement, statements and explanations need no more
+than this; `Session` adds them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Framework(ExtensionPoints):
         self.budgets = snapshot.budgets
         self.total: Vector = snapshot.total
         self.cycle = Cycle()
-        self.deserved: dict[QueueName, Vector] = {}  # as far as a plugin says
-        # Set while filters and scores are asked: whether pods that are leaving count as gone already.
+        self.deserved: dict[QueueName, Vector] = {}  # empty if no plugin divides the cluster
+        # Set while filters and scores are computed: whether terminating pods count as gone already.
         self.ahead = False
-        self.version = 0  # grows with every commit: the session's state, for who remembers a failure
+        self.version = 0  # grows with every commit, so that a failed attempt need not be repeated before
 
     def has_action(self, name: str) -> bool:
         return any(action.name == name for action in self.configuration.actions)
@@ -56,14 +56,14 @@ class Framework(ExtensionPoints):
         return (*[hook.call(queue) for hook in self.hooks("queueOrder")], queue.created, queue.name)
 
     def queue_key_falls(self) -> int:
-        """Grows whenever some queue may come sooner than the key said that it was last asked for."""
+        """Grows whenever the key of some queue may have become smaller."""
         return sum(hook.call() for hook in self.hooks("queueKeyFalls"))
 
     def namespace_key(self, queue: Queue, namespace: str) -> tuple[Any, ...]:
         return (*self.namespace_share_key(queue, namespace), namespace)
 
     def namespace_share_key(self, queue: Queue, namespace: str) -> tuple[Any, ...]:
-        """The key without the name: equal for namespaces that are even."""
+        """The key without the name: equal for namespaces with equal shares."""
         return tuple(hook.call(queue, namespace) for hook in self.hooks("namespaceOrder"))
 
     def namespace_share(self, queue: Queue, namespace: str) -> tuple[float, int] | None:
@@ -160,7 +160,7 @@ class Framework(ExtensionPoints):
         return all(hook.call(job) for hook in hooks if hook.tier == first)
 
     def may_evict(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
-        """`kind`: preemptable or reclaimable. The rule is told at `Verdict`."""
+        """`kind`: preemptable or reclaimable. `Verdict` has the rule."""
         if not candidate.preemptable:
             return False
         decided_in = -1
@@ -172,17 +172,17 @@ class Framework(ExtensionPoints):
                 return False
             if verdict == Verdict.YES:
                 decided_in = hook.tier
-        # Most candidates end above: asking the protectors last only saves time.
+        # Most candidates are ruled out above. To ask the protecting plugins last only saves time.
         return decided_in >= 0 and not self.protected(kind, evictor, candidate, whole=whole)
 
     def protected(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
-        """Whether somebody says no, whoever would permit it."""
+        """Whether a protecting plugin says no; then nobody can permit the eviction."""
         return not candidate.preemptable or any(
             hook.call(evictor, candidate, whole) == Verdict.NO for hook in self.hooks(f"{kind}:protect")
         )
 
     def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
-        """The union of what the first tier with any word chooses, in the order of the given tasks."""
+        """All tasks that the first tier with an opinion chooses, in the given order."""
         chosen: set[str] = set()
         tier = -1
         for hook in self.hooks("victimTasks"):
@@ -202,10 +202,10 @@ class Framework(ExtensionPoints):
         return scores
 
     def due(self, moment: float) -> None:
-        """Time alone will change something then."""
+        """Run a cycle at this time at the latest: something changes then, even without an event."""
         if self.cycle.next_due is None or moment < self.cycle.next_due:
             self.cycle.next_due = moment
 
     def amounts(self, vector: Vector) -> dict[str, int]:
-        """By resource, without the number of pods: that is a limit of nodes, not an amount anybody has."""
+        """By resource, without the number of pods, which only nodes limit."""
         return {name: amount for name, amount in self.axis.amounts(vector).items() if name != "pods"}

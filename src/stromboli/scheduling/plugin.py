@@ -1,13 +1,11 @@
-"""What a plugin and an action look like.
+"""The base classes of plugins and actions.
 
-A cycle is a list of actions (what is done) under a list of plugins (by which rules). Both are classes that
-the registry finds by name and builds from the arguments of the configuration file, so both have the same
-first half: a name, and a constructor that reads its arguments and nothing else. That constructor runs once
-when the configuration is loaded, only to find mistakes in it, and then again for every session; it must
-therefore not touch a session, keep state in the class, or have effects anyone could see.
+Actions are the steps of a cycle, plugins are the policies that they follow. Both are classes that the registry finds by
+name and creates from the arguments of the configuration file. So both have a name, and a constructor that reads its
+arguments and does nothing else: it runs when a configuration is loaded, to find mistakes, and again for every session.
 
-The second half differs. A plugin is opened on every session, where it registers its callbacks, and closed at
-the end of it, where it may report. An action is executed between the two.
+A plugin is opened at the start of a session, where it registers its callbacks, and closed at its end. An action is
+executed in between.
 """
 
 from __future__ import annotations
@@ -25,13 +23,13 @@ class Plugin:
     name: ClassVar[str]
 
     def __init__(self, arguments: Arguments) -> None:
-        """Read the arguments. Here and not later, so that a mistake in them is found when they are loaded."""
+        """Read all arguments here, so that mistakes are found when the configuration is loaded."""
 
     def open(self, session: Session) -> None:
-        """Register callbacks, and look at the cluster as it is when the cycle begins."""
+        """Register callbacks. The session has the cluster's state at the start of the cycle."""
 
     def close(self, session: Session) -> None:
-        """Report what the cycle came to; called also when an action failed."""
+        """Called after the last action, before the outcome of each job is recorded. Not called if an action fails."""
 
 
 class Action:
@@ -40,8 +38,8 @@ class Action:
     name: ClassVar[str]
 
     def __init__(self, arguments: Arguments) -> None:
-        """Read the arguments, under the same rule as for a plugin."""
+        """Read all arguments here, as a plugin does."""
 
     def execute(self, session: Session) -> None:
-        """Do the step on the session."""
-        raise NotImplementedError(f"action {self.name} does nothing")
+        """Run the step on the session."""
+        raise NotImplementedError(f"action {self.name} does not implement execute")

@@ -1,12 +1,12 @@
-"""Which plugins and actions there are, by name.
+"""Finds plugins and actions by name.
 
-Built-in ones stand in a table; others come with installed distributions, which announce them by entry points
-of the groups `stromboli.plugins` and `stromboli.actions`. Either way a name leads to "module:attribute", and
-the module is imported only when a configuration asks for the name: a scheduler that runs without a plugin
-does not pay for it, and a distribution that is broken harms only those who use it.
+Built-in ones are in a table. Others come with installed distributions, which announce them by entry points of the
+groups `stromboli.plugins` and `stromboli.actions`. In both cases a name stands for "module:attribute", and the module
+is imported only when a configuration uses the name. So an unused plugin costs nothing, and a broken distribution
+affects only those who use it.
 
-A name has one owner. A distribution that takes a name which is already there would silently change the
-meaning of every existing file, so it is refused, by its own name.
+A name is unique. A distribution whose name is already taken would silently change the meaning of existing files, so it
+is rejected.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "priority": "stromboli.scheduling.plugins.priority:Priority",
     "proportion": "stromboli.scheduling.plugins.proportion:Proportion",
 }
-# Another name for a plugin -> its own name. Both are legal in a file.
+# Alias -> name of the plugin. Both are valid in a file.
 _PLUGIN_ALIASES: Final[Mapping[str, str]] = {}
 
-# Plugins that give different answers to the same question: a configuration has to choose.
-_RIVALS: Final = ("capacity", "proportion")
+# Plugins that both divide the cluster among the queues: a configuration has to choose.
+_EXCLUSIVE: Final = ("capacity", "proportion")
 
 _Part = TypeVar("_Part", bound=Plugin | Action)
 
 
 @dataclass(frozen=True)
 class _Target:
-    """Where a class is to be found, and which distribution says so ("" for our own)."""
+    """Where a class is, and which distribution announced it ("" for built-in ones)."""
 
     path: str
     distribution: str = ""
@@ -72,8 +72,8 @@ class _Target:
         return found
 
 
-class _Shelf(Generic[_Part]):
-    """Names and classes of one kind; plugins and actions have one each."""
+class _Catalogue(Generic[_Part]):
+    """Names and classes of one kind: plugins or actions."""
 
     def __init__(
         self, kind: str, base: type[_Part], built_in: Mapping[str, str], installed: Iterable[EntryPoint]
@@ -113,7 +113,7 @@ class _Shelf(Generic[_Part]):
             try:
                 found = target.load()
             except Exception as error:
-                # Whatever a stranger's module raises on import, the user needs to know whose it is.
+                # Whatever a module raises on import, the user needs to know which distribution it is from.
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise ConfigurationError(
                     f"{self._kind} {quoted(name)} of distribution {quoted(target.distribution)} cannot be "
@@ -142,12 +142,12 @@ class Registry:
             installed_plugins = entry_points(group="stromboli.plugins")
         if installed_actions is None:
             installed_actions = entry_points(group="stromboli.actions")
-        self._plugins = _Shelf("plugin", Plugin, _PLUGINS, installed_plugins)
-        self._actions = _Shelf("action", Action, _ACTIONS, installed_actions)
+        self._plugins = _Catalogue("plugin", Plugin, _PLUGINS, installed_plugins)
+        self._actions = _Catalogue("action", Action, _ACTIONS, installed_actions)
         self._aliases = dict(aliases)
 
     def plugin_names(self) -> tuple[str, ...]:
-        """All names by which a file may list a plugin, aliases included, in order."""
+        """All names and aliases of plugins, sorted."""
         return tuple(sorted({*self._plugins.names(), *self._aliases}))
 
     def action_names(self) -> tuple[str, ...]:
@@ -160,33 +160,33 @@ class Registry:
         return self._actions.get(name)
 
     def register_plugin(self, name: str, plugin: type[Plugin]) -> None:
-        """Have `name` mean this class, in this registry only; a built-in of that name gives way."""
+        """Use this class for `name`, in this registry only; it replaces a built-in plugin of that name."""
         self._plugins.register(name, plugin)
 
     def register_action(self, name: str, action: type[Action]) -> None:
         self._actions.register(name, action)
 
     def load(self, text: str, *, where: str = "configuration") -> Configuration:
-        """Read a configuration file's text and check all of it, arguments included."""
+        """Read the text of a configuration file and check it, including all arguments."""
         configuration = load_configuration(
             text, where=where, actions=self.action_names(), plugins=self.plugin_names()
         )
         return replace(configuration, warnings=configuration.warnings + self.check(configuration, where=where))
 
     def default(self) -> Configuration:
-        """The built-in configuration, as far as its actions and plugins exist here."""
+        """The built-in configuration, without actions and plugins that this registry does not have."""
         return default_configuration(actions=self.action_names(), plugins=self.plugin_names())
 
     def check(self, configuration: Configuration, *, where: str = "") -> tuple[str, ...]:
-        """Build every plugin and action once, so that bad arguments are found now; warns of unused ones."""
+        """Create every plugin and action once, to find invalid arguments. Returns warnings about unused ones."""
         warnings: list[str] = []
         listed = {self._aliases.get(p.name, p.name): p.line for tier in configuration.tiers for p in tier.plugins}
-        if all(name in listed for name in _RIVALS):
+        if all(name in listed for name in _EXCLUSIVE):
+            both = " and ".join(quoted(name) for name in _EXCLUSIVE)
             raise ConfigurationError(
-                f"plugins {quoted(_RIVALS[0])} and {quoted(_RIVALS[1])} both divide the queues, by different rules; "
-                "remove one of them",
+                f"plugins {both} both divide the queues, by different rules; remove one of them",
                 where=where,
-                line=max(listed[name] for name in _RIVALS),
+                line=max(listed[name] for name in _EXCLUSIVE),
             )
         for action in configuration.actions:
             arguments = action.arguments.unasked()

@@ -1,13 +1,13 @@
 """One cycle's view of the cluster, and the rules it is decided by.
 
 A session is opened on a snapshot: every configured plugin and every feature registers its callbacks. Then the actions
-run, and the session is closed with a `Cycle` of decisions. All state it changes is in the ledger, through statements,
-so what was only tried leaves no trace.
+run, and the session is closed with a `Cycle` of decisions. It changes the ledger only, and only through statements, so
+what was only tried leaves no trace.
 
-Plugins and actions keep what they need for the length of a session in a class of their own, which `state` makes when it
-is first asked for:
+Plugins, features and actions keep their own state for one session in classes of their own. `state` returns the one
+instance of such a class, and creates it on first use:
 
-    rules = session.state(Starvation).rules
+    prices = session.state(Prices)  # calls Prices(session) once
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Session(Framework):
         self._states: dict[Callable[[Session], Any], Any] = {}
 
     def state(self, kind: Callable[[Session], State]) -> State:
-        """The one instance of this class in the session; made when it is first asked for."""
+        """The session's one instance of this class; created on first use."""
         known: State | None = self._states.get(kind)
         if known is None:
             known = self._states[kind] = kind(self)
@@ -44,7 +44,7 @@ class Session(Framework):
         return Statement(self)
 
     def pending_tasks(self, job: Job) -> list[Task]:
-        """Tasks of a job that wait for a place, first to be placed first; gated ones are left out."""
+        """Tasks of a job that wait for a node, in the order in which to place them; without gated ones."""
         waiting = [t for t in job.tasks.values() if t.status in _WAITING and not t.gated]
         if len(waiting) > 1:
             waiting.sort(key=self.task_key)
@@ -57,7 +57,7 @@ _WAITING = frozenset({Status.PENDING, Status.RESERVED})
 
 
 def _needed_first(job: Job, waiting: list[Task]) -> list[Task]:
-    """As many tasks of each role as the gang cannot start without, then the others: those would take their room."""
+    """First the tasks that each role needs to reach its minimum, so that others do not take their room."""
     short = {role: least - job.role_occupied(role, with_pipelined=True) for role, least in job.role_minimums.items()}
     needed: list[Task] = []
     others: list[Task] = []

@@ -1,10 +1,10 @@
-"""The transaction: everything a session does to tasks, with a way back.
+"""The transaction: every change that a session makes to tasks can be undone.
 
-Each operation takes effect on the ledger at once, so that the next question is answered as if it had happened.
-`discard` undoes all of them, last first, and leaves no trace; `commit` turns them into decisions and makes them true.
-A statement that is neither stays in force until the session ends: that is how room is kept for one cycle for a job
-that waits for leaving pods. Pods were evicted for a promise: then the promise is remembered beyond the session, as
-the task's nominated node.
+Each operation takes effect on the ledger at once, so plugins and filters answer the next question as if it had
+happened. `discard` undoes all operations, last first, and leaves no trace. `commit` turns them into decisions and makes
+them permanent. A statement that is neither committed nor discarded stays in force until the session ends: this keeps
+room for one cycle for a job that waits for terminating pods. If pods were evicted for a task, `commit` also nominates
+the task to the node, and the nomination outlives the session.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Statement:
     # -- operations ---------------------------------------------------------------------------------------------
 
     def allocate(self, task: Task, node: Node) -> bool:
-        """Give a task idle room now. False if a plugin objected; then nothing happened."""
+        """Give a task idle room. False if a plugin objected; then nothing changed."""
         return self._place(Kind.ALLOCATE, task, Status.ALLOCATED, node)
 
     def pipeline(self, task: Task, node: Node) -> bool:
-        """Promise a task room that is being released."""
+        """Promise a task room that terminating pods release."""
         return self._place(Kind.PIPELINE, task, Status.PIPELINED, node)
 
     def allocate_many(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> int:
@@ -76,17 +76,17 @@ class Statement:
         return self._place_many(Kind.ALLOCATE, tasks, Status.ALLOCATED, nodes)
 
     def pipeline_many(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> int:
-        """`pipeline` for tasks of one job and shape; how many got their promise."""
+        """`pipeline` for tasks of one job and shape; how many were placed."""
         return self._place_many(Kind.PIPELINE, tasks, Status.PIPELINED, nodes)
 
     def evict(self, task: Task, *, reason: str, message: str) -> None:
-        """Send a running task away. Its share is free at once, its room when it is gone."""
+        """Evict a running task. Its share is free at once, its room when it is gone."""
         self._do(Operation(Kind.EVICT, task, (task.status, task.node), reason, message), Status.RELEASING, task.node)
         for call in self._deallocate:
             call(task)
 
     def spare(self, task: Task) -> None:
-        """Take back one eviction of this statement."""
+        """Undo one eviction of this statement."""
         for index in range(len(self.operations) - 1, -1, -1):
             operation = self.operations[index]
             if operation.kind is Kind.EVICT and operation.task is task:
@@ -98,30 +98,30 @@ class Statement:
     def lend(self, task: Task) -> None:
         """Mark a placed task as running on lent room."""
         self.operations.append(Operation(Kind.LEND, task, (task.status, task.node)))
-        self._mark(task, True)
+        self._mark_lent(task, True)
 
-    def _mark(self, task: Task, lent: bool) -> None:
+    def _mark_lent(self, task: Task, lent: bool) -> None:
         ledger = self.session.ledger
         ledger.leave(task)
         task.backfill = lent
         ledger.enter(task)
 
     def condition(self, task: Task, node: Node) -> None:
-        """Count on idle and lent room together; nobody's share changes."""
+        """Give a task a conditional place, on idle and lent room together. No share changes."""
         self._do(Operation(Kind.CONDITION, task, (task.status, task.node)), Status.CONDITIONAL, node)
 
     def reserve(self, task: Task, node: Node) -> None:
-        """Set room aside for a starving task; it occupies nothing."""
+        """Reserve room for a starved task. The task occupies nothing."""
         self._do(Operation(Kind.RESERVE, task, (task.status, task.node)), Status.RESERVED, node)
 
     def release(self, task: Task, why: str = "") -> None:
         """Give up a reservation or a conditional place."""
         if task.status not in (Status.RESERVED, Status.CONDITIONAL):
-            raise ValueError(f"{task} holds nothing that could be released")
+            raise ValueError(f"{task} has neither a reservation nor a conditional place")
         self._do(Operation(Kind.RELEASE, task, (task.status, task.node), message=why), Status.PENDING, None)
 
     def consume(self, task: Task, reservation: str, amount: Vector) -> None:
-        """Take this much out of what a Reservation holds, for a task placed there."""
+        """Use this much of a Reservation for a task that was placed there."""
         self.session.ledger.draw(reservation, amount)
         was = (task.status, task.node)
         self.operations.append(Operation(Kind.CONSUME, task, was, reservation=reservation, amount=amount))
@@ -158,7 +158,7 @@ class Statement:
     # -- ends ---------------------------------------------------------------------------------------------------
 
     def discard(self, *, down_to: int = 0) -> None:
-        """Undo everything, last first (or back to a length of the statement noted before)."""
+        """Undo all operations, last first; `down_to`: only until this many are left."""
         while len(self.operations) > down_to:
             self._undo(self.operations.pop())
 
@@ -173,7 +173,7 @@ class Statement:
 
     def _move_back(self, operation: Operation) -> None:
         if operation.kind is Kind.LEND:
-            self._mark(operation.task, False)
+            self._mark_lent(operation.task, False)
         elif operation.kind is Kind.CONSUME:
             assert operation.amount is not None
             self.session.ledger.draw(operation.reservation, -operation.amount)
@@ -181,7 +181,7 @@ class Statement:
             self.session.ledger.move(operation.task, *operation.was)
 
     def repeat(self, places: Iterable[tuple[Kind, Task, Node | None]]) -> None:
-        """Take places again that were given up with `discard`, as far as nobody objects."""
+        """Take places again that `discard` gave up, unless a plugin objects now."""
         for kind, task, node in places:
             assert node is not None
             if kind is Kind.CONDITION:
@@ -190,12 +190,12 @@ class Statement:
                 (self.allocate if kind is Kind.ALLOCATE else self.pipeline)(task, node)
 
     def merge(self, other: Statement) -> None:
-        """Take over another statement's operations, in their order; it is empty afterwards."""
+        """Take over the operations of another statement, in order; it is empty afterwards."""
         self.operations.extend(other.operations)
         other.operations = []
 
     def commit(self) -> None:
-        """Make it true: decisions for the world, and settled facts for the ledger."""
+        """Make the operations permanent in the ledger, and turn them into decisions."""
         self.session.version += 1
         ledger = self.session.ledger
         decide = self.session.cycle.decisions.append
@@ -237,7 +237,7 @@ class Statement:
                     assert node is not None
                     ledger.nominate(task, node.name)
                 case _:
-                    pass  # a promise for this cycle: nothing to tell the world
+                    pass  # a promise for this cycle only: no decision
         self.operations = []
 
 

@@ -1,13 +1,13 @@
-"""The one order in which work is taken up: queue, then namespace inside it, then job.
+"""The order in which actions take jobs: by queue, then by namespace inside the queue, then by job.
 
-Every action walks its jobs this way, so that what allocate gives, preempt and reclaim do not take back by another
-rule. After each job the path it came from is judged anew, because what it was given changed the shares: the queue
-goes back among the queues with a fresh key, and so does the namespace among its queue's namespaces.
+Every action walks its jobs in this order, so preempt and reclaim do not take back by another rule what allocate gave.
+What a job gets changes the shares. So after each job its queue goes back to the other queues with a new key, and its
+namespace to the other namespaces of the queue.
 
-Keys of others may grow stale when an action evicts; so a key is checked when its owner comes up, and goes back if it
-is no longer the smallest. A key that became smaller would never come up to be checked. Where what one queue is given
-can do that to others, the plugin says when, and all keys are asked for again. Where there is only one queue or one
-namespace there is no choice, and no key is asked for.
+An action may also change the keys of others, by evictions. So a key is computed again when its owner reaches the top,
+and the owner goes back if it is no longer first. That does not find keys that became smaller. If giving resources to
+one queue can make the key of another smaller, the plugin reports it (`queue_key_falls`), and all keys are computed
+again. With only one queue or namespace, no key is computed at all.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class _Lane:
         self.heap: list[tuple[Any, Job]] = []
 
 
-class _Choice:
-    """A heap of things whose keys are computed late and checked when they come up."""
+class _LazyHeap:
+    """A heap whose keys are computed late, and checked when an item reaches the top."""
 
     __slots__ = ("falls", "heap", "key", "seen")
 
     def __init__(self, things: Iterable[Any], key: Callable[[Any], Any], falls: Callable[[], int] = lambda: 0) -> None:
-        """`falls`: grows when keys may have become smaller than they were when their owners were put in."""
+        """`falls`: its value grows when keys may have become smaller since they were computed."""
         self.key = key
         self.falls = falls
         self.seen = falls()
@@ -75,12 +75,12 @@ class _Choice:
 
 
 class Walk:
-    """`next` gives the next job; `again` puts one back that still has something to do."""
+    """`next` returns the next job; `again` puts it back if it has more to do."""
 
     def __init__(
         self, session: Session, jobs: Iterable[Job], *, drop: Callable[[Queue], bool] = lambda queue: False
     ) -> None:
-        """`drop`: asked whenever a queue comes up; True leaves the queue out for the rest of the walk."""
+        """`drop`: called for each queue that is next; True skips the queue for the rest of the walk."""
         self._session = session
         self._drop = drop
         self._lanes: dict[str, dict[str, _Lane]] = {}
@@ -92,15 +92,15 @@ class Walk:
             if lane is None:
                 lane = lanes[job.namespace] = _Lane(job.namespace)
             lane.heap.append((session.job_key(job), job))
-        self._namespaces: dict[str, _Choice] = {}
+        self._namespaces: dict[str, _LazyHeap] = {}
         for name, lanes in self._lanes.items():
             for lane in lanes.values():
                 heapify(lane.heap)
-            self._namespaces[name] = _Choice(lanes.values(), self._namespace_key(owners[name]))
+            self._namespaces[name] = _LazyHeap(lanes.values(), self._namespace_key(owners[name]))
         in_order = [owners[name] for name in sorted(owners)]
-        self._queues = _Choice(in_order, session.queue_key, session.queue_key_falls)
-        self._at: tuple[Queue, _Lane] | None = None
-        self.dropped: list[Job] = []  # jobs of queues that were left out
+        self._queues = _LazyHeap(in_order, session.queue_key, session.queue_key_falls)
+        self._at: tuple[Queue, _Lane] | None = None  # where the last job came from
+        self.dropped: list[Job] = []  # jobs of queues that were skipped
 
     def _namespace_key(self, queue: Queue) -> Callable[[_Lane], Any]:
         session = self._session
@@ -109,11 +109,11 @@ class Walk:
         return lambda lane: session.namespace_key(queue, lane.namespace)
 
     def next(self) -> Job | None:
-        self._return()
+        self._put_back()
         while len(self._queues):
             queue: Queue = self._queues.pop()
             if self._drop(queue):
-                self._leave_out(queue)
+                self._skip(queue)
                 continue
             lane: _Lane = self._namespaces[queue.name].pop()
             self._at = (queue, lane)
@@ -121,20 +121,20 @@ class Walk:
         return None
 
     def again(self, job: Job) -> None:
-        """The job `next` gave last has more to do; it goes back with a fresh key."""
+        """Put the last job of `next` back, with a new key."""
         assert self._at is not None
         heappush(self._at[1].heap, (self._session.job_key(job), job))
 
     def stop_queue(self) -> None:
-        """Leave out the rest of the queue that came up last."""
+        """Skip the remaining jobs of the last job's queue."""
         assert self._at is not None
         queue, lane = self._at
         if lane.heap:
             self._namespaces[queue.name].push(lane)
-        self._leave_out(queue)
+        self._skip(queue)
         self._at = None
 
-    def _return(self) -> None:
+    def _put_back(self) -> None:
         if self._at is None:
             return
         queue, lane = self._at
@@ -145,6 +145,6 @@ class Walk:
         if len(namespaces):
             self._queues.push(queue)
 
-    def _leave_out(self, queue: Queue) -> None:
+    def _skip(self, queue: Queue) -> None:
         left = [entry for _, lane in self._namespaces.pop(queue.name).heap for entry in lane.heap]
         self.dropped.extend(job for _, job in sorted(left, key=lambda entry: entry[0]))

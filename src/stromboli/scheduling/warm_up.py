@@ -1,7 +1,7 @@
 """One small cycle before the first real one.
 
-The first cycle of a process imports plugins and loads the compiled kernels, for a second and more in which the
-interpreter does nothing else. A process that has a lease to renew and probes to answer does that before it has either.
+The first cycle of a process imports plugins and loads the compiled kernels. That takes a second or more, in which the
+process can neither renew its lease nor answer probes. So it runs a small cycle before it starts to do either.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .cycle import Scheduler
 
 
 def warm_up(scheduler: Scheduler) -> None:
-    """Run a cycle on a cluster of the kind that compiled kernels are used for."""
+    """Run a cycle on a cluster that is large enough for the compiled kernels."""
     cluster = Cluster()
     cluster.apply(Applied(Queue(metadata=ObjectMeta(name=names.DEFAULT_QUEUE))))
     for number in range(BIG_CLUSTER):

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from stromboli.api import ApiError, Condition, KObject, Pod, PodGroup, Queue, Reservation, ResourceList, key, names
+from stromboli.api import ApiError, Condition, KObject, Pod, PodGroup, Queue, Reservation, key, names
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import Applied, Cluster
 from stromboli.controllers import Change, ControllerManager, Create, Delete, Notify, Update
@@ -260,15 +260,11 @@ class Engine:
             case PatchGroup():
                 group = store.get(PodGroup, decision.job)
                 if group is not None:
-                    self._put(_with_status(group, decision), at)
+                    self._put(decision.applied_to(group), at)
             case PatchQueue():
                 queue = store.get(Queue, decision.queue)
                 if queue is not None:
-                    allocated: ResourceList = {
-                        resource: format_amount(resource, amount)
-                        for resource, amount in sorted(decision.allocated.items())
-                    }
-                    self._put(replace(queue, status=replace(queue.status, allocated=allocated)), at)
+                    self._put(decision.applied_to(queue), at)
             case Notice():
                 self._record_event(at, decision.key, decision.reason, decision.message, warning=decision.warning)
 
@@ -305,15 +301,3 @@ def _with_reason(pod: Pod, decision: PatchPod, at: Microseconds) -> Pod:
     others = [c for c in pod.status.conditions if c.type != "PodScheduled"]
     status = replace(pod.status, conditions=[*others, pending], nominated_node_name=decision.nominated)
     return replace(pod, status=status)
-
-
-def _with_status(group: PodGroup, decision: PatchGroup) -> PodGroup:
-    status = replace(
-        group.status,
-        phase=decision.phase,
-        conditions=list(decision.conditions),
-        running=decision.running,
-        succeeded=decision.succeeded,
-        failed=decision.failed,
-    )
-    return replace(group, status=status)

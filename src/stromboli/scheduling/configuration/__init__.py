@@ -1,4 +1,4 @@
-"""The scheduler's configuration file: its form, the arguments in it, and YAML whose values know their lines."""
+"""The scheduler's configuration file: its format, arguments of plugins and actions, and YAML with line numbers."""
 
 from .arguments import Arguments, ConfigurationError, quoted
 from .file import (

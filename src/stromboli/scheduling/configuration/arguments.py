@@ -1,15 +1,14 @@
-"""What a configuration file tells one plugin or one action, read with its type.
+"""The arguments of one plugin or action in a configuration file, read with their types.
 
-A wrong value that is quietly replaced by a default is found weeks later, in a cluster that does not do what
-its file says. So every reader here says which type and which range it wants, a missing key gives the
-default, and anything else is a `ConfigurationError` that names the file, the line, the plugin or action and
-the key.
+An invalid value must not be replaced by a default silently: then the cluster would not do what its file says. So each
+method has a type and a range. A missing key gives the default, and anything else is a `ConfigurationError` that names
+the file, the line, the plugin or action, and the key.
 
-Two leniencies remain, because existing files rely on them: numbers and truth values may be written as strings
-(`"10"`, `"true"`), and a key that is there without a value counts as missing.
+There are two exceptions, because existing files rely on them: numbers and booleans may be strings (`"10"`, `"true"`),
+and a key without a value counts as missing.
 
-Arguments also remember which keys were asked for. A key that nobody asks for is most often a misspelt one;
-the registry turns those into warnings, with no list of legal keys for anyone to keep up to date.
+Arguments also remember which keys were read. A key that is never read is usually misspelt, and the registry warns about
+it. So nobody has to maintain a list of valid keys.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ class ConfigurationError(UserError, ValueError):
 
 
 def place(where: str, line: int) -> str:
-    """Where in a file, for the front of a message; line 0 stands for a value that no file gave."""
+    """The place in a file, for the start of a message; line 0 means that the value is not from a file."""
     if not line:
         return where
     return f"{where}, line {line}" if where else f"line {line}"
 
 
 def quoted(value: object) -> str:
-    """A value as the user is shown it: on one line, strings in double quotes, else as in YAML."""
+    """A value as shown to the user: on one line, strings in double quotes."""
     try:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
@@ -52,7 +51,7 @@ def quoted(value: object) -> str:
 
 
 class Arguments(Mapping[str, object]):
-    """The arguments of one plugin or action. Readers return the default for a key that is absent or empty."""
+    """The arguments of one plugin or action. The methods return the default for a missing or empty key."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class Arguments(Mapping[str, object]):
         where: str = "",
     ) -> None:
         self._values = dict(values or {})
-        self._lines = dict(lines or {})  # Key -> line in the file; keys that no file gave are absent.
+        self._lines = dict(lines or {})  # key -> line in the file, if it is from one
         self._read: set[str] = set()
         self._owner = owner
         self._where = where
@@ -82,7 +81,7 @@ class Arguments(Mapping[str, object]):
         return f"Arguments({self._values!r})"
 
     def merged(self, other: Arguments) -> Arguments:
-        """These arguments and, for keys they do not have, those of `other`."""
+        """These arguments, and those of `other` for keys that are missing here."""
         return Arguments(
             {**other._values, **self._values},
             lines={**other._lines, **self._lines},
@@ -91,11 +90,11 @@ class Arguments(Mapping[str, object]):
         )
 
     def unasked(self) -> Arguments:
-        """The same arguments, of which no key has been asked for yet."""
+        """A copy of which no key has been read yet."""
         return self.merged(Arguments())
 
     def warnings(self) -> tuple[str, ...]:
-        """One sentence for each key that was given and never asked for."""
+        """One sentence for each key that was given and never read."""
         return tuple(
             f"{self._place(key)}unknown argument {quoted(key)} is ignored"
             for key in self._values
@@ -103,7 +102,7 @@ class Arguments(Mapping[str, object]):
         )
 
     def error(self, key: str, requirement: str) -> ConfigurationError:
-        """The error to raise when the value of `key` is not what it must be ("must be above 0")."""
+        """The error for an invalid value of `key`; `requirement` is, for example, "must be above 0"."""
         message = f"argument {quoted(key)} {requirement}, not {quoted(self._values.get(key))}"
         owned = f"{self._owner}: {message}" if self._owner else message
         return ConfigurationError(owned, where=self._where, line=self._lines.get(key, 0))
@@ -135,7 +134,7 @@ class Arguments(Mapping[str, object]):
         return found
 
     def boolean(self, key: str, default: bool) -> bool:
-        """A truth value."""
+        """True or false."""
         given = self._given(key)
         if given is None:
             return default
@@ -159,7 +158,7 @@ class Arguments(Mapping[str, object]):
     def duration(
         self, key: str, default: float, *, minimum: float | None = None, maximum: float | None = None
     ) -> float:
-        """A length of time in seconds, given as seconds or with units (`90`, `1h30m`)."""
+        """A duration in seconds, given as a number of seconds or with units (`90`, `1h30m`)."""
         given = self._given(key)
         if given is None:
             return default
@@ -187,7 +186,7 @@ class Arguments(Mapping[str, object]):
         return "".join(f"{part}: " for part in (front, self._owner) if part)
 
 
-# NB: bool is a subclass of int, so each of these has to turn it away by name.
+# bool is a subclass of int, so each of these functions has to reject it explicitly.
 
 
 def _whole(given: object) -> int | None:
@@ -200,7 +199,7 @@ def _whole(given: object) -> int | None:
     if isinstance(given, str) and _WHOLE.fullmatch(given.strip()):
         try:
             return int(given)
-        except ValueError:  # The interpreter refuses to convert thousands of digits.
+        except ValueError:  # Python does not convert thousands of digits
             return None
     return None
 

@@ -1,20 +1,20 @@
-"""The scheduler's configuration file: which actions run, and which plugins have a say in them.
+"""The scheduler's configuration file: which actions run, and which plugins they follow.
 
-The format is Volcano's, so that a file that serves there serves here, in two dialects that mean the same:
+The format is Volcano's, so files written for Volcano work here. There are two ways to write the actions:
 
     actions: "enqueue, allocate"            actions:
     configurations:                         - name: enqueue
     - name: allocate                        - name: allocate
       arguments: {...}                        arguments: {...}
 
-Below that, `tiers` is a list of lists of plugins, each with flags that switch off single kinds of callbacks.
+`tiers` is a list of lists of plugins. Flags of a plugin disable single kinds of its callbacks.
 
-We are stricter than the original on purpose. A name that does not exist or a value of the wrong type would
-make a scheduler that quietly follows other rules than the file says, so both are errors, with the line. A
-key that we do not know changes nothing and may belong to another version, so it is only a warning.
+We are stricter than Volcano on purpose. With an unknown name or a value of the wrong type, the scheduler would silently
+follow other rules than the file says, so both are errors that name the line. An unknown key changes nothing and may
+belong to another version, so it is only a warning.
 
-Nothing in this module knows what plugins and actions exist, or which arguments they take: the names are
-given by the caller, and the arguments are checked by those who read them (see the registry).
+This module does not know which plugins and actions exist, or which arguments they have. The caller gives the names, and
+plugins and actions check their arguments when the registry creates them.
 """
 
 from __future__ import annotations
@@ -26,20 +26,8 @@ from typing import Final
 from .arguments import Arguments, ConfigurationError, place, quoted
 from .located_yaml import Located, read_located
 
-__all__ = [
-    "ActionOption",
-    "Arguments",
-    "Configuration",
-    "ConfigurationError",
-    "PluginOption",
-    "Tier",
-    "default_configuration",
-    "load_configuration",
-]
-
-# What follows `enable` or `enabled` in a flag's name -> the kinds of callbacks the flag switches. Both
-# prefixes are accepted for all of them: which of the two a flag has in existing files follows no rule one
-# could remember.
+# What follows `enable` or `enabled` in a flag's name -> the kinds of callbacks that the flag controls. Both prefixes
+# are accepted for all flags, because existing files use either without a clear rule.
 _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "JobOrder": ("jobOrder",),
     "QueueOrder": ("queueOrder",),
@@ -76,19 +64,19 @@ _DEFAULT_TIERS: Final = (
     ("priority", "gang", "conformance", "pdb"),
     ("overcommit", "drf", "predicates", "proportion", "nodeorder", "node_reservation", "reservation"),
 )
-# Preemption inside a queue follows priority alone. With the share of drf as a second reason, two jobs of one
-# queue could go on evicting each other.
+# Preemption inside a queue follows priority alone. If drf could permit it as well, two jobs of one queue could evict
+# each other again and again.
 _DEFAULT_SWITCHES: Final[Mapping[str, Mapping[str, bool]]] = {"drf": {"preemptable": False}}
 
 
 @dataclass(frozen=True)
 class PluginOption:
-    """A plugin as the file lists it. `enabled` holds only the kinds of callbacks that the file mentions."""
+    """A plugin in a configuration. `enabled` has only the kinds of callbacks that the file mentions."""
 
     name: str
     enabled: Mapping[str, bool] = field(default_factory=dict)
     arguments: Arguments = field(default_factory=Arguments)
-    line: int = 0  # 0: no file says so, it is built in.
+    line: int = 0  # 0: not from a file
 
     def is_enabled(self, kind: str) -> bool:
         return self.enabled.get(kind, kind not in _OFF_UNLESS_SET)
@@ -96,14 +84,14 @@ class PluginOption:
 
 @dataclass(frozen=True)
 class Tier:
-    """Plugins of one rank. A lower tier is asked only where the rules of a callback let the upper pass."""
+    """Plugins of one tier. For some callbacks a lower tier is asked only if the tiers above have no opinion."""
 
     plugins: tuple[PluginOption, ...]
 
 
 @dataclass(frozen=True)
 class ActionOption:
-    """An action, in the place where it runs, with its arguments."""
+    """An action in a configuration, with its arguments."""
 
     name: str
     arguments: Arguments = field(default_factory=Arguments)
@@ -112,7 +100,7 @@ class ActionOption:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What the scheduler is told to do. `warnings` are full sentences with their place, in file order."""
+    """The actions and plugins of a scheduler. `warnings` are full sentences with their place, in file order."""
 
     actions: tuple[ActionOption, ...]
     tiers: tuple[Tier, ...]
@@ -127,12 +115,12 @@ def load_configuration(
     actions: Collection[str],
     plugins: Collection[str],
 ) -> Configuration:
-    """Read a configuration file's text. `actions` and `plugins` are the names that exist."""
+    """Read the text of a configuration file. `actions` and `plugins` are the names that exist."""
     return _File(where, actions=actions, plugins=plugins).read(read_located(text, where=where))
 
 
 def default_configuration(*, actions: Collection[str], plugins: Collection[str]) -> Configuration:
-    """What runs when no file is given: every feature we have, as far as its plugins and actions exist."""
+    """The configuration without a file: all features whose plugins and actions exist."""
     tiers = (
         Tier(
             tuple(
@@ -158,7 +146,7 @@ def default_configuration(*, actions: Collection[str], plugins: Collection[str])
 
 
 class _File:
-    """One reading of one file: collects warnings on the way, and stops at the first error."""
+    """Reads one file: collects warnings, and stops at the first error."""
 
     def __init__(self, where: str, *, actions: Collection[str], plugins: Collection[str]) -> None:
         self._where = where
@@ -209,7 +197,7 @@ class _File:
         return ActionOption(name, self._read_arguments(content, f"action {quoted(name)}"), entry.line)
 
     def _configured(self, actions: tuple[ActionOption, ...], given: Located) -> tuple[ActionOption, ...]:
-        """The actions with what `configurations` says of them; what stands with the action itself wins."""
+        """The actions with the arguments from `configurations`; arguments in the action itself have precedence."""
         configured: dict[str, Arguments] = {}
         for entry in given.sequence('"configurations"'):
             option = self._read_named_arguments(entry, what='an entry of "configurations"')

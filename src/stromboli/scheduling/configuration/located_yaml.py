@@ -1,12 +1,10 @@
-"""YAML whose every value knows the line it stands on.
+"""YAML in which every value knows its line.
 
-"Line 7: must be true or false" saves an operator a search; "invalid configuration" costs them one. A parser
-that gives plain dicts has forgotten the lines by the time anything can be checked, so this one keeps the
-parser's own marks: text in, a tree of `Located` values out. The asking methods (`mapping`, `sequence`,
-`text`, `flag`) give what the caller expects or raise the error with its place, so that callers hold no type
-checks of their own.
+"Line 7: must be true or false" tells an operator where to look. Plain dicts have no line numbers, so this module keeps
+the marks of the parser: it turns a text into a tree of `Located` values. The methods `mapping`, `sequence`, `text` and
+`flag` return a value of that type or raise an error with its place, so callers need no type checks.
 
-Mapping keys are the text as written. YAML would read the key `on` as a truth value, which helps nobody here.
+Keys of mappings are the text as written: YAML would read the key `on` as true.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 @dataclass(frozen=True)
 class Located:
-    """A value and where it stands; `value` is a scalar, a tuple of Located, or a dict from str to Located."""
+    """A value and its place; `value` is a scalar, a tuple of Located, or a dict from str to Located."""
 
     value: object
     line: int
@@ -63,7 +61,7 @@ class Located:
         return self.value
 
     def plain(self) -> object:
-        """The value without its lines, as YAML alone would give it."""
+        """The value without line numbers, as a YAML loader returns it."""
         if isinstance(self.value, dict):
             return {key: child.plain() for key, child in self.value.items()}
         if isinstance(self.value, tuple):
@@ -79,7 +77,7 @@ class Located:
 
 
 def read_located(text: str, *, where: str) -> Located:
-    """The one document in `text`. An empty text is a value of None on line 1."""
+    """The only document in `text`. An empty text is None on line 1."""
     loader = None
     try:
         loader = Loader(text)
@@ -102,7 +100,7 @@ def read_located(text: str, *, where: str) -> Located:
 
 
 class _Reader:
-    """Turns the parser's nodes into Located values, each node once, however many aliases name it."""
+    """Turns the parser's nodes into Located values, each node once, even if aliases refer to it."""
 
     def __init__(self, loader: Loader, where: str) -> None:
         self._loader = loader
@@ -126,12 +124,12 @@ class _Reader:
             return tuple(self._read(item) for item in node.value)
         try:
             return self._loader.construct_object(node)
-        except (ValueError, OverflowError):  # "!!int ten", or a date such as 2024-02-31.
+        except (ValueError, OverflowError):  # "!!int ten", or a date such as 2024-02-31
             self._fail(node, f"{quoted(node.value)} is not a value YAML can read")
 
     def _check(self, node: yaml.Node, *, within: set[int], seen: set[int]) -> None:
-        # Before any merge key is resolved: what `<<` brings in may be overridden, what is written may not be
-        # written twice, and a value that contains itself could never be read to its end.
+        # Must run before merge keys are resolved: what `<<` adds may be overridden, but a key must not be written
+        # twice. A value that contains itself would never end.
         if id(node) in within:
             self._fail(node, "a value must not contain itself")
         if id(node) in seen:

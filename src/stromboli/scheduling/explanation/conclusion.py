@@ -1,7 +1,7 @@
-"""The end of a cycle: what became of each job is written down.
+"""The end of a cycle: records the outcome of each job.
 
-PodGroups get their phase, counts and conditions, waiting pods their reason, queues what they have allocated. Only what
-changed becomes a decision, so a quiet cluster writes nothing.
+PodGroups get their phase, counts and conditions, waiting pods their reason, queues what they have allocated. Only
+changes become decisions, so in a quiet cluster nothing is written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNSCHEDULABLE = "Unschedulable"
 SCHEDULED = "Scheduled"
 
 _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status.RESERVED, Status.ALLOCATED})
-"""Statuses at the end of a cycle in which a task has not been given a node for good."""
+"""Statuses of tasks that are not bound at the end of a cycle."""
 
 
 def conclude(session: Framework, notes: Notes) -> None:
@@ -48,19 +48,19 @@ def conclude(session: Framework, notes: Notes) -> None:
 
 def _conclude_job(session: Framework, notes: Notes, job: Job, standings: Standings, *, waits: bool) -> None:
     explanation: Explanation | None = None
-    kept_out = job.phase == "Pending" and notes.refused(job)
-    if waits or kept_out:
+    not_admitted = job.phase == "Pending" and notes.refused(job)
+    if waits or not_admitted:
         explanation = notes.explain(job, standings.ahead_of(job))
-        # By name: tasks are known in the order of their news, which another scheduler may have heard otherwise.
+        # Sorted: the order of tasks depends on the order of events, which may differ after a restart.
         for task_key in sorted(key for key, task in job.tasks.items() if task.status in _WAITS):
             _explain_task(session, job.tasks[task_key], explanation)
     group = job.object
     assert group is not None
-    unschedulable = kept_out or (waits and job.ready_count - job.counts[Status.ALLOCATED] < job.min_available)
+    unschedulable = not_admitted or (waits and job.ready_count - job.counts[Status.ALLOCATED] < job.min_available)
     phase = _phase(job, unschedulable)
-    if not waits and _is_torn(job) and (refusal := session.job_valid(job)) is not None:
-        # Nothing is left to place, so nobody has said it yet. The phase stays what the counts say: a controller may be
-        # about to make the missing pod.
+    if not waits and _has_lost_pods(job) and (refusal := session.job_valid(job)) is not None:
+        # Nothing is left to place, so no action gave a reason. The phase still follows the counts: a controller may be
+        # about to create the missing pod.
         unschedulable, explanation = True, Explanation(refusal.code, reasons.refused(refusal))
     job.phase = phase
     conditions: tuple[PodGroupCondition, ...] = tuple(group.status.conditions)
@@ -88,7 +88,7 @@ def _conditions_of_waiting(session: Framework, job: Job, explanation: Explanatio
     message = explanation.message
     if job.tasks:
         missing = max(0, job.min_available - job.ready_count)
-        wanted = max(len(job.tasks), job.min_available)  # some of them may not be there yet
+        wanted = max(len(job.tasks), job.min_available)  # some of them may not exist yet
         message = f"{missing}/{wanted} tasks in gang unschedulable: {message}"
     conditions = [_condition(session, job, UNSCHEDULABLE, "NotEnoughResources", message)]
     if job.is_pipelined and job.waiting_count:
@@ -104,7 +104,7 @@ def _conditions_of_waiting(session: Framework, job: Job, explanation: Explanatio
 def _condition(
     session: Framework, job: Job, kind: str, reason: str, message: str, *, status: str = "True", since: str = ""
 ) -> PodGroupCondition:
-    """The old one if it says the same: a new time alone is no news."""
+    """The old condition if only its time would change."""
     assert job.object is not None
     for known in job.object.status.conditions:
         if known.type == kind and (known.status, known.reason, known.message) == (status, reason, message):
@@ -128,7 +128,7 @@ def _phase(job: Job, unschedulable: bool) -> str:
 
 
 def _scheduled(job: Job) -> int:
-    """How many of a job's tasks have, or had, a node; leaving ones count until they are gone."""
+    """How many tasks of a job have or had a node; terminating ones count until they are gone."""
     counts = job.counts
     finished = counts[Status.SUCCEEDED] + counts[Status.FAILED]
     scheduled = counts[Status.RUNNING] + counts[Status.BOUND] + counts[Status.BINDING] + finished
@@ -137,8 +137,8 @@ def _scheduled(job: Job) -> int:
     return scheduled
 
 
-def _is_torn(job: Job) -> bool:
-    """Some of a gang run and the others are not there: they were deleted, perhaps before they ever had a node."""
+def _has_lost_pods(job: Job) -> bool:
+    """Some pods of the gang run and others are missing: they were deleted, perhaps before they had a node."""
     return job.counts[Status.RUNNING] > 0 and _scheduled(job) < job.min_available
 
 

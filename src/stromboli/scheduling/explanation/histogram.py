@@ -1,4 +1,4 @@
-"""How many nodes turned a task away, and why."""
+"""How many nodes rejected a task, and why."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    nodes: int  # all that were looked at
+    nodes: int  # the number of all nodes
     counts: dict[tuple[str, str], int]  # by (code, text)

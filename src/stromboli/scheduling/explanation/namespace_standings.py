@@ -1,8 +1,7 @@
-"""Who is ahead of whom inside a queue.
+"""Which namespace goes first inside a queue.
 
-When jobs of several namespaces of one queue wait for room on nodes, the next room goes to the namespace with the
-smallest weighted share. For the others that is worth knowing: it says more about when their turn comes than the nodes
-do.
+When jobs of several namespaces in one queue wait for nodes, the next free resources go to the namespace with the
+smallest weighted share. That is the reason for the others: it says more about when they start than the nodes do.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .reasons import Code, share_ahead
 
 
 class Standings:
-    """The waiting namespaces of each queue, the one that goes first in front. Made at the end of a cycle."""
+    """The waiting namespaces of each queue with their keys, computed at the end of a cycle."""
 
     def __init__(self, session: Framework, notes: Notes) -> None:
         self._session = session
@@ -32,7 +31,7 @@ class Standings:
                     queue[job.namespace] = session.namespace_share_key(job.queue, job.namespace)
 
     def ahead_of(self, job: Job) -> Refusal | None:
-        """The namespace that goes before this job's, if any that waits does by its share."""
+        """The waiting namespace that goes before this job's because of its share, if there is one."""
         waiting = self._waiting.get(job.queue.name, {})
         mine = waiting.get(job.namespace)
         if mine is None or len(waiting) < 2:

@@ -1,7 +1,7 @@
-"""Why jobs wait, written down by the code that decided.
+"""Why jobs wait, recorded by the code that decides.
 
-Actions leave notes while they work: a queue said no, no node had room, two of four pods found a place. At the end of
-the cycle the notes of a job become one dominant reason and one sentence. Nothing is derived a second time.
+Actions take notes while they work: a queue refused, no node had room, two of four pods were placed. At the end of the
+cycle the notes of a job become one dominant reason and one sentence. Nothing is computed a second time.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .reasons import Code
 @dataclass(slots=True)
 class JobNote:
     refusals: list[Refusal] = field(default_factory=list)  # by queues, admission, validity
-    histogram: Histogram | None = None  # of the first task that found no node
-    found: int = 0  # tasks that found a place in the last attempt
-    released_on: list[str] = field(default_factory=list)  # nodes whose leaving pods are waited for
+    histogram: Histogram | None = None  # of the first task that fits on no node
+    found: int = 0  # tasks that were placed in the last attempt
+    released_on: list[str] = field(default_factory=list)  # nodes with terminating pods that the job waits for
     said: dict[str, str] = field(default_factory=dict)  # sentences of features, by code
 
 
@@ -39,7 +39,7 @@ class Notes:
         return note
 
     def attempt(self, job: Job) -> JobNote:
-        """A fresh note: what an earlier attempt in this cycle found no longer counts, but who refused does."""
+        """A new note: the results of earlier attempts in this cycle are dropped, refusals are kept."""
         before = self.of(job)
         note = self._notes[job.key] = JobNote(refusals=list(before.refusals))
         return note
@@ -54,18 +54,18 @@ class Notes:
         return note is not None and bool(note.refusals)
 
     def found_no_node(self, job: Job) -> bool:
-        """Nobody refused it; there was just no room (for all of it)."""
+        """Nothing refused the job; there was only not enough room for it on nodes."""
         note = self._notes.get(job.key)
         if note is None or note.histogram is None or note.released_on:
             return False
         return not note.refusals and _node_level(note.histogram).code == Code.INSUFFICIENT_NODE
 
     def recall(self, job: Job, note: JobNote) -> None:
-        """Go back to what was said before an attempt that does not count."""
+        """Restore the note from before an attempt that does not count."""
         self._notes[job.key] = note
 
     def pardon(self, job: Job) -> None:
-        """It was let through after all."""
+        """Drop the refusals: the job was admitted after all."""
         if (note := self._notes.get(job.key)) is not None:
             note.refusals.clear()
 

@@ -1,8 +1,8 @@
-"""Pods and groups that no session sees, because a name leads nowhere: what should be read on them all the same.
+"""Explains pods and groups that no session considers, because their group or queue does not exist.
 
-A session looks at groups whose queue exists and at pods whose group does. Whoever wrote a queue's name wrong would
-otherwise wait for ever and read nothing. That is found by looking at everything, so a world asks now and then, not in
-every cycle.
+A session considers groups whose queue exists, and pods whose group exists. With a misspelt queue a pod would wait
+forever without a reason. Finding these takes a look at all objects, so a world does it now and then, not in every
+cycle.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from .reasons import Code
 
 
 def orphans(cluster: Cluster, now: float) -> Iterator[Decision]:
-    """What to write on them, as far as it does not stand there yet; in the order of their names."""
+    """The statuses to write, sorted by name; none for objects that already have them."""
     for job_key in sorted(key for key, job in cluster.jobs.items() if job.object and job.queue.object is None):
         yield from _group(cluster.jobs[job_key], now)
     for task_key in sorted(key for key, task in cluster.tasks.items() if task.true_status is Status.PENDING):
         task = cluster.tasks[task_key]
-        why = _why_unseen(task)
+        why = _why_not_considered(task)
         if why is not None and not _says(task, why.message):
             yield PatchPod(task.key, why.code, why.message, task.nominated)
 
 
-def _why_unseen(task: Task) -> Explanation | None:
+def _why_not_considered(task: Task) -> Explanation | None:
     job = task.job
     if job is None:
         return Explanation(Code.NO_POD_GROUP, reasons.no_group(""))

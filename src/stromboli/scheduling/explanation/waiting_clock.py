@@ -1,7 +1,7 @@
 """Since when a job waits.
 
-It is a condition of the job's PodGroup, so that it outlives the scheduler: the condition's time is when the group last
-stopped being ready or having a promised place.
+A condition of the job's PodGroup stores it, so a restart does not reset it. The time of the condition is when the group
+was last ready, or had promised places.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WAITING = "Waiting"
 
 
 def waiting_since(framework: Framework, job: Job) -> float:
-    """When a job began to wait. One that never started has waited since it was created."""
+    """When a job began to wait. A job that never started has waited since its creation."""
     assert job.object is not None
     had_a_place = False
     for condition in job.object.status.conditions:

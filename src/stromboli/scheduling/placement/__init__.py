@@ -1,7 +1,7 @@
-"""Where a task fits and which place is best: masks and scores over all nodes, and the kernels that place gangs.
+"""Where a task fits and which node is best: masks and scores over all nodes, and the kernels that place gangs.
 
-`Placement` is a session's view of all of it, `Fitting` one kind of task on all nodes. The kernels come twice, compiled
-(Numba) and as the readable reference (NumPy); `kernel_choice` picks.
+`Placement` has the fittings of a session; a `Fitting` is one kind of task on all nodes. There are two versions of the
+kernels, compiled (Numba) and readable (NumPy); `kernel_choice` selects one.
 """
 
 from .fitting import Fitting

@@ -1,8 +1,8 @@
-"""Where a task fits, and which place is best.
+"""Where a task fits, and which node is best.
 
-A `Fitting` is all that is known about one kind of task on all nodes: which filters reject which node, and how each
-node scores. It is built once per kind and session. The ledger keeps a log of rows that changed, and a fitting
-remembers how far it has read it, so bringing it up to date costs what changed since it was last asked.
+A `Fitting` is one kind of task on all nodes: which filter rejects which node, and the score of each node. It is built
+once per kind and session. The ledger has a log of changed rows, and a fitting remembers how far it has read the log, so
+an update costs only what changed since the last one.
 """
 
 from __future__ import annotations
@@ -75,43 +75,43 @@ class Fitting:
         self.mask = self.reasons == 0
         self._filters_everywhere = any(scope is Scope.CLUSTER for _, scope in self._filters)
         self._scores_everywhere = any(scope is Scope.CLUSTER for _, scope in self._scores)
-        # How far the ledger's log was read: for what the filters say, and for the scores, which fewer ask for.
+        # How far the ledger's log was read, for the filters and for the scores; scores are needed less often.
         self._filtered_to = self._scored_to = -1
         self.refresh()
-        self._failed_at = -1  # ledger.freed when no room was found last
+        self._failed_at = -1  # ledger.freed when no room was found the last time
         self._histogram: Histogram | None = None
         self._histogram_at = -1
 
     @property
     def alone(self) -> bool:
-        """Whether tasks must be placed one by one, because each placement may change what a filter or score
-        says elsewhere, or on the same node in a way the kernels do not know."""
+        """Whether tasks must be placed one by one, because a placement may change a filter or score in a way that the
+        kernels do not compute."""
         return bool(self._filters or self._scores or self.session.hooks("bestNode"))
 
     def _score_terms(self) -> tuple[Any, ...]:
         session = self.session
-        wish = session.resource_score
+        weights = session.resource_score
         axis = session.axis
         balanced = [axis.index["cpu"], axis.index["memory"]]
         gpu = axis.index.get(GPU)
         if gpu is not None and self.request[gpu] > 0:
             balanced.append(gpu)
-        weights: dict[int, float] = {}
-        for name, weight in sorted(wish.pack_weights):
+        pack: dict[int, float] = {}
+        for name, weight in sorted(weights.pack_weights):
             column = axis.index.get(name)
             if column is not None and self.request[column] > 0:
-                weights[column] = weight
+                pack[column] = weight
         return (
-            float(wish.least), float(wish.most), float(wish.balanced), float(wish.pack),
+            float(weights.least), float(weights.most), float(weights.balanced), float(weights.pack),
             np.array(balanced, dtype=np.int64),
-            np.array(list(weights), dtype=np.int64),
-            np.array(list(weights.values()), dtype=np.float64),
+            np.array(list(pack), dtype=np.int64),
+            np.array(list(pack.values()), dtype=np.float64),
         )  # fmt: skip
 
-    # -- keeping up ---------------------------------------------------------------------------------------------
+    # -- updates ------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Bring what the filters say up to date."""
+        """Update the results of the filters."""
         end = len(self.session.ledger.log)
         if self._filters and self._filtered_to != end:
             self.session.ahead = self.ahead
@@ -156,12 +156,12 @@ class Fitting:
     # -- choosing -----------------------------------------------------------------------------------------------
 
     def choose(self, task: Task, count: int, room: Matrix) -> list[int]:
-        """Rows for up to `count` tasks like this one, one after the other, in `room`; fewer if there is not enough.
-        With `alone`, ask for one at a time."""
+        """Rows for up to `count` tasks like this one, placed one after the other in `room`; fewer if there is not
+        enough. If `alone`, call it for one task at a time."""
         if self.session.hooks("bestNode"):
             return self._ask_best_node(task, room)
         if len(self.mask) < BIG_CLUSTER and not (self.mask & self.has_room(room)).any():
-            return []  # on few nodes this look is cheaper than scores that nobody asks for
+            return []  # with few nodes this check is cheaper than scores that are not needed
         out = np.empty(count, dtype=np.int64)
         nodes = self.session.nodes
         placed = self._kernels.place(
@@ -183,12 +183,12 @@ class Fitting:
         return [int(rows[np.argmax(scores)])]
 
     def takes(self, row: int, room: Vector) -> bool:
-        """Whether this one node would take the task in this much room."""
+        """Whether the task fits on this node, in this much room."""
         columns = self.columns
         return bool(self.mask[row]) and bool((room[columns] >= self.request[columns]).all())
 
     def has_room(self, room: Matrix) -> Any:
-        """Per row: does `room` cover the request?"""
+        """By row: whether `room` covers the request."""
         return (room[:, self.columns] >= self.request[self.columns][None, :]).all(axis=1)
 
     def mark_failed(self) -> None:
@@ -196,14 +196,14 @@ class Fitting:
 
     @property
     def known_to_fail(self) -> bool:
-        """No room was found before, and nothing was freed since. (Where a placement elsewhere may open a node, as
-        with inter-pod affinity, nothing can be known.)"""
+        """No room was found before, and nothing was freed since. Never true with filters that depend on other nodes,
+        such as inter-pod affinity: there a placement may make a node possible."""
         return self._failed_at == self.session.ledger.freed and not self._filters_everywhere
 
     # -- explaining ---------------------------------------------------------------------------------------------
 
     def histogram(self) -> Histogram:
-        """Why no node takes a task of this kind, counted."""
+        """Why no node can run a task of this kind, with the number of nodes for each reason."""
         if self._histogram is not None and self._histogram_at == self.session.ledger.freed:
             return self._histogram
         session = self.session
@@ -235,7 +235,7 @@ class Fitting:
 
 
 def _fill(reasons: ReasonIds, rows: Rows, judge: NodeFilter) -> None:
-    """Ask a filter about the rows nobody rejected yet."""
+    """Apply a filter to the rows that no filter has rejected yet."""
     open_ = rows[reasons == 0]
     if len(open_):
         reasons[open_] = judge(open_)

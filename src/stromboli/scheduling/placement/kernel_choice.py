@@ -1,7 +1,7 @@
-"""Which kernels run: compiled ones for big clusters, NumPy for small ones.
+"""Selects the kernels: compiled ones for large clusters, NumPy for small ones.
 
-Both place identically, so the choice is about time only: importing Numba costs about a second, which a scenario of
-three nodes should not pay. `STROMBOLI_KERNEL=numba` or `numpy` forces one.
+Both place identically. Importing Numba takes about a second, which is too much for a scenario of three nodes.
+`STROMBOLI_KERNEL=numba` or `numpy` forces one.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-BIG_CLUSTER = 256  # nodes from which compiled kernels are worth their import
+BIG_CLUSTER = 256  # nodes; from here on the compiled kernels are worth their import
 
 
 def choose_kernels(nodes: int) -> Any:
-    """The module whose `score_rows` and `place` to call."""
-    wish = os.environ.get("STROMBOLI_KERNEL", "auto")
-    if wish == "numba" or (wish != "numpy" and nodes >= BIG_CLUSTER):
+    """The module with `score_rows` and `place`."""
+    forced = os.environ.get("STROMBOLI_KERNEL", "auto")
+    if forced == "numba" or (forced != "numpy" and nodes >= BIG_CLUSTER):
         from . import kernels
 
         return kernels

@@ -1,8 +1,7 @@
-"""The placement kernels, compiled by Numba: the same as kernels_numpy.py, bit for bit, for big clusters.
+"""The placement kernels, compiled by Numba: the same results as kernels_numpy.py, bit for bit, for large clusters.
 
-`nogil` lets a live scheduler's event loop go on while a cycle computes; `cache` keeps the machine code on disk, so
-that only the very first start pays for compiling. No `fastmath`: it would reorder sums, and then the two forms would
-part.
+`nogil` lets the event loop run while a cycle computes. `cache` keeps the machine code on disk, so only the first start
+compiles. There is no `fastmath`: it reorders sums, and the results of the two versions would differ.
 """
 
 from __future__ import annotations

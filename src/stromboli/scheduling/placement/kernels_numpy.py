@@ -1,10 +1,10 @@
-"""The placement kernels, readable.
+"""The placement kernels, in readable form.
 
-These say what the compiled kernels (kernels.py) do; both have the same signatures and must give the same bits, so
-every sum is written in the same order in both. This form is also what small clusters run: below a few hundred nodes
-the arrays are too short for compilation to pay.
+They define what the compiled kernels (kernels.py) do. Both have the same signatures and must give the same results bit
+for bit, so sums are in the same order. Small clusters use this version: below a few hundred nodes compilation does not
+pay.
 
-A score is what it would be with the task on the node::
+The score of a node is computed with the task on it::
 
     base + least*least_score + most*most_score + balanced*balanced_score + pack*pack_score
 
@@ -53,14 +53,14 @@ def score_rows(
 
 
 def _share(part: Ints, whole: Ints) -> Floats:
-    """part/whole, 0 where there is nothing to have or the part is negative."""
+    """part/whole; 0 if the whole is 0 or the part is negative."""
     good = (whole > 0) & (part > 0)
     safe = np.where(whole > 0, whole, 1).astype(np.float64)
     return np.where(good, part.astype(np.float64) / safe, 0.0)
 
 
 def _evenness(after: Ints, offer: Ints, columns: Ints) -> Floats:
-    """100 for resources used in equal parts, less the further the parts lie apart."""
+    """100 if equal parts of all resources are used, less the more these parts differ."""
     count = np.zeros(len(after), dtype=np.float64)
     total = np.zeros(len(after), dtype=np.float64)
     fractions = []
@@ -97,9 +97,9 @@ def place(
     least: float, most: float, balanced: float, pack: float,
     balanced_columns: Ints, pack_columns: Ints, pack_weights: Floats, out: Ints,
 ) -> int:  # fmt: skip
-    """Place up to `count` equal tasks one after the other, each on the best row that still has room; write the rows
-    to `out` and return how many found one. Of equally good rows the first wins. `mask` and `score` are scratch:
-    they are changed."""
+    """Place up to `count` equal tasks one after the other, each on the best row that still has room. Writes the rows
+    to `out` and returns how many were placed. The first of equally good rows is taken. `mask` and `score` are
+    changed."""
     times = np.zeros(len(mask), dtype=np.int64)
     wanted = request[columns]
     mask &= (room[:, columns] >= wanted[None, :]).all(axis=1)

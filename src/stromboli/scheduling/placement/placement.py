@@ -1,7 +1,7 @@
-"""What is known about where tasks fit, for the length of a session; and how much room there is.
+"""The fittings of a session, and how much room there is.
 
-"Kind of task" is the shape, plus whatever else a filter or score says its answer depends on (`key` at registration):
-the namespace and labels where inter-pod terms matter, what is reserved for a job, and so on.
+Tasks are of the same kind if they have the same shape and the same keys of filters and scores (`key` at registration):
+namespace and labels where inter-pod terms matter, what is reserved for a job, and so on.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class Placement:
         self._future_at = -1
 
     def key(self, task: Task) -> Hashable:
-        """Tasks with equal keys are judged alike by every filter and score."""
-        known = self._lasting_key(task)
+        """Tasks with equal keys get the same answers from every filter and score."""
+        known = self._constant_key(task)
         return (known, *[of(task) for _, of in self._live_keys]) if self._live_keys else known
 
     def _key_without(self, task: Task, owner: str) -> Hashable:
-        known = self._lasting_key(task)
+        known = self._constant_key(task)
         return (known, *[of(task) for feature, of in self._live_keys if feature != owner])
 
-    def _lasting_key(self, task: Task) -> tuple[Hashable, ...]:
-        """The part of the key that stays the same all session long."""
+    def _constant_key(self, task: Task) -> tuple[Hashable, ...]:
+        """The part of the key that does not change during a session."""
         if self._keys is None:
-            lasting = [hook.key for hook in self.session.filters if not hook.live]
-            lasting += [hook.key for hook in self.session.scores]
-            self._keys = [key for key in lasting if key is not None]
+            constant = [hook.key for hook in self.session.filters if not hook.live]
+            constant += [hook.key for hook in self.session.scores]
+            self._keys = [key for key in constant if key is not None]
             self._live_keys = [(h.owner, h.key) for h in self.session.filters if h.live and h.key is not None]
         known = self._known_keys.get(task.key)
         if known is None:
@@ -55,8 +55,8 @@ class Placement:
         return known
 
     def fitting(self, task: Task, *, ahead: bool = False, without: str = "") -> Fitting:
-        """Up to date with the ledger as it stands; `ahead`: as if leaving pods were gone already; `without`: as if this
-        feature closed no node, for itself."""
+        """Up to date with the ledger. `ahead`: as if terminating pods were gone. `without`: ignore the live filters of
+        this feature."""
         key = (self._key_without(task, without) if without else self.key(task), ahead, without)
         fitting = self._fittings.get(key)
         if fitting is None:
@@ -67,9 +67,8 @@ class Placement:
         return fitting
 
     def room_now(self, job: Job | None = None, *, without: str = "") -> Matrix:
-        """What is idle and promised to nobody (else than this job), less what features keep it from. A promise may
-        count on idle room and on leaving pods together: then the idle part is taken as well. `without`: a feature
-        that keeps nothing from itself."""
+        """What is idle and not promised, minus what features keep from this job. A promise may use idle room and the
+        room of terminating pods together; then its idle part is not free either. `without`: ignore this feature."""
         future = self.future_room()
         room = self.session.nodes.idle if future is None else np.minimum(self.session.nodes.idle, future)
         return self._open_to(room, job, without)
@@ -79,7 +78,7 @@ class Placement:
         return np.asarray(np.minimum(nodes.idle[row], nodes.future_idle_of(row)))
 
     def room_later(self, job: Job | None = None) -> Matrix | None:
-        """What this job may count on once leaving pods are gone; None if nobody is leaving."""
+        """What this job could use once terminating pods are gone; None if that is what is idle now."""
         future = self.future_room()
         return None if future is None else self._open_to(future, job)
 
@@ -90,8 +89,8 @@ class Placement:
         return room
 
     def future_room(self) -> Matrix | None:
-        """What will be free once everything on its way out is gone and all promises are kept; None if nothing is
-        on its way out and nothing is promised: then it is what is idle."""
+        """What will be free once terminating pods are gone and all promises are kept; None if there are neither: then
+        it is what is idle now."""
         log = len(self.session.ledger.log)
         if self._future_at != log:
             self._future_at = log

@@ -1,14 +1,13 @@
 """Fill nodes up before opening new ones, so that whole nodes stay free for large pods.
 
-A node scores by how full it would be with the pod on it, averaged over the resources the pod asks for by their weights;
-a node that one of them would overfill scores nothing. Only CPU, memory and the resources listed in the arguments
-count, so that a cluster can pack by GPUs and leave its CPUs alone. The kernels do the reckoning, since it changes with
-every placement.
+The score of a node is how full it would be with the pod on it: the weighted mean over the resources that the pod
+requests, and 0 if one of them would not fit. Only CPU, memory and the resources listed in the arguments count, so a
+cluster can pack by GPUs and ignore CPUs. The kernels compute the score, because every placement changes it.
 
-    binpack.weight: 10                       times 0..100, beside what other plugins score; 0 switches binpack off
-    binpack.cpu: 2                           one unless said otherwise; so is memory
-    binpack.resources: nvidia.com/gpu, foo   others that count
-    binpack.resources.nvidia.com/gpu: 7      and for how much
+    binpack.weight: 10                       times 0..100, added to the scores of other plugins; 0 disables binpack
+    binpack.cpu: 2                           the weight of CPU; 1 by default, as for memory
+    binpack.resources: nvidia.com/gpu, foo   other resources that count
+    binpack.resources.nvidia.com/gpu: 7      and their weights
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Binpack(Plugin):
     def __init__(self, arguments: Arguments) -> None:
         def weight(key: str) -> float:
             stated = arguments.number(key, 1)
-            return stated if stated >= 0 else 1.0  # Files of other schedulers have it so.
+            return stated if stated >= 0 else 1.0  # as Volcano does, so that its files remain valid
 
         listed = arguments.text("binpack.resources", "").split(",")
         others = [name for name in dict.fromkeys(item.strip() for item in listed) if name]

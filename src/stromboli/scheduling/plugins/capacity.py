@@ -1,35 +1,35 @@
-"""Queues with stated capacities, the alternative to `proportion`.
+"""Queues that state what they deserve: the alternative to `proportion`.
 
-There the cluster is divided anew every cycle; here each queue says itself what it deserves (`spec.deserved`), and the
-number stays put. A queue may borrow whatever lies idle, up to its real capability, and what it borrowed can be taken
-back by queues that have less than they deserve. With `enableHierarchy` queues form a tree; limits then hold for a
-queue and for everything above it, and only leaves take pods (see `queue_tree` for who may have what).
+`proportion` divides the cluster in every cycle. Here each queue states what it deserves (`spec.deserved`), and the
+number does not change. A queue may borrow idle resources, up to its real capability. Queues that have less than they
+deserve can reclaim what others borrowed. With `enableHierarchy` queues form a tree: the limits of a queue and of all
+its ancestors apply, and only leaves take pods (`queue_tree` computes the amounts).
 
-Queues are served by priority, then by how much of what they deserve they have. A queue that deserves nothing counts as
-one that has all of it, and comes after those. In a tree, queues are compared where their lines part, so a queue does
-not suffer from a distant relative's greed, only from its own family's.
+Queues are ordered by priority, then by the part of their deserved amount that they have. A queue that deserves nothing
+counts as having all of it, and goes after those that have. In a tree, two queues are compared by their ancestors just
+below the last common one.
 
-Who may take room from whom. A *claim* is made by a queue that stays within what it deserves, with the new pod, in at
-least one resource the pod asks for. The other queue gives back what is *borrowed*: it must have more than it deserves
-in such a resource, or, if it has stated nothing of that, in another one the victim uses. A resource of which it has
-stated nothing at all protects nobody. Guarantees are never touched.
+Reclaim. A *claim* is made by a queue that stays within its deserved amount, with the new pod, in at least one resource
+that the pod requests. The victim's queue must have *borrowed*: it has more than it deserves in such a resource or, if
+it states nothing for that resource, in another one that the victim uses. A resource for which it states nothing at all
+protects nothing. Guarantees are never reclaimed.
 
-Why this does not go in circles. Pods are larger than units and use several resources, so taking back can leave the
-other queue with less than it deserves. Call what is missing a *lack*, as a share of the cluster, and look at all lacks
-of all queues and resources. The claimant had one; it becomes smaller. Every lack that the move makes larger must stay
-smaller than that one was. So the list of all lacks, largest first, falls in the order of dictionaries with every such
-move. Placing pods in idle room makes no lack larger. Lacks are finite in number and deserved amounts do not depend on
-who asks, so without news from outside taking back ends.
+Why reclaim ends. Pods are larger than units and use several resources, so reclaim can leave the victim's queue below
+its deserved amount. Call what is missing a *lack*, as a share of the cluster, and consider the lacks of all queues in
+all resources. A move makes the claimant's lack smaller. Every lack that it makes larger must stay smaller than the
+claimant's was. So the sorted list of all lacks, largest first, becomes lexicographically smaller with every move.
+Placing pods on idle resources makes no lack larger. The number of states is finite and deserved amounts are constant,
+so without new events reclaim ends.
 
-One exception is made: the victim's lack may become *as large* as the claimant's was, if the claimant's whole job stays
-within all that its queue deserves. Else a gang that borrowed the whole cluster could never be made to give half of it
-back to a queue that deserves that half. This cannot be turned around either: what was evicted would lift its queue
-above what it deserves again, so it does not fall under the exception. The whole job has to be looked at and not only
-the pod, because the rest of a gang may fill the room that a large victim leaves, far beyond what is deserved.
+There is one exception: the victim's lack may become *as large* as the claimant's was, if the claimant's whole job stays
+within all that its queue deserves. Otherwise a gang that borrowed the whole cluster would never return half of it to a
+queue that deserves that half. The move cannot be reversed: the evicted job would take its queue above its deserved
+amount again, so the exception does not apply to it. The whole job counts, not only the pod, because the rest of a gang
+may use the room of a large victim, far beyond the deserved amount.
 
-`ancestorReclaimLevel` (0 unless set) has parents take part, so many levels up. A queue then may claim on behalf of a
-parent that has less than it deserves, from outside that parent; and whoever is to give back must have borrowed not
-only as a queue, but also as a family. Lacks of families then count in the list like those of queues.
+With `ancestorReclaimLevel` (0 by default) that many levels of ancestors take part. A queue may then claim for an
+ancestor that has less than it deserves, from queues outside that ancestor; and the victim's ancestors on these levels
+must have borrowed too. Their lacks count in the list like those of queues.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from math import lcm
 
 import numpy as np
 
-from stromboli.cluster import Job, Queue, Status, Task, Vector
+from stromboli.cluster import Job, Queue, Task, Vector
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.eviction.leaving_gangs import tentatively_gone
@@ -47,16 +47,16 @@ from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.plugins.queue_trees.queue_tree import Place, QueueTree, common
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.sharing import AdmissionPromises, RatioKey, ratio_key
+from stromboli.scheduling.sharing import AdmissionPromises, RatioKey, pending_request, ratio_key
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What entitles a queue to other queues' room for a pod."""
+    """What entitles a queue to reclaim resources for a pod."""
 
-    place: Place  # whose deserved amount it is based on: the queue, or one above it
-    columns: list[int]  # in which resources
-    lack: int  # the largest lack it makes smaller
+    place: Place  # whose deserved amount it is based on: the queue or an ancestor
+    columns: list[int]  # the resources
+    lack: int  # the largest lack that it makes smaller
 
 
 class Capacity(Plugin):
@@ -71,7 +71,7 @@ class Capacity(Plugin):
         self._session = session
         self._promises = session.state(AdmissionPromises)
         self._total: list[int] = session.total.tolist()
-        # Lacks of different resources have one common denominator, so they compare exactly as whole numbers.
+        # With a common denominator, lacks of different resources are integers and compare exactly.
         denominator = lcm(*[amount for amount in self._total if amount > 0])
         self._per_unit = [denominator // amount if amount > 0 else 0 for amount in self._total]
         self._tree = QueueTree(session, hierarchy=hierarchy)
@@ -82,15 +82,15 @@ class Capacity(Plugin):
         session.add_allocatable(self._may_take)
         session.add_preemptive(self._may_claim)
         session.add_reclaimable(self._may_lose, protects=False)
-        session.add_job_enqueueable(self._may_enter)
+        session.add_job_enqueueable(self._may_admit)
         if hierarchy:
             session.add_victim_queue_order(self._kinship)
 
     # -- order ------------------------------------------------------------------------------------------------
 
     def _order(self, queue: Queue) -> list[tuple[int, RatioKey, bool, float, str]]:
-        """From the top down. Up to the parting of two lines the parts of their keys are the same, and there they
-        differ at the latest by name, so nothing below is ever compared."""
+        """From the top down. Two queues have equal parts for common ancestors. The first different part differs at
+        least in the name, so nothing below it is compared."""
         return [self._rank(place) for place in reversed(self._tree.line(queue))]
 
     def _rank(self, place: Place) -> tuple[int, RatioKey, bool, float, str]:
@@ -99,8 +99,8 @@ class Capacity(Plugin):
         return (-place.queue.priority, self._share(place), deserves_nothing, place.queue.created, place.name)
 
     def _share(self, place: Place) -> RatioKey:
-        """How much of what it deserves a place has, in the resource where that is most; all of it if it deserves
-        nothing."""
+        """Which part of its deserved amount a place has, in the resource where that part is largest; 1 if it
+        deserves nothing."""
         if self._promises.admitting:
             held = self._tree.sum(place, self._promises.held_by).tolist()
         else:
@@ -115,7 +115,7 @@ class Capacity(Plugin):
         return ratio_key(most, of) if stated else ratio_key(1, 1)
 
     def _kinship(self, victim: Queue, claimant: Queue) -> int:
-        """The nearest relatives lose first: what a family borrows from itself it settles by itself."""
+        """The nearest relatives lose first: what was borrowed inside a subtree is reclaimed inside it."""
         return -common(self._tree.line(victim), self._tree.line(claimant))
 
     # -- placing ----------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class Capacity(Plugin):
         held, limits = self._tree.held(place), place.real_capability
         for name, column in self._columns:
             has = held[column] - back[column]
-            # A limit that is all of the cluster is none of the queue's: nodes say it better.
+            # A limit as large as the cluster is not the queue's fault: the reason of the nodes is more useful.
             if need[column] > 0 and limits[column] < has + need[column] and limits[column] < self._total[column]:
                 return _over(Code.QUEUE_OVER_QUOTA, place, name, need[column], has, limits[column])
         return None
@@ -148,10 +148,11 @@ class Capacity(Plugin):
                 return Refusal(Code.QUEUE_CLOSED, subject=place.name)
         return None
 
-    # -- taking back ------------------------------------------------------------------------------------------
+    # -- reclaim ----------------------------------------------------------------------------------------------
 
     def _may_claim(self, queue: Queue, request: Vector, credit: Vector | None) -> Refusal | None:
-        """Limits above the queue are left out: what relatives lose makes room there, so only a plan can tell."""
+        """Without the limits of ancestors: evictions inside them make room there, so only a plan of evictions can
+        tell."""
         place = self._tree.places[queue.name]
         need, back = request.tolist(), _back(request, credit)
         refusal = self._closed(queue) or self._over_limit(place, need, back)
@@ -165,7 +166,7 @@ class Capacity(Plugin):
         return _over(Code.QUEUE_OVER_DESERVED, place, name, need[column], held, place.deserved[column])
 
     def _claim(self, queue: Queue, need: list[int], back: list[int]) -> Claim | None:
-        """The claim of the queue itself, else of the nearest place above it that has one and may take part."""
+        """The claim of the queue, else of its nearest ancestor that has one and takes part."""
         for place in self._tree.line(queue)[: self._levels + 1]:
             held, deserved = self._tree.held(place), place.deserved
             within = [c for _, c in self._columns if need[c] > 0 and held[c] - back[c] + need[c] <= deserved[c]]
@@ -193,7 +194,7 @@ class Capacity(Plugin):
             after = [has - less for has, less in zip(self._tree.held(place), leaves, strict=True)]
             lost = gives
             if place in line:
-                # What comes in its stead stays in the family, so the family loses only the difference.
+                # A common ancestor gets the new pod, too, so it loses only the difference.
                 after = [has + more for has, more in zip(after, need, strict=True)]
                 lost = [less - more for less, more in zip(gives, need, strict=True)]
             elif self._is_kept(place, after, lost, claim, borrowed=level <= self._levels):
@@ -205,7 +206,7 @@ class Capacity(Plugin):
         return Verdict.YES
 
     def _is_kept(self, place: Place, after: list[int], lost: list[int], claim: Claim, *, borrowed: bool) -> bool:
-        """Whether a place may keep what it would lose: as guaranteed, or (if that is asked) as not borrowed."""
+        """Whether a place keeps what it would lose: it is guaranteed or, with `borrowed`, it is not borrowed."""
         given = [column for _, column in self._columns if lost[column] > 0]
         if any(after[column] < place.guarantee[column] for column in given):
             return True
@@ -216,23 +217,19 @@ class Capacity(Plugin):
         return all(after[column] + lost[column] <= place.deserved[column] for column in judged)
 
     def _lack(self, place: Place, after: list[int], lost: list[int]) -> int:
-        """The largest lack a place would have, of those that grow; below nothing if it has enough of everything."""
+        """The largest lack a place would have, of those that grow; negative if it has enough of everything."""
         grown = [column for _, column in self._columns if lost[column] > 0]
         return max(((place.deserved[c] - after[c]) * self._per_unit[c] for c in grown), default=-1)
 
     def _stays_within(self, place: Place, job: Job) -> bool:
-        """Whether a place has no more than it deserves of anything it states, with all that the job still wants."""
+        """Whether a place stays within every deserved amount that it states, if the whole job starts."""
         held = self._tree.held(place)
-        wanted = np.zeros_like(job.allocated)
-        for task in job.tasks.values():
-            if task.status is Status.PENDING and not task.gated:
-                wanted += task.request
-        more = wanted.tolist()
+        more = pending_request(job).tolist()
         return all(held[c] + more[c] <= place.deserved[c] for _, c in self._columns if more[c] and place.deserved[c])
 
-    # -- letting in -------------------------------------------------------------------------------------------
+    # -- admission --------------------------------------------------------------------------------------------
 
-    def _may_enter(self, job: Job) -> Vote | Refusal:
+    def _may_admit(self, job: Job) -> Vote | Refusal:
         queue = job.queue
         refusal = self._closed(queue)
         if refusal is not None:
@@ -244,10 +241,10 @@ class Capacity(Plugin):
         if self._session.has_action("preempt"):
             spared = self._promises.held_below(queue, job.priority)
         line = self._tree.line(queue)
-        if self._session.has_action("reclaim") and self._within_due(line[0], need):
-            line = line[:1]  # if it is full above, relatives have borrowed what can be taken back
+        if self._session.has_action("reclaim") and self._stays_within_deserved(line[0], need):
+            line = line[:1]  # if an ancestor is full, other queues in it have borrowed, and this one can reclaim
         for place in line:
-            held = (self._tree.sum(place, self._bound) - spared).tolist()
+            held = (self._tree.sum(place, self._committed) - spared).tolist()
             for name, column in self._columns:
                 limit = place.real_capability[column]
                 if need[column] > 0 and held[column] + need[column] > limit:
@@ -257,18 +254,18 @@ class Capacity(Plugin):
                     return Refusal(Code.INSUFFICIENT_NODE, resource=name, need=need[column], have=left, total=limit)
         return Vote.PERMIT
 
-    def _bound(self, queue: Queue) -> Vector:
-        """What a queue has and was promised, less what it has beyond what its jobs were let in for."""
+    def _committed(self, queue: Queue) -> Vector:
+        """What a queue has and was promised, without what its jobs use beyond what they were admitted for."""
         return np.asarray(queue.allocated + self._promises.promised(queue) - self._promises.elastic(queue))
 
-    def _within_due(self, place: Place, need: list[int]) -> bool:
+    def _stays_within_deserved(self, place: Place, need: list[int]) -> bool:
         assert place.queue is not None
         held = (place.queue.allocated + self._promises.promised(place.queue)).tolist()
         return all(held[c] + need[c] <= place.deserved[c] for _, c in self._columns if need[c] > 0)
 
 
 def _back(request: Vector, credit: Vector | None) -> list[int]:
-    """What a placement gives back, by column."""
+    """What a placement returns, by column."""
     amounts: list[int] = [0] * len(request) if credit is None else credit.tolist()
     return amounts
 

@@ -1,7 +1,7 @@
-"""Conformance: what the cluster itself runs on is nobody's victim.
+"""Conformance: pods that the cluster itself needs are never evicted.
 
-Kubernetes marks the pods it cannot do without by two priority classes and keeps its own services in one namespace.
-Evicting such a pod to make room for a batch job could take the node, or the cluster, down with it.
+Kubernetes marks critical pods with two priority classes and runs its own services in one namespace. Evicting such a pod
+for a batch job could take down its node or the whole cluster.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Conformance(Plugin):
     name = "conformance"
 
     def open(self, session: Session) -> None:
-        session.add_preemptable(_spare_the_system, protects=True)
-        session.add_reclaimable(_spare_the_system, protects=True)
+        session.add_preemptable(_protect_system_pods, protects=True)
+        session.add_reclaimable(_protect_system_pods, protects=True)
 
 
-def _spare_the_system(evictor: Task, candidate: Task, whole: bool) -> Verdict:
+def _protect_system_pods(evictor: Task, candidate: Task, whole: bool) -> Verdict:
     critical = candidate.pod.spec.priority_class_name in _CRITICAL_CLASSES
     return Verdict.NO if critical or candidate.namespace == _SYSTEM_NAMESPACE else Verdict.NOTHING

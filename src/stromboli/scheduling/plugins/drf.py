@@ -1,21 +1,21 @@
-"""Dominant resource fairness: of jobs and namespaces, the one that has least is served first.
+"""Dominant resource fairness: the job or namespace with the smallest dominant share goes first.
 
-What a job has is one number: its share of the cluster in the resource of which it has the largest share. A job that
-uses a tenth of all CPUs and half of all GPUs has a half. The job with the smallest number goes first, and since it
-grows with every pod placed, the jobs of a queue take turns.
+The dominant share of a job is its share of the cluster in the resource where that share is largest. A job that uses a
+tenth of all CPUs and half of all GPUs has a share of one half. The job with the smallest share goes first. Its share
+grows with every pod placed, so the jobs of a queue take turns.
 
-The same number orders the namespaces of a queue, over what each has *in that queue* and divided by the namespace's
-weight: a namespace of weight 3 may have three times as much before it has to wait.
+The namespaces of a queue are ordered by the same number: the dominant share of what a namespace has *in that queue*,
+divided by its weight. A namespace of weight 3 gets three times as much before it has to wait.
 
-With preemption, shares are compared as they would be after the move: the evictor with its new pod, the victim without
-the one that leaves. So the victim never ends with a reason to take the room back. Different namespaces are compared
-first, and jobs where namespaces are even. Inside one job shares say nothing.
+Preemption compares shares after the move: the evictor's with its new pod, the victim's without the evicted one. So the
+victim has no reason to take the room back. Namespaces are compared first, and jobs only if the namespaces are even.
+Inside one job there is no opinion.
 
-Queues are none of its business, unless `enableHierarchy` says that they form a tree in which shares are divided from
-the root down (see `hierarchy`).
+Queues are not ordered here, unless `enableHierarchy` makes them a tree in which shares are divided from the root down
+(see `hierarchy`).
 
-Shares are compared exactly. All of them are fractions over a few totals, so they are brought to one denominator, the
-least common multiple of the totals, and kept as whole numbers: comparing them costs no more than comparing integers.
+Shares are compared exactly. All of them are fractions of a few totals, so with the least common multiple of the totals
+as their denominator they are integers.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import AdmissionPromises, RatioKey, ratio_key
 
 _EVEN: Final = 1_000_000
-"""Shares that differ by no more than one part in so many are even, in preemption: nobody is evicted over less."""
+"""In preemption, shares that differ by at most one part in this number are even: nobody is evicted for less."""
 
 
 class DominantShare:
-    """Shares of a total, as whole numbers of `one`-ths."""
+    """Shares of a total, as integers: `one` is the whole cluster."""
 
     def __init__(self, total: Vector) -> None:
         amounts = total.tolist()
         self.one = lcm(*[amount for amount in amounts if amount > 0])
-        # A resource nobody offers: whoever has some of it all the same has all of it.
+        # A resource that no node offers: having any of it counts as having all of it.
         self._weights = [
             (column, self.one // amount if amount > 0 else None)
             for column, amount in enumerate(amounts)

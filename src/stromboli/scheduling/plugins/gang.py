@@ -1,16 +1,14 @@
-"""Gangs: pods that start together or not at all, and that are not broken apart later.
+"""Gangs: pods that start together or not at all, and of which none is evicted alone later.
 
-A job states how many of its pods it needs at once (`minMember`), and perhaps how many of each role. This plugin
-turns that into the words the session understands: when a job is worth trying, when it is ready, and when it goes
-hungry. Jobs that still miss members are served before those that only want more, since every member that waits for
-the rest of its gang holds room without doing any work.
+A job states how many of its pods it needs at once (`minMember`), and perhaps how many of each role. This plugin says
+when a job is valid, ready, pipelined and starving. Jobs below their minimum go before jobs that only want more, because
+every pod that waits for the rest of its gang holds resources without doing work.
 
-As a protector it keeps running gangs whole. What a gang runs above its minimum may be taken pod by pod. At the
-minimum a single pod may not be taken, because the others would then hold their room for nothing; all of them together
-may. A gang that is already broken has nothing left to protect, and a job with a minimum of nothing never had.
+It also protects running gangs. Pods above the minimum may be evicted one by one. At the minimum a single pod may not,
+because the others would hold their resources for nothing; the whole gang may. A gang that is already below its minimum
+is not protected, and neither is a job without a minimum.
 
-NB: every count is the session's live one, with the victims chosen so far already gone. So the question is the same
-for the first victim of a job and for its fifth, and nothing has to be counted here.
+All counts are those of the session at that moment, without the victims chosen so far. So nothing is counted here.
 """
 
 from __future__ import annotations
@@ -28,15 +26,15 @@ class Gang(Plugin):
     def open(self, session: Session) -> None:
         session.add_job_valid(_missing_pods)
         session.add_job_ready(_is_ready)
-        session.add_job_pipelined(_is_promised)
+        session.add_job_pipelined(_is_pipelined)
         session.add_job_starving(_is_starving)
         session.add_job_order(_is_ready)  # False, a gang with members missing, sorts before True
-        session.add_preemptable(_keep_whole, protects=True)
-        session.add_reclaimable(_keep_whole, protects=True)
+        session.add_preemptable(_protect_minimum, protects=True)
+        session.add_reclaimable(_protect_minimum, protects=True)
 
 
 def _missing_pods(job: Job) -> Refusal | None:
-    """Too few pods exist for the gang ever to start: no use in looking for nodes."""
+    """Too few pods exist for the gang to start, so there is no need to look for nodes."""
     if job.valid_count < job.min_available:
         return Refusal(Code.NOT_ENOUGH_PODS, need=job.min_available, have=job.valid_count)
     if job.roles_matter:
@@ -50,7 +48,7 @@ def _is_ready(job: Job) -> bool:
     return job.is_ready and _roles_filled(job)
 
 
-def _is_promised(job: Job) -> Vote:
+def _is_pipelined(job: Job) -> Vote:
     filled = job.is_pipelined and _roles_filled(job, with_pipelined=True)
     return Vote.PERMIT if filled else Vote.REJECT
 
@@ -66,7 +64,7 @@ def _roles_filled(job: Job, *, with_pipelined: bool = False) -> bool:
     )
 
 
-def _keep_whole(evictor: Task, candidate: Task, whole: bool) -> Verdict:
+def _protect_minimum(evictor: Task, candidate: Task, whole: bool) -> Verdict:
     job = candidate.job
     if job is not None and job.goes_whole and not whole and job.ready_count > 1:
         return Verdict.NO

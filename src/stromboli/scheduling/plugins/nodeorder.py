@@ -1,14 +1,14 @@
-"""Which of the nodes that may take a pod is the best one.
+"""Which of the nodes that can run a pod is the best one.
 
-Several wishes, each worth 0 to 100 times its weight, are added up; a weight of 0 switches a wish off. Those that
-follow from amounts (leave room, pack, keep CPU and memory in balance) change with every placement and are left to the
-kernels. The others are vectors over nodes, made once per kind of task, and most tasks have no such wish at all.
+Several scores, each 0 to 100 times its weight, are added up; a weight of 0 disables a score. Those that follow from
+amounts (least used, most used, balanced) change with every placement, so the kernels compute them. The others are
+vectors over nodes, computed once per kind of task. Most tasks need none of them.
 
-Wishes are normalised over all nodes, not only over those that passed the filters: the best value stays the best either
-way, and the vector need not be made again whenever a node fills up.
+Scores are normalised over all nodes, not only over those that passed the filters. The best node is the same, and the
+vector need not be computed again whenever a node fills up.
 
-For rooms to be set aside (the reserve action) there is a ranking of its own: the share of the node that is idle, where
-devices count twice as much as CPU and memory together, since they are what large jobs wait for.
+The reserve action uses another order: the idle share of the node, in which devices count twice as much as CPU and
+memory together, because large jobs mostly wait for devices.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Nodeorder(Plugin):
     name = "nodeorder"
 
     def __init__(self, arguments: Arguments) -> None:
-        def weight(wish: str, default: float) -> float:
-            return arguments.number(f"{wish}.weight", default, minimum=0)
+        def weight(score: str, default: float) -> float:
+            return arguments.number(f"{score}.weight", default, minimum=0)
 
         self._amounts = ResourceScore(
             least=weight("leastrequested", 1),
@@ -65,7 +65,7 @@ class Nodeorder(Plugin):
 
 
 def _node_affinity(facts: NodeFacts, task: Task, weight: float) -> NodeScore | None:
-    """The node that satisfies most of the pod's preferences, by weight, has 100."""
+    """The node that matches most of the pod's preferences, by weight, gets 100."""
     satisfied = facts.preferred(task.shape.pod.spec)
     if satisfied is None or not satisfied.any():
         return None
@@ -74,7 +74,7 @@ def _node_affinity(facts: NodeFacts, task: Task, weight: float) -> NodeScore | N
 
 
 def _taints(facts: NodeFacts, task: Task, weight: float) -> NodeScore | None:
-    """A node none of whose taints would rather not have the pod has 100, the one with most such taints 0."""
+    """A node without PreferNoSchedule taints that the pod does not tolerate gets 100, the one with most of them 0."""
     counts = facts.discouraged(task.shape.pod.spec.tolerations)
     if counts is None:
         return None
@@ -83,8 +83,8 @@ def _taints(facts: NodeFacts, task: Task, weight: float) -> NodeScore | None:
 
 
 def idle_share(session: Session, task: Task) -> Scores:
-    """By row: a third of the mean idle percentage of CPU and memory, and two thirds of that of the other resources
-    the task asks for, as far as the node has them."""
+    """By row: one third of the mean idle percentage of CPU and memory, plus two thirds of the mean over the other
+    resources that the task requests and the node has."""
     nodes = session.nodes
     devices = np.zeros(len(nodes), dtype=np.float64)
     kinds = np.zeros(len(nodes), dtype=np.float64)

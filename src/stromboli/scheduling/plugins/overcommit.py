@@ -1,14 +1,14 @@
-"""Overcommit: how many jobs the cluster as a whole lets in.
+"""Overcommit: how many jobs the cluster as a whole admits.
 
-If every job were let in at once, the API server would fill with pods that cannot start. If only those were let in that
-fit this minute, room would lie idle until the next cycle notices each job that ends. So the cluster promises a little
-more than it has: `overcommit-factor` times its capacity, less what is used, less what was promised already.
+If every job were admitted at once, the API server would fill with pods that cannot start. If only jobs were admitted
+that fit now, resources would stay idle after each job that ends. So the cluster promises a little more than it has:
+`overcommit-factor` times its capacity, minus what is used, minus what was promised already.
 
-A job that may take room from others is not kept out by what those others hold: its queue would still have no more than
-it deserves (and the reclaim action runs), or jobs of lower priority in its queue hold that much (and preempt runs).
-It could never take the room if it were not let in.
+What a job could take from others does not keep it from being admitted: with the action reclaim, if its queue stays
+within its deserved share; with the action preempt, what jobs of lower priority in its queue hold. A job that is not
+admitted could never reclaim or preempt anything.
 
-Nodes are not looked at one by one; whether the pods of a job fit on them is for allocation to find out.
+Only sums count here. Whether the pods fit on nodes is decided by allocate.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Overcommit(Plugin):
 
     def __init__(self, arguments: Arguments) -> None:
         given = arguments.number("overcommit-factor", _DEFAULT_FACTOR)
-        if given < 1:  # A cluster that promises less than it has would never be full; files say so all the same.
+        if given < 1:  # would never fill the cluster, but existing files have such values
             given = _DEFAULT_FACTOR
-        self._factor = Fraction(str(given))  # 1.2 is six fifths, not the nearest float
+        self._factor = Fraction(str(given))  # 1.2 exactly, not the nearest float
 
     def open(self, session: Session) -> None:
         self._session = session
         self._promises = session.state(AdmissionPromises)
         self._used = session.axis.zeros()
-        self._used_at = -1  # length of the ledger's log when `_used` was added up
+        self._used_at = -1  # length of the ledger's log when `_used` was computed
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         self._promisable = [int(amount * self._factor) for amount in session.total.tolist()]
         session.add_job_enqueueable(self._has_room)
@@ -52,11 +52,11 @@ class Overcommit(Plugin):
             return Vote.PERMIT
         if self._may_reclaim(job):
             return Vote.PERMIT
-        spoken_for = (self._in_use() + self._promises.promised_everywhere() - self._may_preempt(job)).tolist()
+        committed = (self._in_use() + self._promises.promised_everywhere() - self._preemptable(job)).tolist()
         minimum = job.min_resources.tolist()
         for name, column in self._columns:
             need = minimum[column]
-            left = self._promisable[column] - spoken_for[column]
+            left = self._promisable[column] - committed[column]
             if need > 0 and need > left:
                 return Refusal(
                     Code.INSUFFICIENT_NODE,
@@ -74,13 +74,14 @@ class Overcommit(Plugin):
         after = job.queue.allocated + self._promises.promised(job.queue) + job.min_resources
         return bool(((after <= deserved) | (job.min_resources == 0)).all())
 
-    def _may_preempt(self, job: Job) -> Vector | int:
+    def _preemptable(self, job: Job) -> Vector | int:
+        """What the job could take from others in its queue."""
         if not self._session.has_action("preempt"):
             return 0
         return self._promises.held_below(job.queue, job.priority)
 
     def _in_use(self) -> Vector:
-        """The sum over ready nodes, added up again only if a pod was moved since: thousands of jobs may ask."""
+        """The sum over ready nodes. Thousands of jobs may ask, so it is computed again only after a change."""
         position = len(self._session.ledger.log)
         if position != self._used_at:
             nodes = self._session.nodes

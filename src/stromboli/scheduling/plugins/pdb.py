@@ -1,14 +1,13 @@
-"""PodDisruptionBudgets: never more evictions at a time than the owner of the pods allows.
+"""PodDisruptionBudgets: no more evictions at a time than a budget allows.
 
-A budget's status says how many more of its pods may be disrupted now. That number is as old as the last time its
-controller looked, while a cycle may evict many pods at once and the next cycle may come before the controller does.
-So what we have set in motion ourselves is taken off: pods evicted in this session, and pods of an earlier cycle whose
-eviction is still on its way. A pod that the budget already lists as disrupted has been counted there.
+The status of a budget says how many more of its pods may be disrupted now. A cycle may evict many pods before the
+controller updates that number. So our own evictions are subtracted: those of this session, and those of earlier cycles
+that the API server has not shown yet. A pod that the budget already lists as disrupted is counted there.
 
-A gang that goes as a whole is asked for before its first pod goes, so all of it has to fit in the budget at once.
+When a whole gang is evicted, all of its pods must fit in the budget at once.
 
-An undone eviction costs nothing. Instead of being told of every undo, we remember each pod that was ever evicted in
-this session and look, when asked, which of them are still leaving.
+An eviction that is undone costs nothing. There is no callback for that, so we remember each pod that was evicted in
+this session, and count those that still are.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ class Pdb(Plugin):
 
     def __init__(self, arguments: Arguments) -> None:
         self._budgets: dict[str, list[tuple[str, PodDisruptionBudget]]] = {}  # by namespace: (key, budget)
-        self._leaving: dict[str, dict[TaskKey, Task]] = {}  # by a budget's key; some may have been spared since
+        self._leaving: dict[str, dict[TaskKey, Task]] = {}  # by key of the budget; some evictions may have been undone
 
     def open(self, session: Session) -> None:
         if not session.budgets:
             return
         for key, budget in sorted(session.budgets.items()):
             self._budgets.setdefault(budget.metadata.namespace, []).append((key, budget))
-        for task in self._on_their_way(session):
+        for task in self._evicted_before(session):
             self._note(task)
         session.add_handlers(deallocate=self._note)
         session.add_preemptable(self._within_budget, protects=True)
         session.add_reclaimable(self._within_budget, protects=True)
 
-    def _on_their_way(self, session: Session) -> list[Task]:
-        """Pods we evicted in an earlier cycle, and of which the API server has not told us yet that they go."""
+    def _evicted_before(self, session: Session) -> list[Task]:
+        """Pods evicted in an earlier cycle that the API server does not show as terminating yet."""
         return [
             task
             for node in session.nodes.nodes
@@ -52,12 +51,12 @@ class Pdb(Plugin):
         ]
 
     def _note(self, task: Task) -> None:
-        if task.status is Status.RELEASING:  # Else a placement was undone, which is frequent and costs no budget.
+        if task.status is Status.RELEASING:  # otherwise a placement was undone
             for key, _ in self._budgets_of(task):
                 self._leaving.setdefault(key, {})[task.key] = task
 
     def _budgets_of(self, task: Task) -> list[tuple[str, PodDisruptionBudget]]:
-        """The budgets in which an eviction of this pod counts."""
+        """The budgets that an eviction of this pod counts in."""
         return [(key, budget) for key, budget in self._budgets.get(task.namespace, ()) if _costs(budget, task)]
 
     def _within_budget(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:

@@ -1,15 +1,15 @@
-"""Which nodes may take a pod at all, by the rules of Kubernetes.
+"""Which nodes can run a pod, by the rules of Kubernetes.
 
-Room is the core's business, and so is whether a node is ready. Here is the rest: cordons, node selectors and affinity,
-taints, host ports, affinity between pods, and topology spread. A filter that has nothing to say about a task says so
-once and is never asked again, which is the case for nearly every pod of a batch cluster; what depends on nodes alone is
-answered once for all nodes of a session.
+The core checks resources, and whether a node is ready. This plugin checks the rest: cordons, node selectors and
+affinity, taints, host ports, affinity between pods, and topology spread. A filter that does not apply to a task returns
+None once and is not called again; for most pods of a batch cluster none applies. What depends on nodes alone is
+computed once per session.
 
-Whether evicting somebody could help ("resolvable") is told with each reason: a port or a neighbour goes away with a
-pod, a taint or a label does not.
+Each reason says whether evictions could help ("resolvable"): a port or a neighbour is gone with its pod, a taint or a
+label is not.
 
-Volumes are not looked at: pods that need a volume in a certain zone say so by node affinity, and the switches of those
-checks are read only so that files which set them stay valid.
+Volumes are not checked: pods that need a volume in a certain zone have node affinity. The arguments for those checks
+are read only so that existing files remain valid.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Predicates(Plugin):
         self._spread = arguments.boolean("predicate.PodTopologySpreadEnable", True)
         for check in _IGNORED:
             arguments.boolean(f"predicate.{check}Enable", True)
-        # Answers are always kept per shape, which is what this once switched on.
+        # Results are always cached by shape, so this argument has no effect.
         arguments.boolean("predicate.CacheEnable", False)
 
     def open(self, session: Session) -> None:
@@ -65,7 +65,7 @@ class Predicates(Plugin):
 
 
 class _NodeRules:
-    """Filters that look at the node and the pod's spec alone."""
+    """Filters that need only the node and the pod's spec."""
 
     def __init__(self, session: Session, facts: NodeFacts) -> None:
         self._session = session
@@ -92,7 +92,7 @@ class _NodeRules:
     def taints(self, task: Task) -> NodeFilter | None:
         answers = self._nothing()
         for taint, rows in self._facts.repelled_by(task.shape.pod.spec.tolerations, KEEPS_AWAY):
-            # The key says which team or purpose the nodes are for; values may be as many as there are nodes.
+            # Only the key: there may be as many different values as nodes.
             answers[rows] = self._session.node_reason(
                 Code.PREDICATE_TAINT_TOLERATION,
                 f"with taint {taint.key}, which the pod does not tolerate",

@@ -1,10 +1,10 @@
-"""Priorities: who goes first, and who gives way inside a queue.
+"""Priorities: who goes first, and who is preempted inside a queue.
 
-The priority of a job is its PriorityClass and orders jobs; the priority of a pod orders the pods of one job. With
-preemption, a job may take room from jobs of lower priority in its own queue, and a pod from lower pods of its own job.
+Jobs are ordered by the priority of their PriorityClass, the pods of one job by their own. With preemption, a job may
+evict jobs of lower priority in its queue, and a pod may evict pods of lower priority in its job.
 
-Equal priority is no opinion: another plugin may still see a reason to let one yield to the other. Between queues
-priority has no say at all, since otherwise a queue could be emptied by whoever claims to be important in another one.
+For equal priorities there is no opinion, so another plugin may decide. Preempt considers one queue only: otherwise a
+job of high priority could empty another queue.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Priority(Plugin):
     def open(self, session: Session) -> None:
         session.add_task_order(lambda task: -task.priority)
         session.add_job_order(lambda job: -job.priority)
-        session.add_job_starving(_wants_more)
+        session.add_job_starving(_has_waiting_pods)
         session.add_preemptable(_lower_yields, protects=False)
 
 
-def _wants_more(job: Job) -> bool:
-    """Some pod of it waits that could be placed. Gangs have a narrower notion, and both have to hold."""
+def _has_waiting_pods(job: Job) -> bool:
+    """Whether it has a pod that waits and is not gated. The gang plugin is stricter, and both must agree."""
     return job.pending_count > job.gated
 
 

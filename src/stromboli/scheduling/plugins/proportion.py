@@ -1,19 +1,19 @@
-"""Queues in proportion to their weights.
+"""Queues get resources in proportion to their weights.
 
-Every cycle the cluster is divided among the queues by weight, resource by resource. A queue is never given more than
-it asks for or may have, nor less than it is guaranteed, so what one queue leaves goes to the others: nothing stays
-unassigned while somebody wants it. What comes out is what a queue *deserves* this cycle (see `dividing`).
+In every cycle the cluster is divided among the queues by weight, for each resource. No queue gets more than it requests
+or may have, or less than its guarantee. What one queue does not need goes to the others. The result is what a queue
+*deserves* in this cycle (see `sharing.division`).
 
-Limits, per resource:
+Limits, for each resource:
 
-    request          what its pods occupy and what its waiting pods ask for
-    real capability  the cluster less what is guaranteed to others, and no more than the queue's `capability`
+    request          what its pods use and what its waiting pods request
+    real capability  the cluster minus the guarantees of other queues, and at most the queue's `capability`
     deserved         between its guarantee and the smaller of those two
 
-A pod is placed while its queue stays within what it deserves in the resources the pod asks for; a queue is overused
-only when it has nothing left in any resource it deserves some of, so running out of CPU does not keep a queue from its
-GPUs. Room that all queues are too coarse to use may be lent beyond that, up to the hard limits (`lending`). What is
-guaranteed to a queue that does not use it is not such room.
+A pod is placed if its queue then stays within its deserved share in the resources that the pod requests. A queue is
+overused only if it has its full deserved share of every resource, so a queue that has used up its CPUs still gets its
+GPUs. Resources that would stay idle, because pods are larger than what is left of each share, can be lent up to the
+hard limits (`lending`). Unused guarantees of other queues are not lent.
 
 Who may take room from whom. Only contended resources count: those that the claimant requests, of which its queue has
 less than it deserves and the other queue more. What nobody lacks, such as CPU and memory beside scarce GPUs, counts
@@ -31,18 +31,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from stromboli.cluster import PODS, Job, Queue, QueueName, Status, Task, Vector
+from stromboli.cluster import PODS, Job, Queue, QueueName, Task, Vector
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
 from stromboli.scheduling.eviction.leaving_gangs import tentatively_gone
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.sharing import AdmissionPromises, Claim, RatioKey, divide, ratio_key
+from stromboli.scheduling.sharing import AdmissionPromises, Claim, RatioKey, divide, pending_request, ratio_key
 
 
 @dataclass(frozen=True, slots=True)
 class Entitlement:
-    """What a queue may have in this session, by column. Plain integers: these are read thousands of times."""
+    """What a queue may have in this session, by column. Lists of int, because they are read thousands of times."""
 
     deserved: list[int]
     real_capability: list[int]
@@ -68,7 +68,7 @@ class Proportion(Plugin):
         session.add_allocatable(self._may_take)
         session.add_preemptive(lambda queue, request, credit: self._may_take(queue, request, credit, False))
         session.add_reclaimable(self._may_lose, protects=False)
-        session.add_job_enqueueable(self._may_enter)
+        session.add_job_enqueueable(self._may_admit)
 
     # -- who deserves what ------------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class Proportion(Plugin):
         return (-queue.priority, self._share(queue))
 
     def _share(self, queue: Queue) -> RatioKey:
-        """How much of what it deserves a queue has, in the resource where that is most."""
+        """Which part of its deserved share a queue has, in the resource where that part is largest."""
         deserved = self.entitlements[queue.name].deserved
         held = self._promises.held_by(queue).tolist()
         most, of = 0, 1
@@ -117,8 +117,8 @@ class Proportion(Plugin):
         deserved = self.entitlements[queue.name].deserved
         held = queue.allocated.tolist()
         counts = [column for _, column in self._columns if deserved[column] > 0]
-        # A queue that deserves nothing is not held back here: either its pods ask for nothing, or the test of
-        # each pod says what there is too little of. Nor is one that deserves all there is: nodes say it better.
+        # A queue that deserves nothing is not stopped here: either its pods request nothing, or `_may_take` gives a
+        # better reason for each. Nor is one that deserves the whole cluster: then nodes give the better reason.
         return bool(counts) and all(
             held[column] >= deserved[column] and deserved[column] < self._total[column] for column in counts
         )
@@ -136,7 +136,7 @@ class Proportion(Plugin):
         limits = entitlement.real_capability
         for name, column in self._columns:
             after = held[column] + need[column]
-            # A limit that is all of the cluster is none of the queue's: nodes say it better.
+            # A limit as large as the cluster is not the queue's fault: the reason of the nodes is more useful.
             if need[column] > 0 and limits[column] < after and limits[column] < self._total[column]:
                 return _over(Code.QUEUE_OVER_QUOTA, queue, name, need[column], held[column], limits[column])
         if lending and not self._takes_guaranteed(queue, need, held):
@@ -149,8 +149,8 @@ class Proportion(Plugin):
         return None
 
     def _takes_guaranteed(self, queue: Queue, need: list[int], held: list[int]) -> bool:
-        """Whether a loan would be of room that is guaranteed to others. Each queue by itself is kept out of it by its
-        real capability; several together are not."""
+        """Whether the request would use resources that are guaranteed to others. Its real capability keeps a single
+        queue from that, but not several queues together."""
         for _, column in self._columns:
             if need[column] > 0 and self._is_guaranteed[column]:
                 others = sum(
@@ -162,7 +162,7 @@ class Proportion(Plugin):
                     return True
         return False
 
-    # -- taking back ------------------------------------------------------------------------------------------
+    # -- reclaim ----------------------------------------------------------------------------------------------
 
     def _may_lose(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
         mine, theirs = evictor.job, candidate.job
@@ -200,9 +200,9 @@ class Proportion(Plugin):
         lacks = [Fraction(deserved[column] - held[column], self._total[column]) for column in columns]
         return max(Fraction(0), *lacks)
 
-    # -- letting in -------------------------------------------------------------------------------------------
+    # -- admission --------------------------------------------------------------------------------------------
 
-    def _may_enter(self, job: Job) -> Vote | Refusal:
+    def _may_admit(self, job: Job) -> Vote | Refusal:
         queue = job.queue
         if not queue.open:
             return Refusal(Code.QUEUE_CLOSED, subject=queue.name)
@@ -210,10 +210,10 @@ class Proportion(Plugin):
             return Vote.PERMIT
         limits = self.entitlements[queue.name].real_capability
         need = job.min_resources.tolist()
-        bound = queue.allocated + self._promises.promised(queue) - self._promises.elastic(queue)
+        committed = queue.allocated + self._promises.promised(queue) - self._promises.elastic(queue)
         if self._session.has_action("preempt"):
-            bound = bound - self._promises.held_below(queue, job.priority)
-        held = bound.tolist()
+            committed = committed - self._promises.held_below(queue, job.priority)
+        held = committed.tolist()
         for name, column in self._columns:
             limit = limits[column]
             if need[column] > 0 and held[column] + need[column] > limit:
@@ -227,26 +227,18 @@ class Proportion(Plugin):
 
 
 def _request(queue: Queue) -> Vector:
-    """All that a queue asks for: what its pods have and want, and what jobs will want whose pods are not made before
-    they are let in. Pods that cannot be placed, because the queue is closed or their group does not exist (yet), still
-    wait; but what they want must not be taken from others."""
+    """All that a queue requests: what its pods have and request, and the minimum of jobs whose pods are created only
+    after their admission. Pods that cannot be placed, because the queue is closed or their PodGroup does not exist, do
+    not count, so that nothing is taken from others for them."""
     if not queue.open:
         return queue.allocated
     request = queue.allocated + queue.wanted
     for job in queue.jobs.values():
         if job.object is None:
-            request -= _wanted(job)
+            request -= pending_request(job)
         elif job.min_resources is not None and job.valid_count < job.min_available:
-            request += np.maximum(job.min_resources - job.allocated - _wanted(job), 0)
+            request += np.maximum(job.min_resources - job.allocated - pending_request(job), 0)
     return request
-
-
-def _wanted(job: Job) -> Vector:
-    wanted = np.zeros_like(job.allocated)
-    for task in job.tasks.values():
-        if task.status is Status.PENDING and not task.gated:
-            wanted += task.request
-    return wanted
 
 
 def _over(code: str, queue: Queue, resource: str, need: int, have: int, total: int) -> Refusal:

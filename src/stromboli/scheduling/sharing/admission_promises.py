@@ -1,22 +1,21 @@
-"""What was promised to jobs that were let in, and is not occupied yet.
+"""What was promised to admitted jobs and is not used yet.
 
-A job with `minResources` is let in (phase Inqueue) while there is room for that much; its pods may be created only
-afterwards. Until they occupy what the job was let in for, the difference has to be kept free in the books, or the
-same room would be promised twice. Both tests of the enqueue action, of the cluster as a whole and of one queue, are
-made against these books.
+A job with `minResources` is admitted (phase Inqueue) if there is room for that much; its pods may be created only
+afterwards. Until the pods use what the job was admitted for, the difference must count as used, or the same room would
+be promised twice. Both checks of the enqueue action, for the cluster and for a queue, use these sums.
 
-    promised = minResources - what the job occupies, never below nothing
-               for jobs let in, and for running jobs that have their gang and lost some pods since;
-               pods held back by scheduling gates are not waited for
-    elastic  = what the job occupies - minResources, never below nothing: more than it was let in for,
-               and so no reason to keep another job out
+    promised = minResources - what the job uses, at least 0;
+               for admitted jobs, and for running jobs that reached their minimum and lost pods since;
+               gated pods do not count
+    elastic  = what the job uses - minResources, at least 0: more than it was admitted for,
+               so it does not keep other jobs from being admitted
 
-Three mistakes are easy to make here. A pod that is being bound counts in what its job occupies, so it must not count
-as promised any more. A job that one plugin would let in and another one would not is not let in: only `admit`
-counts. And a job that states no minimum was promised nothing.
+Three mistakes are easy to make here. A pod that is being bound counts as used, so it must not count as promised, too. A
+job that one plugin would admit and another one rejects is not admitted: only `admit` counts. And a job that states no
+minimum was promised nothing.
 
-The books are made up when somebody first asks, and again only if pods were moved since. The column "pods" means nothing
-in them: the number of pods is a limit of nodes and is promised to nobody.
+The sums are computed on first use, and again only after a change of the ledger. The column "pods" has no meaning here:
+the number of pods is a limit of nodes.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from stromboli.scheduling.framework import Framework
 class AdmissionPromises:
     def __init__(self, session: Framework) -> None:
         self._session = session
-        self.admitting = False  # while jobs are admitted, promises count as if they were occupied
+        self.admitting = False  # while jobs are admitted, promises count as used
         self._row = {name: row for row, name in enumerate(session.queues)}
-        self._counted: set[JobKey] = set()  # whose promise is in the books
-        self._read_to = -1  # length of the ledger's log when the books were made up
+        self._counted: set[JobKey] = set()  # jobs whose promise is in the sums
+        self._read_to = -1  # length of the ledger's log when the sums were computed
         self._promised: Matrix = np.zeros((len(self._row), session.axis.width), dtype=np.int64)
         self._elastic = self._promised.copy()
         self._everywhere = session.axis.zeros()  # the sum of what is promised
@@ -41,22 +40,22 @@ class AdmissionPromises:
         self._below: dict[str, list[tuple[int, Vector]]] = {}  # by queue: (priority, what jobs up to it hold)
 
     def promised(self, queue: Queue) -> Vector:
-        self._make_up()
+        self._update()
         row: Vector = self._promised[self._row[queue.name]]
         return row
 
     def elastic(self, queue: Queue) -> Vector:
-        self._make_up()
+        self._update()
         row: Vector = self._elastic[self._row[queue.name]]
         return row
 
     def promised_everywhere(self) -> Vector:
-        self._make_up()
+        self._update()
         return self._everywhere
 
     def promised_in(self, queue: Queue, namespace: str) -> Vector:
-        """The part of a queue's promises that is a namespace's."""
-        self._make_up()
+        """What was promised to the jobs of one namespace in a queue."""
+        self._update()
         if self._in_namespace is None:
             self._in_namespace = {}
             for name in self._row:
@@ -79,9 +78,9 @@ class AdmissionPromises:
         return promised if held is None else np.asarray(held + promised)
 
     def held_below(self, queue: Queue, priority: int) -> Vector:
-        """What jobs of lower priority have in the queue and were promised, as far as it counts against others: a
-        more important job can have it, by preemption."""
-        self._make_up()
+        """What jobs of lower priority in the queue have and were promised, without elastic parts: a job of this
+        priority could preempt it."""
+        self._update()
         known = self._below.get(queue.name)
         if known is None:
             by_priority: dict[int, Vector] = {}
@@ -96,7 +95,7 @@ class AdmissionPromises:
         return sum((held for below, held in known if below < priority), start=self._session.axis.zeros())
 
     def admit(self, job: Job) -> None:
-        """A job was let in; its phase says so from now on."""
+        """A job was admitted; its phase says so from now on."""
         if job.min_resources is None or job.key in self._counted:
             return
         self._counted.add(job.key)
@@ -114,7 +113,7 @@ class AdmissionPromises:
         else:
             self._in_namespace[key] = missing.copy()
 
-    def _make_up(self) -> None:
+    def _update(self) -> None:
         position = len(self._session.ledger.log)
         if position == self._read_to:
             return
@@ -130,7 +129,7 @@ class AdmissionPromises:
             self._everywhere += promised
 
     def _sums(self, queue: Queue) -> tuple[Vector | int, Vector | int]:
-        """(promised, elastic) of one queue. Most jobs of a long line wait outside and have neither."""
+        """(promised, elastic) of one queue. Most jobs of a long queue are not admitted and have neither."""
         minimums: list[Vector] = []
         occupied: list[Vector] = []
         expected: dict[int, Vector] = {}  # by position, where it differs from the minimum
@@ -173,7 +172,7 @@ def _missing(job: Job) -> Vector:
 
 
 def _expected(job: Job) -> Vector:
-    """What a job may still come to occupy, out of its minimum: gated pods are not on their way."""
+    """The minimum of a job, without its gated pods: nobody knows when they can be scheduled."""
     assert job.min_resources is not None
     expected = job.min_resources.copy()
     if job.gated:

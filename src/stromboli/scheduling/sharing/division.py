@@ -1,16 +1,15 @@
-"""Dividing an amount among claims by weight, to the last unit.
+"""Divides an amount among claims by weight, exactly: weighted max-min fairness with a minimum and a maximum.
 
-Picture connected vessels: each claim is a vessel as wide as its weight. It has a bottom that is filled in any case
-(what it is guaranteed) and a lid (what it wants or may have at most); water poured in rises to one level in all of
-them, except where a bottom is higher or a lid is lower. What a claim gets is what stands in its vessel.
+Every claim gets its weight times one common level, but at least its `least` and at most its `most`.
 
-The level is found without rounding. At the level that would hold if nothing stood in the way, some claims would get
-more than their lid and some less than their bottom. If the lids hold back more than the bottoms add, the level can
-only rise from here, so those at their lids stay there; if less, it can only fall, so those at their bottoms do. Fixing
-these and starting again with the rest ends after at most as many rounds as there are claims.
+The level is found without rounding. Start with the level that would hold without limits. Some claims would get more
+than their maximum, and some less than their minimum. If the maximums hold back more than the minimums add, the level
+can only rise from here, so the claims above their maximum get exactly that; otherwise it can only fall, so the claims
+below their minimum get exactly that. Fix these and start again with the rest. This ends after at most as many rounds
+as there are claims.
 
-Units are indivisible (a millicore, a byte, a GPU). Everyone gets the whole units below the level, and the few left
-over go one each to the claims in the order given, as far as a lid allows.
+Units are indivisible (a millicore, a byte, a GPU). Every claim gets the whole units below the level. The few left over
+go one each to the claims in the order given, unless a claim has its maximum.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Claim:
     weight: int  # 1 or more
-    least: int  # gets this much in any case, even if there is not enough for all
-    most: int  # and never more than this; not below `least`
+    least: int  # it always gets this much, even if there is not enough for all
+    most: int  # and never more than this; at least `least`
 
 
 def divide(amount: int, claims: Sequence[Claim]) -> list[int]:
@@ -32,20 +31,20 @@ def divide(amount: int, claims: Sequence[Claim]) -> list[int]:
     rising = list(range(len(claims)))  # claims whose amount still depends on the level
     left, weights = amount, sum(claim.weight for claim in claims)
     while rising:
-        # The level is left / weights; both sides are multiplied by `weights` to stay with whole numbers.
+        # The level is left / weights. Both sides are multiplied by `weights`, so all numbers are integers.
         full = [i for i in rising if left * claims[i].weight > claims[i].most * weights]
-        dry = [i for i in rising if left * claims[i].weight < claims[i].least * weights]
-        if not full and not dry:
+        below = [i for i in rising if left * claims[i].weight < claims[i].least * weights]
+        if not full and not below:
             break
         held_back = sum(left * claims[i].weight - claims[i].most * weights for i in full)
-        added = sum(claims[i].least * weights - left * claims[i].weight for i in dry)
+        added = sum(claims[i].least * weights - left * claims[i].weight for i in below)
         fixed: set[int] = set()
         if held_back >= added:
             fixed.update(full)
             for i in full:
                 given[i] = claims[i].most
         if added >= held_back:
-            fixed.update(dry)
+            fixed.update(below)
         left -= sum(given[i] for i in fixed)
         weights -= sum(claims[i].weight for i in fixed)
         rising = [i for i in rising if i not in fixed]

@@ -1,8 +1,8 @@
-"""Ratios that compare exactly, and quickly.
+"""Ratios that compare exactly and fast.
 
-Shares decide the order of everything, so two equal shares must tie; as floats they might not. A `Fraction` is exact
-but costs more than the rest of a sort key together. Here a ratio's float comes first in the key: rounding never turns
-the order of two numbers around, it can only make them equal. Only then the exact form is looked at.
+Shares decide many orders, so two equal shares must tie; as floats they might not. A `Fraction` is exact, but costs more
+than the rest of a sort key. So the key has the float first: rounding never reverses the order of two numbers, it can
+only make them equal. Only then the exact ratio is compared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Ports of the node itself: two pods on one node cannot listen on the same one.
+"""Host ports: two pods on one node cannot use the same one.
 
-A port is taken for a protocol and an address. The address 0.0.0.0, or none, means all of them, so it collides with
-every other. With `hostNetwork` the pod has no network of its own, and each port it names is one of the node's.
+A port is used for a protocol and an address. The address 0.0.0.0, or none, stands for all addresses, so it conflicts
+with every other one. With `hostNetwork`, all container ports are host ports.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Port = tuple[int, str, str]
 
 def host_ports(pod: Pod) -> frozenset[Port]:
     spec = pod.spec
-    # An init container is done before the others begin, unless it is a sidecar.
-    lasting = [c for c in spec.init_containers if c.restart_policy == "Always"]
+    # Init containers end before the others start, except sidecars.
+    sidecars = [c for c in spec.init_containers if c.restart_policy == "Always"]
     return frozenset(
         (number, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
-        for container in (*spec.containers, *lasting)
+        for container in (*spec.containers, *sidecars)
         for port in container.ports
         if (number := port.host_port or (port.container_port if spec.host_network else 0))
     )
 
 
-def collide(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
+def conflict(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
     taken = list(taken)
     return any(
         number == other and protocol == other_protocol
@@ -65,7 +65,7 @@ class HostPortsFilter:
             ahead = self._session.ahead
             for position, row in enumerate(rows.tolist()):
                 for other in self._nodes[row].tasks.values():
-                    if other.shape.has_ports and is_there(other, ahead=ahead) and collide(wanted, self._of(other)):
+                    if other.shape.has_ports and is_there(other, ahead=ahead) and conflict(wanted, self._of(other)):
                         answers[position] = self._taken
                         break
             return answers

@@ -1,10 +1,9 @@
-"""Nodes that have a pod's images already start it sooner.
+"""Nodes that already have a pod's images start it sooner.
 
-Each image counts with its size, scaled by the share of nodes that have it: otherwise the first node to have pulled an
-image would draw all pods that use it, and get hot. Sums below 23 MB are not worth a detour, and above 1000 MB for each
-container more is no better.
+Each image counts with its size, times the share of nodes that have it. Otherwise the first node that pulled an image
+would get all pods that use it. Sums below 23 MB count as nothing, and above 1000 MB per container more is not better.
 
-Nodes report dozens of images each, and only those of waiting pods matter, so one pass over all nodes picks these.
+Nodes report dozens of images, and only those of waiting pods matter, so one pass over all nodes collects these.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ ENOUGH_PER_CONTAINER = 1000 * MEGABYTE
 
 
 def full_name(image: str) -> str:
-    """With its tag: an image without one means the latest."""
+    """With its tag; without one it is `latest`."""
     if image.rfind(":") <= image.rfind("/"):
         return f"{image}:latest"
     return image
@@ -32,7 +31,7 @@ class ImageLocality:
     def __init__(self, session: Session, *, weight: float) -> None:
         self._session = session
         self._weight = weight
-        self._worth: dict[str, Scores] | None = None  # by image: what having it is worth, by row
+        self._worth: dict[str, Scores] | None = None  # by image: its scaled size, by row
 
     def prepare(self, task: Task) -> NodeScore | None:
         worth = self._worths()

@@ -1,12 +1,11 @@
-"""What nodes say about themselves, arranged for questions about all of them at once.
+"""Labels and taints of all nodes, as arrays.
 
-A cluster has thousands of nodes and only a few different values of any one label, and a few different sets of taints.
-So a label is kept as a column of small codes, made when somebody first asks for it, and a requirement is judged once
-for each *value* and then looked up for each node. Taints are judged once for each distinct set of them. What a
-requirement or a toleration means is not written here: `stromboli.api.selectors` knows, and is asked.
+A cluster has thousands of nodes, but only a few different values of a label and a few different sets of taints. So a
+label is a column of small codes, built on first use; a requirement is evaluated once for each *value* and then looked
+up for each node. Taints are evaluated once for each distinct set. `stromboli.api.selectors` does the evaluation.
 
-Code 0 of a column stands for "the node has no such label". Arrays indexed by code therefore have one entry more than
-there are values, and no question about a missing label needs a case of its own.
+Code 0 of a column means that the node does not have the label. So arrays indexed by code have one entry more than there
+are values, and a missing label is not a special case.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Codes = npt.NDArray[np.int64]
 KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 DISCOURAGES = frozenset({"PreferNoSchedule"})
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""A cordoned node is treated as if it had this taint, which is also how a pod says that it does not mind."""
+"""A cordoned node is treated as if it had this taint, so a pod can tolerate a cordon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class LabelColumn:
 
     @property
     def width(self) -> int:
-        """How long an array indexed by code is."""
+        """The length of an array indexed by code."""
         return len(self.values) + 1
 
 
@@ -71,7 +70,7 @@ class NodeFacts:
         return column
 
     def required(self, spec: PodSpec) -> Mask | None:
-        """Which nodes the pod insists on, by nodeSelector and required node affinity; None: it does not care."""
+        """Which nodes match the pod's nodeSelector and required node affinity; None if it has neither."""
         affinity = spec.affinity.node_affinity if spec.affinity else None
         selector = affinity.required_during_scheduling_ignored_during_execution if affinity else None
         if not spec.node_selector and selector is None:
@@ -90,7 +89,7 @@ class NodeFacts:
         return mask
 
     def preferred(self, spec: PodSpec) -> Scores | None:
-        """The sum of the weights of preferences each node satisfies; None: the pod has no preferences."""
+        """By node, the sum of the weights of the preferences that it matches; None if the pod has none."""
         affinity = spec.affinity.node_affinity if spec.affinity else None
         if affinity is None or not affinity.preferred_during_scheduling_ignored_during_execution:
             return None
@@ -106,7 +105,7 @@ class NodeFacts:
         for requirement in term.match_expressions:
             mask &= self._meeting(requirement)
         if term.match_fields:
-            # The only field is the name, of which every node has its own: nothing to gain from a column.
+            # The only field is the name, which is different for every node: a column would not help.
             fields = NodeSelectorTerm(match_fields=term.match_fields)
             for row in np.flatnonzero(mask).tolist():
                 mask[row] = matches_node_term(fields, {}, self._nodes[row].name)
@@ -125,7 +124,7 @@ class NodeFacts:
     # -- taints and cordons -------------------------------------------------------------------------------------
 
     def cordoned_for(self, tolerations: Sequence[Toleration]) -> Rows:
-        """Cordoned nodes, unless the pod does not mind that."""
+        """Cordoned nodes; none if the pod tolerates that."""
         if self._cordoned is None:
             closed = [row for row, node in enumerate(self._nodes) if not node.schedulable]
             self._cordoned = np.array(closed, dtype=np.int64)
@@ -134,22 +133,22 @@ class NodeFacts:
         return self._cordoned
 
     def repelled_by(self, tolerations: Sequence[Toleration], effects: Collection[str]) -> Iterator[tuple[Taint, Rows]]:
-        """(taint, rows) for nodes with a taint of these effects that the pod does not tolerate; the first such
-        taint of a node stands for all of them."""
+        """(taint, rows) for nodes with a taint of these effects that the pod does not tolerate; only the first such
+        taint of each node."""
         for taints, rows in self._taint_sets():
             taint = untolerated(tolerations, taints, effects)
             if taint is not None:
                 yield taint, rows
 
     def discouraged(self, tolerations: Sequence[Toleration]) -> Scores | None:
-        """How many taints of each node would rather not have the pod; None if none would."""
+        """By node, the number of PreferNoSchedule taints that the pod does not tolerate; None if there are none."""
         counts = np.zeros(len(self._nodes), dtype=np.float64)
         for taints, rows in self._taint_sets():
             counts[rows] = sum(t.effect in DISCOURAGES and not tolerates(tolerations, t) for t in taints)
         return counts if counts.any() else None
 
     def welcoming(self, tolerations: Sequence[Toleration]) -> Mask:
-        """Nodes without a cordon or taint that keeps the pod away."""
+        """Nodes without a cordon or taint that excludes the pod."""
         mask = np.ones(len(self._nodes), dtype=np.bool_)
         mask[self.cordoned_for(tolerations)] = False
         for _, rows in self.repelled_by(tolerations, KEEPS_AWAY):

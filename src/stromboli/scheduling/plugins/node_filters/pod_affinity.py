@@ -1,17 +1,18 @@
-"""Pods that want each other near, or far.
+"""Affinity and anti-affinity between pods.
 
-The rule, for a node and a pod to be placed there:
+The rules for placing a pod on a node:
 
-- every required affinity term of the pod needs a pod it means in the node's domain. The first pod of its kind would
-  wait for ever, so a term that means nobody in the cluster, but would mean another pod like this one, lets it in;
-- no required anti-affinity term of the pod may mean a pod in the node's domain;
-- no pod in the node's domain may have a required anti-affinity term that means this pod.
+- every required affinity term of the pod needs a pod that it selects in the node's domain. The first pod of its kind
+  would wait forever, so a term that selects no pod in the cluster, but does select the pod itself, is met everywhere;
+- no required anti-affinity term of the pod may select a pod in the node's domain;
+- no pod in the node's domain may have a required anti-affinity term that selects this pod.
 
-A domain is all nodes with the same value of the term's topology key; a node without that label is in none, so affinity
-fails there and anti-affinity holds. Terms are judged each on its own: two affinity terms may be met by two pods.
+A domain is all nodes with the same value of the term's topology key. A node without that label is in no domain, so
+affinity is never met there and anti-affinity always is. Each term is evaluated on its own: two affinity terms may be
+met by two pods.
 
-Preferences work the same way, in both directions: each pod a term means adds the term's weight to its domain
-(anti-affinity takes it off), and so does each pod in the domain with a term that means this pod.
+Preferences work the same way in both directions: each pod that a term selects adds the term's weight to its domain
+(anti-affinity subtracts it), and so does each pod in the domain with a term that selects this pod.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .population import Population, Tally
 
 
 class PodAffinityFilter:
-    """Required terms, both ways."""
+    """Required terms, in both directions."""
 
     def __init__(self, session: Session, facts: NodeFacts, population: Population) -> None:
         self._facts = facts
@@ -84,7 +85,7 @@ class PodAffinityFilter:
 
 
 class PodAffinityScore:
-    """Preferred terms, both ways, from 0 for the worst node to 100 for the best."""
+    """Preferred terms, in both directions: 0 for the worst node, 100 for the best."""
 
     def __init__(self, session: Session, facts: NodeFacts, population: Population, *, weight: float) -> None:
         self._facts = facts

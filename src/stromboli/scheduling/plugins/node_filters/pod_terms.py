@@ -1,12 +1,11 @@
-"""Inter-pod affinity terms, as somebody carries them.
+"""Inter-pod affinity terms, together with the pod that has them.
 
-A term in a pod's spec is not yet a statement about other pods: it may mean "in my namespace" and "with the same value
-of this label as mine". `BoundTerm` is a term together with those facts of its carrier. Bound terms are interned, so
-the thousand pods of a gang, which differ in name and index only, carry one and the same, and it is counted once.
+What a term in a pod's spec selects depends on that pod: it may say "in my namespace" and "with my value of this label".
+`BoundTerm` is a term with these facts of its pod. Bound terms are interned: the thousand pods of a gang, which differ
+in name and index only, share one, and it is counted once.
 
-Terms of both directions matter. A pod looks at its neighbours by its own terms, and its neighbours' terms look at it:
-those "about" a task are found by a label their selector insists on, because trying all terms of a cluster against all
-of its pending tasks would be a product of two large numbers.
+Terms of both directions matter: those of the pod, and those of other pods that select it. The latter are found by a
+label that their selector requires. Trying all terms of a cluster for each pending task would take too long.
 """
 
 from __future__ import annotations
@@ -24,32 +23,32 @@ from stromboli.scheduling.session import Session
 from .population import Clue, Population, Tally, clue_of
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
-"""The label every namespace has by itself."""
+"""The label that every namespace has by default."""
 
 REQUIRED_WEIGHT = 1
-"""What a neighbour's required affinity is worth, as a preference, to the pod it asks for."""
+"""The weight, as a preference, of another pod's required affinity for this pod."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """A term as the spec says it. The weight is negative for anti-affinity."""
+    """A term of a spec. The weight is negative for anti-affinity."""
 
     term: PodAffinityTerm
     required: bool
     weight: int
-    code: bytes  # equal codes, equal terms
+    code: bytes  # equal for equal terms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundTerm:
-    """A term and the facts of its carrier that it refers to; equal ones are one object."""
+    """A term and the facts of its pod that it refers to. Equal ones are the same object."""
 
     mark: int
     says: PodTerm
     namespace: str
-    labels: Mapping[str, str]  # the carrier's, as far as the term refers to them
+    labels: Mapping[str, str]  # those of its pod that the term refers to
     clue: Clue | None
 
     @property
@@ -59,10 +58,10 @@ class BoundTerm:
 
 @dataclass(frozen=True, slots=True)
 class Bearing:
-    """Which terms decide where a task may go: its own, and those of others about it."""
+    """The terms that decide where a task can run: its own, and those of other pods that select it."""
 
     own: tuple[BoundTerm, ...] = ()
-    selects_itself: tuple[bool, ...] = ()  # for each of its own: would another pod like it be meant?
+    selects_itself: tuple[bool, ...] = ()  # for each of its own: does it select the task itself?
     about: tuple[BoundTerm, ...] = ()
     key: Hashable = field(default=None, compare=False)
 
@@ -71,7 +70,7 @@ NO_BEARING = Bearing()
 
 
 class PodTerms:
-    """The terms of all tasks of a session, and whom they mean."""
+    """The terms of all tasks of a session, and the tasks that they select."""
 
     def __init__(
         self,
@@ -81,7 +80,7 @@ class PodTerms:
         own: Callable[[PodTerm], bool],
         of_others: Callable[[PodTerm], bool],
     ) -> None:
-        """`own` and `of_others`: which terms of a task, and which of its neighbours, the asker cares for."""
+        """`own` and `of_others`: which terms of a task, and which of other pods, the caller needs."""
         self._session = session
         self._own = own
         self._of_others = of_others
@@ -100,15 +99,15 @@ class PodTerms:
         return known
 
     def key(self, task: Task) -> Hashable:
-        """What, beside its shape, decides which terms bear on a task; None if none do."""
+        """What decides, besides the shape, which terms apply to a task; None if none do."""
         return self.bearing(task).key
 
     def meant(self, bound: BoundTerm) -> Tally:
-        """Counts the tasks a term means."""
+        """Counts the tasks that a term selects."""
         return self.population.tally(bound.mark, lambda task: self._selects(bound, task), clue=bound.clue)
 
     def carrying(self, bound: BoundTerm) -> Tally:
-        """Counts the tasks that carry a term."""
+        """Counts the tasks that have a term."""
         return self.population.carrying(bound.mark)
 
     # -- finding terms ------------------------------------------------------------------------------------------
@@ -134,7 +133,7 @@ class PodTerms:
         return [chosen[mark] for mark in sorted(chosen)]
 
     def _collect(self, by_clue: dict[tuple[str, str], list[BoundTerm]]) -> None:
-        """All terms carried by anybody: pods on nodes, and those that may be placed in this session."""
+        """All terms of pods on nodes and of pods that may be placed in this session."""
         found: dict[int, BoundTerm] = {}
         places = (*(node.tasks for node in self._session.nodes.nodes), *(job.tasks for job in self._session.jobs))
         for tasks in places:

@@ -1,15 +1,14 @@
-"""Which pods are on which node, counted by whatever inter-pod rules ask for, and kept current while a cycle places.
+"""How many pods of a kind are on each node, for the rules between pods, and kept up to date during a cycle.
 
-Rules between pods ("not where another pod of my service is") depend on tasks everywhere, and every placement may
-change the answer. Counting fifty thousand tasks again after each of a thousand placements is out of the question.
-So each question is a `Tally`, a count by row that is taken once, and the ledger's log of touched rows says which rows
-have to be looked at again: what a placement, an eviction or an undo costs is the tasks of one node. Because rows are
-compared with what was counted there before, the counts are exact whatever the order of doing and undoing.
+Rules between pods ("not where another pod of my service is") depend on tasks on all nodes, and every placement may
+change the answer. Counting fifty thousand tasks again after each placement would take too long. So each question is a
+`Tally`: a count by row, computed once. The ledger's log of changed rows says which rows must be counted again, so a
+placement, an eviction or an undo costs as much as the tasks of one node. Rows are compared with what was counted there
+before, so the counts are exact in any order of changes and undos.
 
-Who counts as being on a node: everybody who runs there, or has been given or promised the place. Room that is merely
-reserved or counted on does not make a neighbour. A pod on its way out stays a neighbour until it is gone, except for
-who looks ahead (`Session.ahead`): a task that waits for room, or for which somebody is to be evicted, will only be
-there when the leaving pods are not.
+A task counts on a node if it runs there or was placed there (allocated or pipelined). Reservations and conditional
+places do not count. A terminating pod counts until it is gone, except when looking ahead (`Session.ahead`): a task
+that waits for resources of terminating pods starts only when they are gone.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _STAYS = frozenset({Status.PIPELINED, Status.ALLOCATED, Status.BINDING, Status.B
 
 
 def is_there(task: Task, *, ahead: bool) -> bool:
-    """Whether others have to reckon with this task on the node it is on."""
+    """Whether this task counts on its node."""
     return task.status in _STAYS or (task.status is Status.RELEASING and not ahead)
 
 
 class Tally:
-    """How many tasks of one kind are on each row. `version` changes with every change of the counts."""
+    """The number of tasks of one kind on each row. `version` grows with every change."""
 
     def __init__(self, session: Session, selects: Callable[[Task], bool], *, with_leaving: bool) -> None:
         self.version = 0
@@ -55,8 +54,8 @@ class Tally:
             self.version += 1
 
     def by_domain(self, column: LabelColumn, among: Mask | None = None) -> Counts:
-        """Summed over nodes with the same value of a label, indexed by code. Nodes without the label are in no
-        domain, so the entry of code 0 is always 0."""
+        """Sums over nodes with the same value of a label, indexed by code. Nodes without the label are in no domain,
+        so the entry of code 0 is always 0."""
         counts = self._staying if self._session.ahead else self._staying + self._leaving
         if among is not None:
             counts = counts * among
@@ -66,11 +65,11 @@ class Tally:
 
 
 Clue = tuple[str, tuple[str, ...]]
-"""A label and the values of it that a selector can match at all: saves looking at everybody else."""
+"""A label and the only values of it that a selector can match, so that other tasks need not be tried."""
 
 
 def clue_of(selector: LabelSelector | None) -> Clue | None:
-    """The narrowest easy bound on whom a selector means; None if there is no such bound."""
+    """A label that a selector requires, with its values; None if there is none that is easy to find."""
     if selector is None:
         return ("", ())
     for label, value in sorted(selector.match_labels.items()):
@@ -85,7 +84,7 @@ _Neighbours = dict[TaskKey, Task]
 
 
 class Population:
-    """Everybody who is there, and the tallies over them. Costs nothing until the first tally is asked for."""
+    """The tasks on all nodes, and the tallies over them. Costs nothing until the first tally is used."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -95,20 +94,20 @@ class Population:
         self._tallies: dict[Hashable, Tally] = {}
         self._carried: dict[Hashable, Tally] = {}
         # The tasks on each row as they were counted.
-        self._staying: list[_Neighbours] = []  # empty until somebody asks
-        self._leaving: dict[int, _Neighbours] = {}  # only rows where anybody is or was leaving
-        # label -> value -> tasks that are there or were; a superset, so that only arrivals have to be entered.
+        self._staying: list[_Neighbours] = []  # empty until the first use
+        self._leaving: dict[int, _Neighbours] = {}  # only rows with terminating tasks, now or before
+        # label -> value -> tasks that are or were on a node: tasks are only added, never removed.
         self._index: dict[str, dict[str, dict[TaskKey, Task]]] = {}
         self._read_to = 0
 
     def mark_by(self, marks: Callable[[Task], Iterable[Hashable]]) -> None:
-        """Have tasks counted by what they carry, such as their anti-affinity terms. To be said at the start."""
+        """Also count tasks by marks, such as their anti-affinity terms. Must be called before the first tally."""
         self._marks = marks
 
     def tally(
         self, key: Hashable, selects: Callable[[Task], bool], *, clue: Clue | None, with_leaving: bool = True
     ) -> Tally:
-        """The tally of the tasks that `selects` chooses. Equal keys must mean equal choices."""
+        """The tally of the tasks that `selects` accepts. Equal keys must stand for equal functions."""
         tally = self._tallies.get(key)
         if tally is None:
             self.refresh()
@@ -124,7 +123,7 @@ class Population:
         return tally
 
     def carrying(self, mark: Hashable) -> Tally:
-        """The tally of the tasks that have a mark. Current after `refresh`, as any other."""
+        """The tally of the tasks that have a mark. Like the others, it is up to date after `refresh`."""
         tally = self._carried.get(mark)
         if tally is None:
             tally = self._carried[mark] = Tally(self._session, lambda task: True, with_leaving=True)
@@ -133,8 +132,8 @@ class Population:
     def following(
         self, tallies: Iterable[Tally], everywhere: Callable[[], npt.NDArray[_Number]]
     ) -> Callable[[Rows], npt.NDArray[_Number]]:
-        """An answer about all rows, worked out again only when one of the tallies it comes from has changed. Asked
-        always by who looks ahead, or never."""
+        """A function of rows, computed for all rows again only after one of the tallies has changed. It must be used
+        either always with `Session.ahead`, or never."""
         sources = tuple(tallies)
         version = -1
         answers: npt.NDArray[Any] = np.zeros(0)
@@ -142,7 +141,7 @@ class Population:
         def about(rows: Rows) -> npt.NDArray[_Number]:
             nonlocal version, answers
             self.refresh()
-            # Versions only ever grow, so equal sums mean that nothing changed.
+            # Versions only grow, so an equal sum means that nothing changed.
             now = sum(tally.version for tally in sources)
             if version != now:
                 version, answers = now, everywhere()
@@ -199,19 +198,19 @@ class Population:
 
     def _candidates(self, clue: Clue | None) -> Iterable[Task]:
         if clue is None:
-            return [task for neighbours in self._everybody() for task in neighbours.values()]
+            return [task for neighbours in self._all_tasks() for task in neighbours.values()]
         label, values = clue
         if not values:
             return []
         index = self._index.get(label)
         if index is None:
             index = self._index[label] = {}
-            for neighbours in self._everybody():
+            for neighbours in self._all_tasks():
                 for key, task in neighbours.items():
                     value = task.pod.metadata.labels.get(label)
                     if value is not None:
                         index.setdefault(value, {})[key] = task
         return [task for value in dict.fromkeys(values) for task in index.get(value, {}).values()]
 
-    def _everybody(self) -> Iterable[_Neighbours]:
+    def _all_tasks(self) -> Iterable[_Neighbours]:
         return (*self._staying, *self._leaving.values())

@@ -1,21 +1,20 @@
-"""Pods that want to be spread evenly over zones, racks or nodes.
+"""Topology spread: pods are spread evenly over zones, racks or nodes.
 
-A constraint counts the pods its selector means in each domain of its topology key, and limits how far a domain may be
-ahead of the emptiest one (`maxSkew`), with the new pod counted if the constraint means it. Which nodes make domains,
-and whose pods are counted:
+A constraint counts the pods that its selector matches in each domain of its topology key. It limits how many more a
+domain may have than the emptiest one (`maxSkew`), including the new pod if the selector matches it. Which nodes form
+domains, and which pods are counted:
 
 - only nodes that have the topology keys of *all* constraints of the pod (that are enforced in the same way);
-- with `nodeAffinityPolicy: Honor` (the default) only nodes the pod may go to by selector and affinity; with
-  `nodeTaintsPolicy: Honor` only nodes whose taints it tolerates. `Ignore` counts the others too;
-- only pods of its own namespace that are not on their way out: a rolling update would otherwise spread around pods
-  that are about to disappear.
+- with `nodeAffinityPolicy: Honor` (the default) only nodes that match the pod's selector and affinity; with
+  `nodeTaintsPolicy: Honor` only nodes whose taints it tolerates. With `Ignore` the others count, too;
+- only pods of the same namespace that are not terminating: otherwise a rolling update would spread around pods that
+  are about to be deleted.
 
-With fewer domains than `minDomains` the emptiest domain is taken to hold nothing, so that pods wait for new domains
-instead of piling up in the few there are. `matchLabelKeys` narrows the selector to pods that agree with this one.
+With fewer domains than `minDomains` the minimum is 0, so pods wait for new domains instead of filling the existing
+ones. `matchLabelKeys` restricts the selector to pods with the same values as this one.
 
-DoNotSchedule is a filter; ScheduleAnyway is a score that prefers domains with few pods. Small numbers of domains would
-drown in large ones there (three zones against a thousand hosts), so counts are weighted by the logarithm of the number
-of domains, as kube-scheduler does it.
+DoNotSchedule is a filter, ScheduleAnyway is a score that prefers domains with few pods. There, counts are weighted by
+the logarithm of the number of domains, as in kube-scheduler: otherwise a thousand hosts would outweigh three zones.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """One constraint of one kind of task, ready to be counted."""
+    """One constraint of one kind of task, with its tally."""
 
     constraint: TopologySpreadConstraint
     column: LabelColumn
-    among: Mask  # nodes that make domains
-    domains: Mask  # by code: is it a domain?
+    among: Mask  # nodes that form domains
+    domains: Mask  # by code: whether it is a domain
     tally: Tally
     means_itself: bool
 
@@ -56,7 +55,7 @@ class _Spread:
 
 
 class TopologySpread:
-    """The constraints of one way of enforcing them, for a session."""
+    """The constraints with one value of `whenUnsatisfiable`."""
 
     def __init__(self, facts: NodeFacts, population: Population, *, when_unsatisfiable: str) -> None:
         self._facts = facts
@@ -68,7 +67,7 @@ class TopologySpread:
         return [c for c in constraints if c.when_unsatisfiable == self._when]
 
     def key(self, task: Task) -> Hashable:
-        """What, beside its shape, the answer depends on; None for tasks without constraints."""
+        """What the answer depends on besides the shape; None for tasks without constraints."""
         if not task.shape.has_pod_terms:
             return None
         parts = tuple((_means(c, task, task), _narrowing(c, task)) for c in self.constraints(task))
@@ -109,7 +108,7 @@ class TopologySpread:
 
 
 class SpreadFilter(TopologySpread):
-    """DoNotSchedule: no domain gets further ahead of the emptiest than the constraint allows."""
+    """DoNotSchedule: no domain exceeds the emptiest one by more than `maxSkew`."""
 
     def __init__(self, session: Session, facts: NodeFacts, population: Population) -> None:
         super().__init__(facts, population, when_unsatisfiable="DoNotSchedule")
@@ -169,7 +168,7 @@ class SpreadScore(TopologySpread):
 
 
 def _emptiest(spread: _Spread, counts: Counts) -> float:
-    """How many pods the emptiest domain has."""
+    """The number of pods in the emptiest domain."""
     if np.count_nonzero(spread.domains) < (spread.constraint.min_domains or 1):
         return 0.0
     return float(counts[spread.domains].min())
@@ -180,6 +179,6 @@ def _means(constraint: TopologySpreadConstraint, task: Task, other: Task) -> boo
 
 
 def _narrowing(constraint: TopologySpreadConstraint, task: Task) -> tuple[tuple[str, str], ...]:
-    """The labels of its own that a constraint refers to."""
+    """The task's labels that `matchLabelKeys` refers to."""
     labels = task.pod.metadata.labels
     return tuple((label, labels[label]) for label in constraint.match_label_keys if label in labels)

@@ -1,16 +1,17 @@
-"""What a branch of a tree of queues has, when hungry children count only as far as the poorest of them has come.
+"""The scaled share of a branch in a tree of queues.
 
-Why they do is told in `hierarchy`; here is the arithmetic. The children of a branch (jobs below a queue, queues and
-other branches above that) are members of *pools* as long as they want more; the others are *settled*:
+`hierarchy` explains why unsaturated children are scaled down; this module has the arithmetic. The children of a branch
+(jobs below a queue; queues and other branches above that) are members of *pools* while they are hungry, that is, not
+saturated. The others are *settled*:
 
-    what a branch has = what the settled have + poorest × the profiles in pools
+    what a branch has = what the settled have + smallest share × the profiles in pools
 
-A profile is what a member has divided by its share, so its largest entry is 1, and poorest × profile is the member
-scaled down to the smallest share in all pools. Sums are kept per pool: a member that changes costs the same in a queue
-of three jobs and of three thousand, and with a job of equal pods not even the sum of the profiles changes.
+A profile is what a member has, divided by its share, so its largest entry is 1; smallest share × profile is the member
+scaled down to the smallest share in all pools. Sums are kept per pool: a change of one member costs the same in a queue
+of three jobs and of three thousand. In a job of equal pods not even the sum of the profiles changes.
 
-The jobs of a queue are pooled by the resources they need, because when one of those runs out they all become saturated
-at once: then just the pool counts among the settled. Amounts are shares of the cluster, by column; all numbers are
+The jobs of a queue are pooled by the resources that they need, because they all become saturated at once when one of
+these runs out; then the whole pool counts as settled. Amounts are shares of the cluster, by column. All numbers are
 exact.
 """
 
@@ -29,7 +30,7 @@ Step = tuple[bool, Number]  # (saturated, share / weight)
 
 
 class Leaf:
-    """A job. It is saturated by itself once it has all that it asks for of some resource."""
+    """A job. It is saturated when it has all that it requests of some resource."""
 
     def __init__(self, branch: Branch, asked: list[int]) -> None:
         self.branch = branch
@@ -42,7 +43,7 @@ class Leaf:
         self.hungry = False
 
     def has(self, amounts: list[int]) -> None:
-        """Say what the job has now."""
+        """Set what the job has now."""
         weighed = self.profile if self.hungry else None
         if self.hungry:
             self.pool.leave(self.share, self.amounts)
@@ -60,16 +61,16 @@ class Leaf:
             if profile is not None:
                 self.pool.weigh(profile, +1)
         for branch in self.branch.path:
-            branch.reckoned_at = None
+            branch.updated_at = None
 
 
 class Pool:
-    """Sums over hungry members. Those that have nothing yet are counted and weigh nothing."""
+    """Sums over hungry members. Those that have nothing yet are counted, but add nothing."""
 
     def __init__(self, width: int) -> None:
         self.count = 0
-        self.shares: list[Number] = []  # of those that have something, poorest first
-        self.amounts = [0] * width  # of jobs; branches are taken out of their parent's settled instead
+        self.shares: list[Number] = []  # of members that have something, smallest first
+        self.amounts = [0] * width  # of jobs; branches are subtracted from their parent's `settled` instead
         self.profile: list[Number] = [0] * width
 
     def enter(self, share: Number, amounts: Sequence[int] = ()) -> None:
@@ -93,7 +94,7 @@ class Pool:
 
 
 class Branch:
-    """A node below the root: a queue with its jobs, or one with other branches below."""
+    """A node of the tree below the root: a queue with its jobs, or an inner node with other branches."""
 
     def __init__(self, width: int, weight: Fraction, above: tuple[Branch, ...], queue: Queue | None) -> None:
         self.width = width
@@ -102,9 +103,9 @@ class Branch:
         self.queue = queue
         self.children: list[Branch] = []
         self.pools: dict[int, Pool] = {}  # of jobs, by the resources they need; of branches, at 0
-        self.settled: list[Number] = [0] * width  # what is in no pool; of a queue: all it has
-        self.imagined: list[int] | None = None  # what more its jobs have while a move is imagined
-        self.reckoned_at: tuple[int, int] | None = None  # None: something below has changed since
+        self.settled: list[Number] = [0] * width  # what is in no pool; for a queue: all it has
+        self.simulated: list[int] | None = None  # what a simulated move adds
+        self.updated_at: tuple[int, int] | None = None  # None: something below has changed since
         self.amounts: list[Number] = [0] * width
         self.share: Number = 0
         self.profile: Sequence[Number] = ()
@@ -136,8 +137,8 @@ class Branch:
             if amount:
                 self.settled[column] += sign * amount
 
-    def reckon(self, exhausted: int) -> None:
-        """Up to date again. `exhausted`: the resources of which nothing is left, as bits."""
+    def update(self, exhausted: int) -> None:
+        """Compute the branch's share again. `exhausted`: the resources of which nothing is left, as bits."""
         amounts = [*self.settled]
         hungry = [pool for needs, pool in self.pools.items() if pool.count and not needs & exhausted]
         poorest = min((pool.shares[0] for pool in hungry if pool.shares), default=0)
@@ -147,7 +148,7 @@ class Branch:
                     amounts[column] += poorest * parts - pool.amounts[column]
         self.amounts, self.share, self.hungry = amounts, max(amounts), bool(hungry)
         value = self.share / self.weight
-        # Whole numbers compare several times as fast.
+        # Integers compare several times as fast as fractions.
         self.standing = (not hungry, value.numerator if value.denominator == 1 else value)
 
 
@@ -167,12 +168,12 @@ def place_of(queue: Queue) -> tuple[tuple[str, ...], tuple[Fraction, ...]]:
 
 
 def own_step(queue: Queue) -> str:
-    """A step that nobody else's path can have."""
+    """A step that no other path can contain."""
     return f"/{queue.name}"
 
 
 def parting(one: Branch, other: Branch) -> tuple[Branch, Branch]:
-    """The branches of two queues just below the last that is common to both."""
+    """The branches of two queues just below their last common branch."""
     return next((a, b) for a, b in zip(one.path, other.path, strict=False) if a is not b)
 
 

@@ -1,35 +1,34 @@
 """Fair shares over a tree of queues: departments share the cluster, and teams what their department has.
 
-A queue says where it stands with two annotations, and all queues together make a tree with the jobs as its leaves:
+Two annotations of a queue state its place. All queues form a tree with the jobs as its leaves:
 
     volcano.sh/hierarchy:          root/eng/prod
-    volcano.sh/hierarchy-weights:  100/50/20          one for each step; missing, unreadable or below 1 means 1
+    volcano.sh/hierarchy-weights:  100/50/20          one for each step; 1 if missing, invalid or below 1
 
-One cannot just add up what a department has. If eng/dev lives on CPUs and eng/prod on memory, then half of both is one
-fair half of the cluster, but if dev has had its half of the CPUs for a while and prod comes anew, a plain sum says that
-the department has its share already, and prod waits for nothing. So a branch counts its hungry children only as far as
-the poorest of them has come: each is scaled down to the smallest share among them before they are added up. A child
-that cannot use more is *saturated*; it counts with all it has and holds nobody down. Children without anything do not
-count at all.
+A plain sum over a department is not fair. If eng/dev uses CPUs and eng/prod uses memory, half of both is a fair half of
+the cluster. But if dev already has its half of the CPUs when prod starts, a plain sum says that the department has its
+share, and prod waits for nothing. So the unsaturated children of a branch are scaled down to the smallest share among
+them before they are added up. A child that cannot use more is *saturated*: it counts with all it has, and the others
+are not scaled down to it. Children that have nothing do not count.
 
-    a job is saturated      if it has all it asks for of some resource, or asks for one of which nothing is left
+    a job is saturated      if it has all it requests of some resource, or requests one of which nothing is left
     a branch is saturated   if all of its children are
-    its amounts             those of saturated children as they are, those of the others times poorest / own share
+    its amounts             those of saturated children as they are, those of the others times smallest / own share
     its share               the largest of its amounts, as parts of the cluster
 
-The next queue is found by walking down from the root: unsaturated branches first, then by share / weight. Orders are
-keys here, so a queue's key is the tuple of (saturated, share / weight) of all steps of its path. Where two branches are
-even the tuples go on with what is below; a path that ends there goes before those that go on.
+The next queue is found from the root down: unsaturated branches first, then by share / weight. Orders are keys here, so
+a queue's key is the tuple of (saturated, share / weight) of all steps of its path. If two branches are even, the next
+steps are compared; a path that ends there goes before longer ones.
 
-With reclaim the move is imagined first: the claimant with its pod, the victim without. Where the two paths part, the
-claimant's branch must then still have the strictly smaller share / weight, in the tree and also in plain sums. The
-latter because a scaled share falls when a job gets its very first pod: two queues could each find the other one richer
-for ever. Saturation does not matter here: that a claimant has all it wants after the move is no reason to refuse it.
+Reclaim simulates the move: the claimant with its pod, the victim without. Just below the last common branch, the
+claimant's branch must then still have the strictly smaller share / weight, both scaled and in plain sums. Plain sums
+are needed because a scaled share falls when a job gets its first pod: two queues could reclaim from each other forever.
+Saturation does not matter here: a claimant that has all it needs after the move is not refused for that.
 
-No annotation can break the tree. Without a path, or with one that does not start at root, a queue is a child of root of
-weight 1; if others have the same path or stand below it, it is a child of weight 1 of the branch it names. Of several
-weights for one branch the oldest queue's counts. Room that Reservations keep is the queue's as it is, and so is, while
-jobs are let in, what they were promised. Numbers are exact; how they are kept up is told in `branches`.
+No annotation can break the tree. Without a path, or with one that does not start at root, a queue is a child of root
+with weight 1. If others have the same path or one below it, it is a child with weight 1 of the branch it names. If
+queues state different weights for a branch, the oldest queue's counts. Resources of Reservations count for their queue
+unscaled, and so do promises while jobs are admitted. All numbers are exact; `branches` keeps them up to date.
 """
 
 from __future__ import annotations
@@ -50,33 +49,33 @@ from .branches import Branch, Leaf, Step, own_step, parting, place_of
 
 
 class Hierarchy:
-    """The tree of one session. It hears of placements and evictions by the session's handlers."""
+    """The tree of one session. Handlers of the session report placements and evictions."""
 
     def __init__(self, session: Session, one: int) -> None:
-        """`one`: all of the cluster, a multiple of all of its totals."""
+        """`one`: the whole cluster, a multiple of all its totals."""
         self._session = session
         self._promises = session.state(AdmissionPromises)
         self._columns = [column for _, column in session.axis.by_name() if column != PODS]
-        # What nobody offers cannot be had in parts: one unit is as much as all.
+        # A resource that no node offers: one unit counts as all of it.
         self._per_unit = [one // total if total > 0 else one for total in session.total[self._columns].tolist()]
         nodes = session.nodes
         room = np.maximum(nodes.future_idle[:, self._columns], 0) * (nodes.ready & nodes.schedulable)[:, None]
-        self._room: list[list[int]] = room.tolist()  # by row: what can still be given when all promises are kept
+        self._room: list[list[int]] = room.tolist()  # by row: what is left after all promises
         self._left: list[int] = room.sum(axis=0).tolist()
         self._exhausted = self._exhausted_at(self._left)  # the resources of which nothing is left, as bits
         self._read_to = len(session.ledger.log)
-        self._promised: list[int] | None = None  # to all, when last looked at; None: nobody is being let in
-        self._age = 0  # grows when all that has been reckoned may be out of date
+        self._promised: list[int] | None = None  # to all jobs, at the last look; None: no job is being admitted
+        self._age = 0  # grows when all computed shares may be out of date
         self._moved: dict[JobKey, Job] = {}  # jobs whose pods were placed or evicted since the last look
         self._leaves: dict[JobKey, Leaf] = {}
         self._falls = 0
         self._tops: list[Branch] = []  # the children of root
         self._branch: dict[QueueName, Branch] = {}
-        self._plant(sorted(session.queues.values(), key=lambda queue: (queue.created, queue.name)))
+        self._build(sorted(session.queues.values(), key=lambda queue: (queue.created, queue.name)))
 
     # -- the tree -----------------------------------------------------------------------------------------------
 
-    def _plant(self, queues: Iterable[Queue]) -> None:
+    def _build(self, queues: Iterable[Queue]) -> None:
         places = [(queue, *place_of(queue)) for queue in queues]
         users = Counter(steps[:length] for _, steps, _ in places for length in range(1, len(steps) + 1))
         known: dict[tuple[str, ...], Branch] = {}
@@ -109,7 +108,7 @@ class Hierarchy:
         held = amounts.tolist()
         return [held[column] * unit for column, unit in zip(self._columns, self._per_unit, strict=True)]
 
-    # -- news ---------------------------------------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------------------------
 
     def placed(self, task: Task) -> None:
         if task.job is not None:
@@ -137,7 +136,7 @@ class Hierarchy:
                     leaf.has(self._shares(job.allocated))
             self._moved.clear()
             if ledger.holdings:
-                self._age += 1  # pods that take from Reservations change what queues have besides their jobs
+                self._age += 1  # pods that use Reservations change what queues have besides their jobs
         promised = self._promises.promised_everywhere().tolist() if self._promises.admitting else None
         if promised != self._promised:
             self._promised = promised
@@ -161,43 +160,43 @@ class Hierarchy:
     def key(self, queue: Queue) -> tuple[Step, ...]:
         self._catch_up()
         path = self._branch[queue.name].path
-        self._reckon(path[0])
+        self._update(path[0])
         return tuple([branch.standing for branch in path])
 
     def falls(self) -> int:
-        """Grows whenever a branch may have come forward by what was given to another: a scaled share falls when a job
-        gets its first pod, or when the mixture of what a child has changes."""
+        """Grows whenever the key of a branch may have become smaller because another got something: a scaled share
+        falls when a job gets its first pod, or when the mix of resources of a child changes."""
         self._catch_up()
         for branch in self._tops:
-            self._reckon(branch)
+            self._update(branch)
         return self._falls
 
-    def _reckon(self, branch: Branch) -> None:
+    def _update(self, branch: Branch) -> None:
         at = (self._age, self._exhausted)
-        if branch.reckoned_at == at:
+        if branch.updated_at == at:
             return
-        branch.reckoned_at = at
+        branch.updated_at = at
         for child in branch.children:
-            if child.reckoned_at != at:
+            if child.updated_at != at:
                 branch.take_out(child)
-                self._reckon(child)
+                self._update(child)
                 branch.put_in(child)
         if branch.queue is not None:
             branch.settled = [*self._plain(branch)]
         before = branch.standing
-        branch.reckon(self._exhausted)
+        branch.update(self._exhausted)
         self._falls += branch.standing < before
 
     def _plain(self, branch: Branch) -> list[int]:
-        """What a branch has, all in all."""
+        """What a branch has, not scaled."""
         if branch.queue is None:
             return [sum(amounts) for amounts in zip(*map(self._plain, branch.children), strict=True)]
         held = self._shares(self._promises.held_by(branch.queue))
-        if branch.imagined is None:
+        if branch.simulated is None:
             return held
-        return [has + more for has, more in zip(held, branch.imagined, strict=True)]
+        return [has + more for has, more in zip(held, branch.simulated, strict=True)]
 
-    # -- taking back --------------------------------------------------------------------------------------------
+    # -- reclaim ------------------------------------------------------------------------------------------------
 
     def may_lose(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
         mine, theirs = evictor.job, candidate.job
@@ -205,40 +204,41 @@ class Hierarchy:
             return Verdict.NOTHING
         self._catch_up()
         claimant, victim = parting(self._branch[mine.queue.name], self._branch[theirs.queue.name])
-        with self._imagined(mine, evictor.request, theirs, theirs.allocated if whole else candidate.request):
-            self._reckon(claimant.path[0])
-            self._reckon(victim.path[0])
+        with self._simulated_move(mine, evictor.request, theirs, theirs.allocated if whole else candidate.request):
+            self._update(claimant.path[0])
+            self._update(victim.path[0])
             in_the_tree = claimant.standing[1] < victim.standing[1]
             has, had = max(self._plain(claimant)), max(self._plain(victim))
         in_plain_sums = has * victim.weight < had * claimant.weight
         return Verdict.YES if in_the_tree and in_plain_sums else Verdict.NO
 
     @contextmanager
-    def _imagined(self, mine: Job, arriving: Vector, theirs: Job, leaving: Vector) -> Iterator[None]:
+    def _simulated_move(self, mine: Job, arriving: Vector, theirs: Job, leaving: Vector) -> Iterator[None]:
         """The tree as it would be after a move."""
         before = self._exhausted
         arrives, leaves = arriving[self._columns].tolist(), leaving[self._columns].tolist()
         room = zip(self._left, arrives, leaves, strict=True)
         self._exhausted = self._exhausted_at([left - taken + given for left, taken, given in room])
-        self._imagine(mine, arriving)
-        self._imagine(theirs, -leaving)
+        self._simulate(mine, arriving)
+        self._simulate(theirs, -leaving)
         try:
             yield
         finally:
             self._exhausted = before
-            self._imagine(mine, None)
-            self._imagine(theirs, None)
+            self._simulate(mine, None)
+            self._simulate(theirs, None)
 
-    def _imagine(self, job: Job, change: Vector | None) -> None:
-        # Jobs that have all they want have no leaf until they are looked at: they count as they are anyhow.
+    def _simulate(self, job: Job, change: Vector | None) -> None:
+        # Jobs that have all they request get a leaf only here: without one they count unscaled, too.
         leaf = self._leaves.get(job.key) or self._add_leaf(job, job.allocated)
-        leaf.branch.imagined = None if change is None else self._shares(change)
+        leaf.branch.simulated = None if change is None else self._shares(change)
         leaf.has(self._shares(job.allocated if change is None else job.allocated + change))
 
 
 def _asked(job: Job) -> Vector | None:
-    """What a job has and wants, pods counted in that are made only after it is let in; None if it wants nothing more.
-    Pods that cannot be placed now, because the queue is closed or their group is missing, want nothing of others."""
+    """What a job has and requests, including pods that are created only after its admission; None if it requests
+    nothing more. Pods that cannot be placed now, because the queue is closed or their PodGroup is missing, do not
+    count."""
     if job.object is None or not job.queue.open:
         return None
     wanted = np.zeros_like(job.allocated)

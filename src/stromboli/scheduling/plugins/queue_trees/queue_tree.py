@@ -1,23 +1,23 @@
-"""Queues as a tree, and what each place in it may have.
+"""The tree of queues, and what each queue in it may have.
 
-A company is not a flat list of teams. With a hierarchy, `spec.parent` puts queues below others and finally below
-`root`, which is the cluster itself; without one, every queue stands directly below the root, and all that follows
-holds just the same. Pods are in the leaves. What a queue has is what all queues at or below it have.
+With a hierarchy, `spec.parent` puts queues below others and finally below `root`, which is the whole cluster. Without
+one, every queue is a child of the root, and the same rules hold. Pods are in the leaves. What a queue has is the sum
+over itself and all queues below it.
 
-What a place may have is worked out from the top, per resource:
+The amounts are computed from the top, for each resource:
 
-    guarantee        what nobody else may take, even while it lies idle
-    real capability  what the parent really may have, less what is guaranteed to brothers and sisters, and no more than
-                     the queue's own `capability`. One that is not stated is thereby the parent's.
-    deserved         what the queue can always get back, between its guarantee and its real capability
+    guarantee        what no other queue may use, even while it is idle
+    real capability  the parent's real capability minus the guarantees of siblings, and at most the queue's own
+                     `capability`, if it states one
+    deserved         what the queue can always reclaim, between its guarantee and its real capability
 
-An inner queue that does not state a guarantee or a deserved amount has the sum of its children's. If it states one
-and its children together state more, theirs is divided by weight (see `dividing`), nobody getting more than stated.
-Below the root nothing is divided: a cluster may shrink for an hour, and nobody's numbers should change for that.
+An inner queue that states no guarantee or deserved amount has the sum of its children's. If it states one and its
+children together state more, it is divided by weight (see `sharing.division`), and no child gets more than it states.
+The root divides nothing: the amounts of queues must not change because the cluster is smaller for an hour.
 
-People edit queues one at a time, so the tree cannot be trusted to be one. A queue whose parent does not exist, and
-every queue on a circle of parents, stands below the root. Nothing is announced about it: the scheduler remembers
-nothing from one cycle to the next, so it would repeat itself every second; what each queue deserves is there to see.
+Queues are edited one at a time, so they may not form a tree. A queue whose parent does not exist, and every queue in a
+cycle of parents, is a child of the root. There is no warning: the scheduler keeps no state between cycles, so it would
+repeat the warning every second. The deserved amount of each queue is visible.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stromboli.scheduling.sharing import Claim, divide
 
 
 class Place:
-    """A queue's place in the tree. Its amounts are by column, as plain integers: they are read thousands of times."""
+    """A queue's place in the tree. Amounts are by column, as lists of int, because they are read thousands of times."""
 
     __slots__ = ("children", "deserved", "guarantee", "line", "members", "name", "queue", "real_capability")
 
@@ -39,7 +39,7 @@ class Place:
         self.queue = queue  # None: the root
         self.name = names.ROOT_QUEUE if queue is None else queue.name
         self.children: list[Place] = []
-        self.line: tuple[Place, ...] = ()  # itself and the places above it, nearest first, without the root
+        self.line: tuple[Place, ...] = ()  # itself and its ancestors, nearest first, without the root
         self.members: list[Queue] = []  # the queues at or below it
         self.guarantee = list(amount)
         self.deserved = list(amount)
@@ -50,13 +50,13 @@ class QueueTree:
     def __init__(self, session: Session, *, hierarchy: bool) -> None:
         self._log = session.ledger.log
         self._nothing = session.axis.zeros()
-        # By name, so that the first resource found short is the same whoever was first to mention it.
+        # Sorted by name, so that the first exceeded resource is always the same one.
         self.columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         self.root = Place(None, session.total.tolist())
         self.places: dict[QueueName, Place] = {}
         self._hierarchy = hierarchy
-        self._held: dict[str, tuple[int, list[int]]] = {}  # (length of the log when it was added up, amounts)
-        from_the_top = self._grow(session.queues)
+        self._held: dict[str, tuple[int, list[int]]] = {}  # (length of the log when it was computed, amounts)
+        from_the_top = self._build(session.queues)
         for place in reversed(from_the_top):
             self._fill_in(place)
         for _, column in self.columns:
@@ -72,7 +72,7 @@ class QueueTree:
         return queue.name != names.ROOT_QUEUE and not self.places[queue.name].children
 
     def held(self, place: Place) -> list[int]:
-        """What a place has now; sums are made again only if a pod was moved since."""
+        """What a place has now; a sum is computed again only after a change of the ledger."""
         if len(place.members) == 1:
             amounts: list[int] = place.members[0].allocated.tolist()
             return amounts
@@ -85,10 +85,10 @@ class QueueTree:
     def sum(self, place: Place, amount: Callable[[Queue], Vector]) -> Vector:
         return sum((amount(queue) for queue in place.members), start=self._nothing)
 
-    # -- growing ------------------------------------------------------------------------------------------------
+    # -- building -----------------------------------------------------------------------------------------------
 
-    def _grow(self, queues: dict[QueueName, Queue]) -> list[Place]:
-        """Put every queue in its place; all places with the root, none before its parent."""
+    def _build(self, queues: dict[QueueName, Queue]) -> list[Place]:
+        """Add every queue to the tree. Returns all places with the root, parents before children."""
         for queue in sorted(queues.values(), key=lambda q: (-q.priority, q.created, q.name)):
             place = self.places[queue.name] = Place(queue, self._nothing.tolist())
             if queue.guarantee is not None:
@@ -129,7 +129,7 @@ class QueueTree:
                 place.deserved[column] = place.deserved[column] or sum(c.deserved[column] for c in place.children)
 
     def _limit_children(self, place: Place, column: int) -> None:
-        """Guarantees first, as the limits follow from them; then limits; then what lies between the two."""
+        """First guarantees, then the limits that follow from them, then deserved amounts between the two."""
         children = place.children
         limit = place.real_capability[column]
         own_limits = [min(limit, _capability(child, column)) for child in children]
@@ -160,7 +160,7 @@ def _capability(place: Place, column: int) -> int:
 
 
 def common(one: Iterable[Place], other: Iterable[Place]) -> int:
-    """How many places two lines share: the more, the nearer related."""
+    """How many ancestors two lines have in common."""
     known = {place.name for place in other}
     return sum(place.name in known for place in one)
 
