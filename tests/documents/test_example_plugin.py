@@ -80,8 +80,8 @@ def test_the_cheap_node_is_reserved(site: Path, tmp_path: Path) -> None:
 
 def test_only_short_jobs_borrow(site: Path, tmp_path: Path) -> None:
     for configuration, borrowers in (
-        (EXAMPLE / "scheduler.yaml", {"default/probe"}),
-        (changed("  - name: short_loans\n", "", tmp_path), {"default/probe", "default/render"}),
+        (EXAMPLE / "scheduler.yaml", set()),
+        (changed("  - name: short_loans\n", "", tmp_path), {"default/render"}),
     ):
         report = simulated(site, configuration, scenario="loans.yaml")
         assert {name for name, pod in report["pods"].items() if pod["backfill"]} == borrowers
