@@ -144,6 +144,33 @@ def test_a_job_gets_a_group_and_complete_pods() -> None:
     play(story)
 
 
+def test_a_large_job_keeps_nobody_waiting() -> None:
+    """The small job comes later by name; its pods are still created long before the last one of the large job."""
+
+    async def story(scene: Scene) -> None:
+        large, small = scene.submit("a-large", replicas=2500), scene.submit("b-small", replicas=2)
+        await scene.let_in(large)
+        await scene.let_in(small)
+        await scene.until(lambda: len(scene.pods()) == 2502)
+        created = [one.body["metadata"]["name"] for one in scene.server.asked("POST", "/pods")]
+        assert max(created.index("b-small-t-0"), created.index("b-small-t-1")) < 2000
+
+    play(story)
+
+
+def test_a_job_with_too_many_replicas_is_refused_and_others_go_on() -> None:
+    async def story(scene: Scene) -> None:
+        scene.submit("a-huge", replicas=300_000)
+        await scene.until(lambda: scene.state("a-huge").get("reason") == "Invalid")
+        assert "must have at most 50000 replicas together, not 300000" in scene.state("a-huge")["message"]
+        small = scene.submit("b-small", replicas=2)
+        await scene.let_in(small)
+        await scene.until(lambda: len(scene.pods()) == 2)
+        await scene.until(lambda: "Invalid" in scene.events())
+
+    play(story)
+
+
 def test_it_stops_writing_when_nothing_changes() -> None:
     async def story(scene: Scene) -> None:
         job = scene.submit(plugins={"svc": []})

@@ -22,6 +22,7 @@ class JobRecord:
     event_times: dict[JobEvent, float] = field(default_factory=dict)  # since when each present event lasts
     name_conflict: str = ""  # name of a pod that cannot be created because another pod has it, once reported
     due: float | None = None  # when to reconcile again although nothing changed
+    last_turn: int = 0  # the pass in which the job, cut off by the budget, last created or deleted pods
     unchanged: tuple[Job, PodGroup | None, list[Pod]] | None = None  # what a pass without changes has seen
     handled: tuple[LostPods, dict[JobEvent, float]] | None = None  # the events that this pass acts upon
 
