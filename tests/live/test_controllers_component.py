@@ -203,21 +203,39 @@ def test_a_deleted_pod_is_reported_once() -> None:
     play(story)
 
 
-def test_a_pod_deleted_before_we_started_is_not_reported() -> None:
+def test_a_pod_deleted_before_we_started_is_found_in_the_status() -> None:
     async def story(scene: Scene) -> None:
         job = scene.submit(replicas=1, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
         await scene.start()
         await scene.let_in(job)
-        await scene.until(scene.pods)
+        await scene.until(lambda: scene.get("jobs", "j")["status"].get("livePods") == {"t": "0"})
         await scene.stop()
+        scene.server.remove(scene.get("pods", "j-t-0"))
+        await scene.start()
+        await scene.until(lambda: scene.get("jobs", "j")["status"].get("retryCount") == 1)
+        await scene.let_in(job, version=1)
+        await scene.until(scene.pods)
+        assert scene.get("jobs", "j")["status"]["retryCount"] == 1
+        await scene.stop()
+
+    play(story, start=False)
+
+
+def test_a_pod_whose_deletion_was_handled_is_not_handled_again() -> None:
+    async def story(scene: Scene) -> None:
+        job = scene.submit(replicas=2, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
+        await scene.start()
+        await scene.let_in(job)
+        await scene.until(lambda: scene.get("jobs", "j")["status"].get("livePods") == {"t": "0-1"})
         left = scene.get("pods", "j-t-0")
         scene.server.put({**left, "metadata": {**left["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z"}})
+        await scene.until(lambda: scene.get("jobs", "j")["status"].get("retryCount") == 1)
+        await scene.stop()
         await scene.start()
-        await scene.until(lambda: scene.get("jobs", "j")["status"].get("terminating") == 1)
         scene.server.remove(scene.get("pods", "j-t-0"))
-        await scene.until(scene.pods)
-        assert scene.get("pods", "j-t-0")["metadata"]["uid"] != left["metadata"]["uid"]
-        assert "retryCount" not in scene.get("jobs", "j")["status"]
+        await scene.let_in(job, version=1)
+        await scene.until(lambda: len(scene.pods()) == 2)
+        assert scene.get("jobs", "j")["status"]["retryCount"] == 1
         await scene.stop()
 
     play(story, start=False)

@@ -33,6 +33,7 @@ from .job_record import JobRecord
 from .pod_budget import JobAllowance, PodBudget, PodLimits
 from .pod_decoration import owned_object_changes, pod_decorator
 from .pod_group import delete_group, find_group, is_admitted, is_outdated, reconcile_group
+from .pod_memory import lost_before, restarting_pods, with_pod_memory
 from .pods import belongs_to, has_place, missing_pods, new_pod, version_of
 from .state_machine import PENDING, PHASES_WITHOUT_PODS, RESTARTING, apply_action, next_phase, retry_limit
 from .status import count_pods, finished_at, with_counts, with_phase
@@ -135,6 +136,9 @@ class JobController:
         pods = [pod for pod in owned_pods if belongs_to(job, pod)]
         record.unchanged = None
         record.due = None
+        if record.is_new:
+            record.is_new = False
+            record.lost_pods = lost_before(job, pods, now) | record.lost_pods
         expiry = _expiry(job)
         if expiry is not None and expiry <= now:
             return [Delete(job, reason="ttlSecondsAfterFinished is over")]
@@ -164,15 +168,16 @@ class JobController:
             status = with_phase(status, PENDING, now=now)
         status = without_rejection(status)
 
-        request = request_from_policies(job, status.state.phase, pods, group, record, now)
+        targets = restarting_pods(job, pods)
+        others = [pod for pod in pods if pod.metadata.name not in targets] if targets else pods
+        request = request_from_policies(job, status.state.phase, others, group, record, now)
         if command is not None:
             request, notices = request_from_command(job, status.state.phase, command)
             changes += notices
-        targets: frozenset[str] = frozenset()
         if request is not None and (transition := apply_action(status.state.phase, request.action)) is not None:
             changes.append(Notify(job, "ExecuteAction", f"{request.message}: {request.action}."))
             record.mark_handled()
-            targets = request.targets
+            targets |= request.targets
             status = with_phase(
                 replace(
                     status,
@@ -192,6 +197,8 @@ class JobController:
         if result.phase != status.state.phase:
             status = with_phase(status, result.phase, now=now, message=result.message)
         status = with_counts(status, job, counts)
+        restarting = targets.intersection(to_delete)
+        status = with_pod_memory(status, job, remaining, lost=record.lost_pods, restarting=restarting)
         if self._runs_plugins and status.state.phase not in PHASES_WITHOUT_PODS:
             owned_changes, controlled_resources = owned_object_changes(job)
             changes += owned_changes
@@ -296,6 +303,7 @@ def _pods_to_delete(job: Job, pods: list[Pod], targets: frozenset[str]) -> Itera
             if not (keeps_finished and is_finished(pod)):
                 yield name, "its Job was restarted"
         elif name in targets:
-            yield name, "its Job restarts it"
+            if not (keeps_finished and is_finished(pod)):
+                yield name, "its Job restarts it"
         elif not has_place(job, pod):
             yield name, "its Job was scaled down"
