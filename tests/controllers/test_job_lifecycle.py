@@ -357,7 +357,7 @@ class TestMorePolicies:
 
     def test_a_task_whose_containers_keep_restarting_has_failed(self) -> None:
         cluster = started(policy("AbortJob", "TaskFailed"))
-        for restarts, phase in ((3, "Running"), (4, "Aborted")):  # three are allowed
+        for restarts, phase in ((2, "Running"), (3, "Aborted")):  # the third is one too many
             pod = cluster.pod("ns/j-main-0")
             counted = [ContainerStatus(name="main", ready=True, restart_count=restarts)]
             cluster.put(replace(pod, status=replace(pod.status, container_statuses=counted)))

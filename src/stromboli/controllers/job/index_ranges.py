@@ -1,4 +1,4 @@
-"""Sets of indexes as short text, such as "0-3,7": the pods of a task take one line in a status, however many they are."""
+"""Sets of indexes as short text, such as "0-3,7": however many pods a task has, they take one line of a status."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stromboli.api import names
 from stromboli.api.quantity import format_amount
 from stromboli.scheduling.callbacks import Refusal
 
@@ -101,6 +102,15 @@ def no_queue(queue: str) -> str:
     return f"Queue {queue} does not exist; create it or use another queue."
 
 
+def object_warning(kind: str, value: str) -> tuple[str, str]:
+    """The reason and the message of a warning about a value that cannot be used as it is."""
+    if kind == "ResourceQuota":
+        return "InvalidWeight", (
+            f'{names.NAMESPACE_WEIGHT} must be a whole number of at least 1, not "{value}"; this quota gives weight 1.'
+        )
+    return "NoPriorityClass", f"PriorityClass {value} does not exist; the group has priority 0 until it is created."
+
+
 def no_node(nodes: int, counts: Iterable[tuple[str, int]]) -> str:
     """Why no node can run a pod: (problem, number of nodes) pairs, the most frequent problem first."""
     if nodes == 0:
@@ -139,6 +149,14 @@ def starving_reserved(missing: Iterable[tuple[str, str, Iterable[str]]]) -> str:
         names = ", ".join(waits[:3]) + (f" and {len(waits) - 3} more" if len(waits) > 3 else "")
         parts.append(f"{node} ({short} missing, waiting for {names})" if short else f"{node} (free)")
     return "Nodes are reserved for the job until all of it fits: " + "; ".join(parts) + "."
+
+
+def reserved(node: str) -> str:
+    return f"The job has waited too long: node {node} is reserved for this pod until all of the job fits."
+
+
+def unreserved(node: str, reason: str) -> str:
+    return f"Node {node} is no longer reserved for this pod: {reason}."
 
 
 def limit_exceeded(needed: int, most: int) -> str:
