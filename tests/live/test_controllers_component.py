@@ -144,6 +144,27 @@ def test_a_job_gets_a_group_and_complete_pods() -> None:
     play(story)
 
 
+def test_a_job_whose_plugin_needs_a_missing_permission_says_so_and_continues_with_it() -> None:
+    async def story(scene: Scene) -> None:
+        forbidden = 'configmaps is forbidden: User "x" cannot create resource "configmaps"'
+        scene.server.instead("POST", "/configmaps", always(lambda: status(403, "Forbidden", forbidden)))
+        job = scene.submit(plugins={"svc": []})
+        await scene.until(lambda: scene.state("j").get("reason") == "FailedCreate")
+        assert scene.state("j") | {"lastTransitionTime": ""} == {
+            "phase": "Pending",
+            "reason": "FailedCreate",
+            "message": f"ConfigMap j-svc could not be created: {forbidden}; "
+            "the plugins of Jobs need the permissions of deploy/components/job-plugins",
+            "lastTransitionTime": "",
+        }
+        await scene.until(lambda: "FailedCreate" in scene.events())
+        await scene.let_in(job)
+        await scene.until(lambda: scene.pods() == ["j-t-0"])
+        await scene.until(lambda: "reason" not in scene.state("j"))
+
+    play(story)
+
+
 def test_a_large_job_keeps_nobody_waiting() -> None:
     """The small job comes later by name; its pods are still created long before the last one of the large job."""
 

@@ -72,6 +72,10 @@ class ControllerManager:
         if isinstance(change, Update) and isinstance(change.object, Job):
             self._jobs.update_failed(change.object)
 
+    def owned_write_failed(self, job: Job, error: str) -> None:
+        """Report that an object which a Job owns could not be written: its status says so after the next pass."""
+        self._jobs.write_failed(job, error)
+
     def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None:
         """Report that a pod is evicted, and that its object is gone. The second report of a pod has no effect."""
         if self._runs_builtin_controllers:

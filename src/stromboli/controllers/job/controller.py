@@ -37,7 +37,7 @@ from .pod_memory import lost_before, restarting_pods, with_pod_memory
 from .pods import belongs_to, has_place, missing_pods, new_pod, version_of
 from .state_machine import PENDING, PHASES_WITHOUT_PODS, RESTARTING, apply_action, next_phase, retry_limit
 from .status import count_pods, finished_at, with_counts, with_phase
-from .validation import reject_job, without_rejection
+from .validation import reject_job, with_failed_write, without_rejection
 
 
 class JobController:
@@ -66,6 +66,13 @@ class JobController:
         record = self._records.get(key(job))
         if record is not None:
             record.restore_handled()
+
+    def write_failed(self, job: Job, error: str) -> None:
+        """Report that an object which the job owns could not be written, and why."""
+        record = self._records.get(key(job))
+        if record is not None:
+            record.failed_write = error
+            record.unchanged = None
 
     @property
     def unfinished(self) -> bool:
@@ -164,6 +171,12 @@ class JobController:
     ) -> list[Change]:
         changes: list[Change] = []
         status = job.status
+        if record.failed_write:
+            # On its own: the changes that follow wait until the object is written.
+            failed = with_failed_write(status, record.failed_write, now)
+            record.failed_write = ""
+            if failed != status:
+                return [Update(replace(job, status=failed))]
         if not status.state.phase:
             status = with_phase(status, PENDING, now=now)
         status = without_rejection(status)

@@ -22,6 +22,7 @@ class JobRecord:
     lost_pods: LostPods = field(default_factory=dict)  # pods that were deleted, but not by this controller
     event_times: dict[JobEvent, float] = field(default_factory=dict)  # since when each present event lasts
     name_conflict: str = ""  # name of a pod that cannot be created because another pod has it, once reported
+    failed_write: str = ""  # why an object that the job owns could not be written, to be reported in the next pass
     due: float | None = None  # when to reconcile again although nothing changed
     last_turn: int = 0  # the pass in which the job, cut off by the budget, last created or deleted pods
     unchanged: tuple[Job, PodGroup | None, list[Pod]] | None = None  # what a pass without changes has seen

@@ -52,8 +52,9 @@ def _common_options(port: int) -> Callable[[Callable[..., None]], Callable[..., 
         ),
         click.option(
             "--lease-namespace",
-            default="",
-            help="Namespace of the lease; by default that of the pod or of the context.",
+            default="stromboli-system",
+            show_default=True,
+            help="Namespace of the leases. All processes that share a scheduler name must use the same.",
         ),
         click.option(
             "--lease-duration",
@@ -220,9 +221,9 @@ def _scheduler_component(context: ProcessContext, config: Path | None, period: f
     return SchedulerComponent(
         context.client,
         configuration=configuration,
-        leadership=context.leadership,
+        leadership=context.leadership("scheduler"),
         scheduler_name=context.options.scheduler_name,
-        process_ref=context.process_ref,
+        process_ref=context.lease_ref("scheduler"),
         period=period,
         # The time between the end of the fence and the end of the lease; see runtime/process.py.
         request_timeout=context.options.lease_duration / 3,
@@ -236,7 +237,7 @@ def _controllers_component(context: ProcessContext, max_job_replicas: int) -> Co
 
     return ControllersComponent(
         context.client,
-        leadership=context.leadership,
+        leadership=context.leadership("controllers"),
         scheduler_name=context.options.scheduler_name,
         bucket=context.bucket,
         metrics=ControllerMetrics(context.metrics),

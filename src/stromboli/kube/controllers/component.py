@@ -236,10 +236,11 @@ class ControllersComponent:
         outcome = await self._writer.write(changes, self._cache)
         for change in outcome.undone:
             controllers.change_failed(change)
+        for job, error in outcome.failed_writes:
+            controllers.owned_write_failed(job, error)
         self._command_queue.mark_executed(outcome.executed)
-        incomplete = (
-            outcome.incomplete or not claimed_all or bool(self._command_queue) or controllers.unfinished
-        )
+        left_to_do = (outcome.incomplete, outcome.failed_writes, self._command_queue, controllers.unfinished)
+        incomplete = any(left_to_do) or not claimed_all
         return self._next_pass(controllers, now, incomplete), took
 
     def _next_pass(self, controllers: ControllerManager, now: float, incomplete: bool) -> float | None:
