@@ -59,6 +59,7 @@ _log = Log("controllers")
 T = TypeVar("T")
 
 CONCURRENCY: Final = 32  # requests in flight
+REPORTED_PODS: Final = 10  # how many pods of a batch get an event about one failure
 PASS_TIMEOUT: Final = 1.0  # seconds after which no more changes of a pass are started
 
 _RESOURCES: Final[dict[type[KObject], Resource[Any]]] = {
@@ -153,6 +154,8 @@ class ChangeWriter:
             try:
                 await self._attempt(batch, change, objects)
             except _BatchAborted as aborted:
+                if isinstance(change.object, PodGroup) and aborted.error:
+                    self._report_missing_group(batch, aborted.error)
                 if isinstance(change, EnsureOwned) and aborted.error:
                     outcome.failed_writes.append((change.object, aborted.error))
                 outcome.incomplete = outcome.incomplete or not self.backoff.is_waiting(batch.backoff_key(change))
@@ -318,13 +321,22 @@ class ChangeWriter:
                 message = f"{what} {name} could not be created: {failure.message}"
                 self._record(job, "FailedCreate", message, warning=True)
 
+    def _report_missing_group(self, batch: Batch, error: str) -> None:
+        """A plain pod has no owner of ours that could say why it gets no group."""
+        for change in batch.pod_changes[:REPORTED_PODS]:
+            self._record(change.object, "FailedCreate", error, warning=True)
+
     def _record(self, obj: KObject, reason: str, message: str, *, warning: bool) -> None:
         self._events.record(kind_of(obj), key(obj), obj.metadata.uid, reason, message, warning=warning)
 
 
 def _error(change: Change, failure: Failure) -> str:
-    """What to say about an object that a Job owns and that the server refuses; "" for failures that pass."""
-    if not isinstance(change, EnsureOwned) or not 400 <= failure.status < 500 or failure.status == 429:
+    """What to say about an object that the server refuses to create; "" for failures that pass."""
+    if not 400 <= failure.status < 500 or failure.status == 429:
+        return ""
+    if isinstance(change, Create):
+        return f"{change.object.kind} {change.object.metadata.name} could not be created: {failure.message}"
+    if not isinstance(change, EnsureOwned):
         return ""
     error = f"{change.owned.kind} {change.owned.name} could not be created: {failure.message}"
     # Quotas are a reason for 403 as well; only a missing permission is about what somebody "cannot" do.

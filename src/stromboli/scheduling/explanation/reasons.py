@@ -32,6 +32,7 @@ class Code:
     GANG_SHORT = "GangShort"
     SCHEDULING_GATED = "SchedulingGated"
     QUEUE_FIRST_IN_LINE = "QueueFirstInLine"
+    INVALID_OBJECT = "InvalidObject"
     NO_POD_GROUP = "NoPodGroup"
     NO_QUEUE = "NoQueue"
     PREDICATE_NODE_READY = "PredicateNodeReady"
@@ -100,6 +101,18 @@ def no_group(group: str) -> str:
 
 def no_queue(queue: str) -> str:
     return f"Queue {queue} does not exist; create it or use another queue."
+
+
+def invalid_pod(why: str) -> str:
+    return f"The pod is ignored, because a request of it cannot be counted: it {why}. Create it again with less."
+
+
+def invalid_object(kind: str, key: str, why: str) -> str:
+    return f"{kind} {key} is ignored, because it is invalid: {why}. Correct it."
+
+
+def invalid_queue_annotation(queue: str) -> str:
+    return f'"{queue}" in the annotation {names.QUEUE_NAME} cannot be the name of a queue; correct it.'
 
 
 def object_warning(kind: str, value: str) -> tuple[str, str]:
