@@ -12,11 +12,13 @@ from stromboli.api import (
     KINDS,
     ApiError,
     Job,
+    JobSpec,
     Node,
     Pod,
     PodGroup,
     Queue,
     Reservation,
+    TaskSpec,
     decode,
     decode_json,
     default,
@@ -147,9 +149,15 @@ def test_explicit_zeros_and_falses_stay() -> None:
     default(queue)
     assert queue.spec.reclaimable is False
     job = Job()
-    job.spec.min_available = job.spec.max_retry = 0
+    job.spec.min_available = 0
     default(job)
-    assert (job.spec.min_available, job.spec.max_retry) == (0, 0)
+    assert job.spec.min_available == 0
+
+
+def test_no_retries_means_the_usual_number() -> None:
+    job = Job(spec=JobSpec(max_retry=0, tasks=[TaskSpec(name="t", max_retry=0)]))
+    default(job)
+    assert (job.spec.max_retry, job.spec.tasks[0].max_retry) == (3, 3)
 
 
 def test_groups_nodes_and_reservations_are_filled_in() -> None:

@@ -241,6 +241,7 @@ def task(name: str, *waits_for: str) -> dict[str, Any]:
         (spec(tasks=[]), "spec.tasks", "at least one task"),
         (tasks(replicas=-1), "spec.tasks[0].replicas", "must be 0 or more, not -1"),
         (tasks(replicas=2**31), "spec.tasks[0].replicas", "at most"),
+        (tasks(replicas=50_001), "spec.tasks", "at most 50000 replicas together, not 50001"),
         (tasks(minAvailable=3), "spec.tasks[0].minAvailable", "at most replicas (2), not 3"),
         (tasks(minAvailable=-1), "spec.tasks[0].minAvailable", "0 or more"),
         (tasks(name="A"), "spec.tasks[0].name", "lower-case"),

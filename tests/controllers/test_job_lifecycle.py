@@ -357,7 +357,7 @@ class TestMorePolicies:
 
     def test_a_task_whose_containers_keep_restarting_has_failed(self) -> None:
         cluster = started(policy("AbortJob", "TaskFailed"))
-        for restarts, phase in ((3, "Running"), (4, "Aborted")):  # three are allowed
+        for restarts, phase in ((2, "Running"), (3, "Aborted")):  # the third is one too many
             pod = cluster.pod("ns/j-main-0")
             counted = [ContainerStatus(name="main", ready=True, restart_count=restarts)]
             cluster.put(replace(pod, status=replace(pod.status, container_statuses=counted)))
@@ -532,10 +532,9 @@ class TestPatience:
         assert cluster.next_due() == 16.0  # a-0 is still failed, but its time is counted afresh
 
     def test_an_eviction_during_a_restart_is_answered_after_it(self) -> None:
-        cluster = started(policy("RestartPod", "PodFailed"), policy("AbortJob", "PodEvicted"))
+        cluster = started(policy("RestartPod", "PodFailed"), policy("AbortJob", "PodEvicted"), replicas=4)
         cluster.grace = 5.0
-        cluster.evict("ns/j-main-2")
-        cluster.restart()  # so that nobody remembers the eviction, only the pod that leaves
+        scale(cluster, 3)
         cluster.finish("ns/j-main-1", exit_code=1)
         cluster.settle()
         assert cluster.phase(J) == "Restarting"  # 3 - 1 < 3: the leaving pod is in the way

@@ -94,9 +94,12 @@ def test_containers_may_restart_as_often_as_the_task_says() -> None:
         member = TaskPod(asked.spec.tasks[0], 0, Pod(status=status))
         return [event.type for event in current_events(asked, [member], None)]
 
-    assert happened(None, 3) == []
-    assert happened(None, 4) == ["TaskFailed"]
-    assert happened(0, 1) == ["TaskFailed"]
+    # The default is 3, and 0 means the default. The third restart is one too many.
+    assert happened(None, 2) == []
+    assert happened(None, 3) == ["TaskFailed"]
+    assert happened(0, 2) == []
+    assert happened(0, 3) == ["TaskFailed"]
+    assert happened(1, 1) == ["TaskFailed"]
     assert happened(-1, 1000) == []
 
 

@@ -22,6 +22,7 @@ from typing import Any
 from kube.client import Client, Refused, eventually
 from kube.crd_install import install_crds
 from kube.server import ApiServer
+from stromboli.kube.runtime.process import lease_name
 
 COMMAND = [sys.executable, "-c", "from stromboli.console.main import main; main()"]
 START_SECONDS = 60.0  # two on an idle machine; busy ones are no failure
@@ -31,7 +32,6 @@ QUEUES = f"{GROUPS}/queues"
 RESERVATIONS = "/apis/scheduling.volcano.sh/v1alpha1/reservations"
 NODES = "/api/v1/nodes"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-LEASE = "stromboli-scheduler"
 
 # What the built-in configuration says, for those who need something else of an action.
 TIERS = """
@@ -380,7 +380,7 @@ class Cluster:
         return [event for event in found if event["reason"] == reason]
 
     def lease(self) -> Any:
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/{LEASE}"
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/{lease_name('scheduler', self.name)}"
         return self.admin.get(path)["spec"]
 
     def is_bound(self, *names: str, namespace: str = "") -> bool:

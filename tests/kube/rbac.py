@@ -38,11 +38,7 @@ CONTROLLERS: Mapping[tuple[str, str], str] = {
     ("scheduling.volcano.sh", "queues"): "list watch create patch",
     ("scheduling.volcano.sh", "queues/status"): "patch",
     ("bus.volcano.sh", "commands"): "list watch delete",
-    ("", "configmaps"): "get create patch",
     ("", "persistentvolumeclaims"): "get create patch",
-    ("", "secrets"): "get create patch",
-    ("", "services"): "get create patch",
-    ("networking.k8s.io", "networkpolicies"): "get create patch",
     ("", "events"): "create patch",
     # Asked for by an admission plugin, of nothing that can be requested.
     ("batch.volcano.sh", "jobs/finalizers"): "update",
@@ -52,6 +48,14 @@ CONTROLLERS: Mapping[tuple[str, str], str] = {
     ("apps", "statefulsets/finalizers"): "update",
     ("batch", "jobs/finalizers"): "update",
 }
+
+JOB_PLUGINS: Mapping[tuple[str, str], str] = {
+    ("", "configmaps"): "get create patch",
+    ("", "secrets"): "get create patch",
+    ("", "services"): "get create patch",
+    ("networking.k8s.io", "networkpolicies"): "get create patch",
+}
+"""What the component job-plugins adds for the controllers."""
 
 ACCOUNTS = {"stromboli-scheduler": SCHEDULER, "stromboli-controllers": CONTROLLERS}
 

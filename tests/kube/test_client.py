@@ -101,7 +101,12 @@ def test_a_list_whose_version_is_compacted_restarts(api_server: ApiServer, kubec
         assert len((await anext(pages)).items or []) == 2
         await client.create(PODS, pod("later"), namespace=namespace)
         await asyncio.to_thread(api_server.compact)
-        assert is_gone(await failure_of(anext(pages)))
+        # Older servers have lost that version. Recent ones keep it in memory and go on with the list as it was.
+        try:
+            found = [item.metadata.name for item in (await anext(pages)).items or []]
+        except Failure as failure:
+            found = ["gone"] if is_gone(failure) else [failure.message]
+        assert found in (["gone"], ["p2", "p3"])
         assert len((await client.list(PODS, namespace=namespace)).items) == 7
 
     tell(kubeconfig, story, page=2)

@@ -342,20 +342,36 @@ def test_pods_that_a_quota_forbids_are_reported_and_created_later(place: Place) 
 
 @pytest.mark.usefixtures("controllers")
 def test_an_invalid_job_has_a_reason_and_continues_when_corrected(place: Place) -> None:
-    place.submit("odd", [task("main", 1)], plugins={"ray": []})
+    """What no server refuses: too many replicas. They can be changed; most fields of a Job cannot."""
+    place.submit("odd", [task("main", 50_001)])
 
     def state() -> Any:
         return place.admin.get(f"{place.jobs}/odd").get("status", {}).get("state", {})
 
     eventually(lambda: state().get("reason") == "Invalid")
     assert state()["phase"] == "Pending"
-    assert "env, mpi, pytorch, ssh, svc, tensorflow" in state()["message"]
+    assert "must have at most 50000 replicas together, not 50001" in state()["message"]
     eventually(lambda: place.events("Invalid"))
     assert place.names(place.groups) == []
 
-    place.admin.patch(f"{place.jobs}/odd", {"spec": {"plugins": {"ray": None, "svc": []}}})
+    place.admin.patch(f"{place.jobs}/odd", {"spec": {"tasks": [task("main", 1)]}})
     eventually(lambda: len(place.names(place.groups)) == 1)
     eventually(lambda: "reason" not in state())
+
+
+@pytest.mark.usefixtures("controllers")
+def test_a_job_with_an_unknown_plugin_has_a_reason_and_can_be_replaced(place: Place) -> None:
+    place.submit("odd", [task("main", 1)], plugins={"ray": []})
+
+    def state() -> Any:
+        return place.admin.get(f"{place.jobs}/odd").get("status", {}).get("state", {})
+
+    eventually(lambda: state().get("reason") == "Invalid")
+    assert "env, mpi, pytorch, ssh, svc, tensorflow" in state()["message"]
+    place.admin.delete(f"{place.jobs}/odd")
+    eventually(lambda: not place.exists(f"{place.jobs}/odd"))
+    place.submit("odd", [task("main", 1)], plugins={"svc": []})
+    eventually(lambda: len(place.names(place.groups)) == 1)
 
 
 def test_jobs_of_another_scheduler_are_not_changed(place: Place, kubeconfig: Path) -> None:

@@ -15,10 +15,11 @@ from kube.client import Client, Refused, eventually
 from kube.cluster import QUEUES, Cluster, Program, configuration
 from kube.conftest import Kubectl
 from kube.crd_install import server_version
-from kube.rbac import ACCOUNTS, EVERYBODY, NAMESPACE, VERBS, permissions
+from kube.rbac import ACCOUNTS, EVERYBODY, JOB_PLUGINS, NAMESPACE, VERBS, permissions
 from kube.server import ApiServer
 from live.kustomize import WAYS, render
 from stromboli.kube.crds.validation_rules import ALL_RULES, CEL
+from stromboli.kube.runtime.process import lease_name
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -236,6 +237,30 @@ def test_accounts_may_do_what_they_need_and_nothing_else(
     assert needed - allowed == set(), "less than needed"
 
 
+@pytest.fixture
+def job_plugins(admin: Client) -> Iterator[None]:
+    """The component job-plugins is applied."""
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/stromboli-controllers"
+    before = admin.get(role)["rules"]
+    [patched] = [
+        one
+        for one in render(WAYS["overlays/job-plugins"])
+        if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "stromboli-controllers"
+    ]
+    admin.patch(role, {"rules": patched["rules"]})
+    yield
+    admin.patch(role, {"rules": before})
+
+
+@pytest.mark.usefixtures("job_plugins")
+@pytest.mark.parametrize("account", ["stromboli-controllers"], indirect=True)
+def test_the_component_allows_what_plugins_need(may: Ask) -> None:
+    for verb, group, resource in permissions(JOB_PLUGINS):
+        assert may(verb=verb, group=group, resource=resource, namespace="default")
+    assert not may(verb="list", group="", resource="secrets", namespace="default")
+    assert not may(verb="delete", group="", resource="secrets", namespace="default")
+
+
 def test_leases_are_their_own_and_where_they_run(account: str, may: Ask) -> None:
     def lease(verb: str, name: str = "", namespace: str = NAMESPACE) -> bool:
         return may(verb=verb, group="coordination.k8s.io", resource="leases", name=name, namespace=namespace)
@@ -283,6 +308,7 @@ def test_a_service_account_token_grants_just_these_permissions(
 # -- what is needed ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("job_plugins")
 def test_the_processes_can_do_their_work_with_these_rights(
     installed: ApiServer, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -334,6 +360,11 @@ def test_the_processes_can_do_their_work_with_these_rights(
 def _start(cluster: Cluster, command: str, *arguments: str) -> Program:
     """A process as deploy/ runs it: with the token of its account, and its lease beside it."""
     account = f"stromboli-{command}"
+    # The story's scheduler has a name of its own, and so has its lease.
+    role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles/{account}"
+    rules = cluster.admin.get(role)["rules"]
+    rules[1]["resourceNames"] = [account, lease_name(command, cluster.name)]
+    cluster.admin.patch(role, {"rules": rules})
     content = json.loads(cluster.server.kubeconfig.read_text(encoding="utf-8"))
     content["users"][0]["user"] = {"token": token_of(cluster.admin, account)}
     kubeconfig = cluster.folder / f"{account}.kubeconfig"

@@ -166,6 +166,8 @@ def test_nodes_set_aside_for_a_starving_job_outlive_the_scheduler(cluster: Clust
 
     eventually(lambda: phases(cluster) == ["Waiting"])
     [set_aside] = cluster.reservations()
+    assert set_aside["status"]["allocatable"] == {"cpu": "4", "pods": "1"}
+    eventually(lambda: "Reserved" in reasons(cluster, "big"))
     cluster.single("next", cpu="1")
     where = cluster.all_bound(["next"])
     assert where["next"] != set_aside["status"]["nodeName"], "it took room that is set aside"
@@ -180,6 +182,13 @@ def test_nodes_set_aside_for_a_starving_job_outlive_the_scheduler(cluster: Clust
     cluster.delete_pod(blocking)
     assert cluster.all_bound(["big"])["big"] == set_aside["status"]["nodeName"]
     eventually(lambda: not cluster.reservations())
+    eventually(lambda: "Unreserved" in reasons(cluster, "big"))
+
+
+def reasons(cluster: Cluster, pod: str) -> set[str]:
+    """The reasons of the events about a pod."""
+    found = cluster.admin.list(f"/api/v1/namespaces/{cluster.namespace}/events")
+    return {one["reason"] for one in found if one["involvedObject"]["name"] == pod}
 
 
 def phases(cluster: Cluster) -> list[str]:

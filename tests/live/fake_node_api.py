@@ -108,7 +108,7 @@ class FakeNodeApi:
         match request.method:
             case "GET" if path in self.objects:
                 return web.json_response(self.objects[path])
-            case "GET" if path.endswith(("/pods", "/nodes")):
+            case "GET" if path.endswith(("/pods", "/nodes", "/leases")):
                 return web.json_response(self._list(path))
             case "POST":
                 return await self._create(f"{path}/{body['metadata']['name']}", body)
@@ -142,7 +142,7 @@ class FakeNodeApi:
         return web.json_response(await self.put(path, after))
 
     def _list(self, path: str) -> Object:
-        parent = PODS if path.endswith("/pods") else NODES
+        parent = PODS if path.endswith("/pods") else LEASES if path.endswith("/leases") else NODES
         items = [obj for name, obj in self.objects.items() if name.startswith(f"{parent}/")]
         return {"metadata": {"resourceVersion": str(self._last)}, "items": items}
 

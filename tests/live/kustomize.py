@@ -23,23 +23,30 @@ WAYS = {
 
 def render(folder: Path) -> list[Object]:
     plan = _read(folder / "kustomization.yaml")
-    unknown = set(plan) - {"apiVersion", "kind", "resources", "patches", "images"}
+    unknown = set(plan) - {"apiVersion", "kind", "resources", "components", "patches", "images"}
     assert not unknown, f"{folder.name}/kustomization.yaml: do not know how to read {', '.join(sorted(unknown))}"
     objects: list[Object] = []
     for resource in plan["resources"]:
         path = (folder / resource).resolve()
         objects += render(path) if path.is_dir() else documents(path.read_text(encoding="utf-8"))
-    for patch in plan.get("patches", ()):
-        targets = [one for one in objects if _is_meant(one, patch["target"])]
-        assert targets, f"{folder.name}: nothing to patch with {patch['path']}"
-        for target in targets:
-            for step in _read(folder / patch["path"]):
-                change(target, step)
+    for component in plan.get("components", ()):
+        _patch(folder / component, objects)
+    _patch(folder, objects)
     for image in plan.get("images", ()):
         for container in containers(objects):
             if container["image"].partition(":")[0] == image["name"]:
                 container["image"] = f"{image['name']}:{image['newTag']}"
     return objects
+
+
+def _patch(folder: Path, objects: list[Object]) -> None:
+    """Apply the patches of a folder. A component of ours has nothing else."""
+    for patch in _read(folder / "kustomization.yaml").get("patches", ()):
+        targets = [one for one in objects if _is_meant(one, patch["target"])]
+        assert targets, f"{folder.name}: nothing to patch with {patch['path']}"
+        for target in targets:
+            for step in _read(folder / patch["path"]):
+                change(target, step)
 
 
 def containers(objects: list[Object]) -> list[Object]:

@@ -276,6 +276,20 @@ class TestFailures:
 
         play(story)
 
+    def test_a_plain_pod_is_told_why_it_gets_no_group(self) -> None:
+        async def story(scene: Scene) -> None:
+            plain = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"))
+            group = PodGroup(metadata=ObjectMeta(name="podgroup-u", namespace="ns"))
+            annotations = {"scheduling.k8s.io/group-name": "podgroup-u"}
+            grouped = replace(plain, metadata=replace(plain.metadata, annotations=annotations))
+            refusal = always(lambda: status(422, "Invalid", 'spec.queue: Invalid value: "Bad_Name"'))
+            scene.server.instead("POST", "/podgroups", refusal)
+            await scene.do(Create(group), Update(grouped))
+            said = 'PodGroup podgroup-u could not be created: spec.queue: Invalid value: "Bad_Name"'
+            assert scene.recorded == [("Pod ns/p", "FailedCreate", said, True)]
+
+        play(story)
+
     def test_after_a_refusal_the_status_is_still_written(self) -> None:
         async def story(scene: Scene) -> None:
             owner = scene.there(job())

@@ -154,6 +154,41 @@ def test_missing_definitions_are_named_with_what_to_apply(tmp_path: Path, comman
     asyncio.run(story())
 
 
+def test_one_lease_for_a_component_however_it_is_started(tmp_path: Path) -> None:
+    """`run` has both leases; a scheduler that is started beside it is a standby, until `run` stops."""
+
+    async def story() -> None:
+        async with FakeApiServer() as server:
+            path = kubeconfig(tmp_path, server.url)
+
+            def holder(component: str) -> str:
+                lease = server.stored("leases", f"stromboli-system/stromboli-{component}") or {}
+                return str(lease.get("spec", {}).get("holderIdentity", ""))
+
+            async with started(path, "run") as both:
+                await both.says("became the leader", times=2)
+                assert holder("scheduler") == holder("controllers") != ""
+                async with started(path, "scheduler") as alone:
+                    await alone.says("another process is the leader")
+                    both.process.send_signal(signal.SIGTERM)
+                    assert await both.ends() == 0, "".join(both.lines)
+                    await alone.says("became the leader")
+                    assert (bool(holder("scheduler")), holder("controllers")) == (True, "")
+
+    asyncio.run(story())
+
+
+def test_a_scheduler_of_another_name_has_a_lease_of_its_own(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with FakeApiServer() as server:
+            path = kubeconfig(tmp_path, server.url)
+            async with started(path, "scheduler", "--scheduler-name", "mine") as child:
+                await child.says("became the leader")
+                assert server.stored("leases", "stromboli-system/stromboli-scheduler-mine")
+
+    asyncio.run(story())
+
+
 def test_a_stopped_leader_releases_its_lease(tmp_path: Path) -> None:
     async def story() -> None:
         async with FakeApiServer() as server:

@@ -144,6 +144,54 @@ def test_a_job_gets_a_group_and_complete_pods() -> None:
     play(story)
 
 
+def test_a_job_whose_plugin_needs_a_missing_permission_says_so_and_continues_with_it() -> None:
+    async def story(scene: Scene) -> None:
+        forbidden = 'configmaps is forbidden: User "x" cannot create resource "configmaps"'
+        scene.server.instead("POST", "/configmaps", always(lambda: status(403, "Forbidden", forbidden)))
+        job = scene.submit(plugins={"svc": []})
+        await scene.until(lambda: scene.state("j").get("reason") == "FailedCreate")
+        assert scene.state("j") | {"lastTransitionTime": ""} == {
+            "phase": "Pending",
+            "reason": "FailedCreate",
+            "message": f"ConfigMap j-svc could not be created: {forbidden}; "
+            "the plugins of Jobs need the permissions of deploy/components/job-plugins",
+            "lastTransitionTime": "",
+        }
+        await scene.until(lambda: "FailedCreate" in scene.events())
+        await scene.let_in(job)
+        await scene.until(lambda: scene.pods() == ["j-t-0"])
+        await scene.until(lambda: "reason" not in scene.state("j"))
+
+    play(story)
+
+
+def test_a_large_job_keeps_nobody_waiting() -> None:
+    """The small job comes later by name; its pods are still created long before the last one of the large job."""
+
+    async def story(scene: Scene) -> None:
+        large, small = scene.submit("a-large", replicas=2500), scene.submit("b-small", replicas=2)
+        await scene.let_in(large)
+        await scene.let_in(small)
+        await scene.until(lambda: len(scene.pods()) == 2502)
+        created = [one.body["metadata"]["name"] for one in scene.server.asked("POST", "/pods")]
+        assert max(created.index("b-small-t-0"), created.index("b-small-t-1")) < 2000
+
+    play(story)
+
+
+def test_a_job_with_too_many_replicas_is_refused_and_others_go_on() -> None:
+    async def story(scene: Scene) -> None:
+        scene.submit("a-huge", replicas=300_000)
+        await scene.until(lambda: scene.state("a-huge").get("reason") == "Invalid")
+        assert "must have at most 50000 replicas together, not 300000" in scene.state("a-huge")["message"]
+        small = scene.submit("b-small", replicas=2)
+        await scene.let_in(small)
+        await scene.until(lambda: len(scene.pods()) == 2)
+        await scene.until(lambda: "Invalid" in scene.events())
+
+    play(story)
+
+
 def test_it_stops_writing_when_nothing_changes() -> None:
     async def story(scene: Scene) -> None:
         job = scene.submit(plugins={"svc": []})
@@ -176,21 +224,39 @@ def test_a_deleted_pod_is_reported_once() -> None:
     play(story)
 
 
-def test_a_pod_deleted_before_we_started_is_not_reported() -> None:
+def test_a_pod_deleted_before_we_started_is_found_in_the_status() -> None:
     async def story(scene: Scene) -> None:
         job = scene.submit(replicas=1, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
         await scene.start()
         await scene.let_in(job)
-        await scene.until(scene.pods)
+        await scene.until(lambda: scene.get("jobs", "j")["status"].get("livePods") == {"t": "0"})
         await scene.stop()
+        scene.server.remove(scene.get("pods", "j-t-0"))
+        await scene.start()
+        await scene.until(lambda: scene.get("jobs", "j")["status"].get("retryCount") == 1)
+        await scene.let_in(job, version=1)
+        await scene.until(scene.pods)
+        assert scene.get("jobs", "j")["status"]["retryCount"] == 1
+        await scene.stop()
+
+    play(story, start=False)
+
+
+def test_a_pod_whose_deletion_was_handled_is_not_handled_again() -> None:
+    async def story(scene: Scene) -> None:
+        job = scene.submit(replicas=2, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
+        await scene.start()
+        await scene.let_in(job)
+        await scene.until(lambda: scene.get("jobs", "j")["status"].get("livePods") == {"t": "0-1"})
         left = scene.get("pods", "j-t-0")
         scene.server.put({**left, "metadata": {**left["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z"}})
+        await scene.until(lambda: scene.get("jobs", "j")["status"].get("retryCount") == 1)
+        await scene.stop()
         await scene.start()
-        await scene.until(lambda: scene.get("jobs", "j")["status"].get("terminating") == 1)
         scene.server.remove(scene.get("pods", "j-t-0"))
-        await scene.until(scene.pods)
-        assert scene.get("pods", "j-t-0")["metadata"]["uid"] != left["metadata"]["uid"]
-        assert "retryCount" not in scene.get("jobs", "j")["status"]
+        await scene.let_in(job, version=1)
+        await scene.until(lambda: len(scene.pods()) == 2)
+        assert scene.get("jobs", "j")["status"]["retryCount"] == 1
         await scene.stop()
 
     play(story, start=False)

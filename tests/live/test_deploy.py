@@ -18,7 +18,7 @@ from stromboli import __version__
 from stromboli.console.main import run
 from stromboli.kube import runtime
 from stromboli.kube.commands import processes as commands
-from stromboli.kube.runtime.process import ProcessOptions
+from stromboli.kube.runtime.process import LEASE_NAMESPACE, ProcessOptions, lease_name
 from stromboli.scheduling.registry import Registry
 
 PROJECT = DEPLOY.parent
@@ -144,6 +144,16 @@ def test_each_account_has_the_roles_of_what_runs_under_it(objects: list[Object])
     assert given == {account: roles[account] for account in given}
 
 
+def test_secrets_and_config_maps_only_with_the_component() -> None:
+    def resources(way: str) -> set[str]:
+        [role] = [one for one in of_kind(render(WAYS[way]), "ClusterRole") if name_of(one) == "stromboli-controllers"]
+        return {resource for rule in role["rules"] for resource in rule["resources"]}
+
+    added = {"configmaps", "secrets", "services", "networkpolicies"}
+    assert not resources(".") & added
+    assert resources("overlays/job-plugins") - resources(".") == added
+
+
 def test_selectors_find_the_pods(objects: list[Object]) -> None:
     pods = {name_of(one): one["spec"]["template"]["metadata"]["labels"] for one in of_kind(objects, "Deployment")}
     for deployment in of_kind(objects, "Deployment"):
@@ -204,12 +214,15 @@ def test_the_command_line_accepts_the_arguments_of_containers(
         [container] = deployment["spec"]["template"]["spec"]["containers"]
         assert run(container["args"]) == 0
         name, options = started.pop()
-        # The lease has the name of the process, and the account may take that one.
         assert name == name_of(deployment) == deployment["spec"]["template"]["spec"]["serviceAccountName"]
-        leases = [one for one in of_kind(objects, "Role") if name_of(one) == name]
-        assert [rule.get("resourceNames") for role in leases for rule in role["rules"]] == [None, [name]]
+        # The account may take the leases of its components, where they are by default, and no others.
+        command = container["args"][0]
+        components = ("scheduler", "controllers") if command == "run" else (command,)
+        leases = [lease_name(component, options.scheduler_name) for component in components]
+        [role] = [one for one in of_kind(objects, "Role") if name_of(one) == name]
+        assert [rule.get("resourceNames") for rule in role["rules"]] == [None, leases]
+        assert role["metadata"]["namespace"] == options.lease_namespace == LEASE_NAMESPACE
         assert options.leader_elect
-        assert options.lease_namespace == ""
         assert options.probe_host == "0.0.0.0"
         assert [options.probe_port] == [port["containerPort"] for port in container["ports"]]
         annotations = deployment["spec"]["template"]["metadata"]["annotations"]

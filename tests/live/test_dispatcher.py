@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from builders import START, cluster, group, node, pod, queue
+from builders import START, cluster, established, group, node, pod, queue, quota
 from live.fake_api import FakeApi, Fate, lost_after, lost_before, refused, until, with_virtual_time
 from stromboli.api import Condition, KObject, Pod, PodGroup, PodGroupCondition, Reservation, key
 from stromboli.api.waiting_reservations import waiting_pod_of, waiting_reservation
@@ -361,6 +361,42 @@ def unreserve(harness: DispatcherHarness) -> Unreserve:
 
 def set_aside(harness: DispatcherHarness) -> bool:
     return harness.cluster.tasks[A].true_status is Status.RESERVED
+
+
+def test_the_pod_is_told_what_is_reserved_and_why_no_longer() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        uid = harness.pod().metadata.uid
+        harness.dispatch(reserve(harness))
+        harness.dispatch(unreserve(harness))
+        assert harness.recorder.recorded == [
+            (
+                A, uid, "Reserved",
+                "The job has waited too long: node n1 is reserved for this pod until all of the job fits.",
+            ),
+            (A, uid, "Unreserved", "Node n1 is no longer reserved for this pod: it has a node."),
+        ]  # fmt: skip
+
+    play(story)
+
+
+def test_a_reservation_says_how_much_is_set_aside() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.dispatch(reserve(harness))
+        await until(lambda: harness.observed)
+        [written] = harness.api.all(Reservation)
+        assert written.status.allocatable == {"cpu": "2", "pods": "1"}
+
+    play(story)
+
+
+def test_a_warning_about_a_quota_reaches_it() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        bad = established(quota("ns/q", weight="x"))
+        harness.cluster.apply(Applied(bad))
+        harness.dispatch(Notice("ResourceQuota", "ns/q", "InvalidWeight", "No.", warning=True))
+        assert harness.recorder.recorded == [("ns/q", bad.metadata.uid, "InvalidWeight", "No.")]
+
+    play(story)
 
 
 def test_a_reservation_counts_from_the_moment_of_the_decision() -> None:

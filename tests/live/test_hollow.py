@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,7 +19,7 @@ from stromboli.console.main import run
 from stromboli.errors import UserError
 from stromboli.kube.client import Client, ClientConfig
 from stromboli.kube.hollow import HollowNodePool, HollowNodes
-from stromboli.kube.hollow.node_pool import HOLLOW_LABEL
+from stromboli.kube.hollow.node_pool import HOLLOW_LABEL, PROCESS_ANNOTATION
 from stromboli.kube.hollow.pod_lifecycle import PatchStatus, Remove, Wait, next_step
 
 NOW = 1_893_456_000.0  # 2030-01-01T00:00:00Z
@@ -199,6 +202,45 @@ def test_kept_nodes_are_taken_over_with_their_new_capacity() -> None:
             assert node["status"]["capacity"] == {"cpu": "4", "pods": "9"}
 
     asyncio.run(story())
+
+
+def test_nodes_in_use_are_not_taken_over() -> None:
+    async def story() -> None:
+        async with fake_node_api() as (server, config), hollow_nodes(config) as said:
+            await until(lambda: len(said) == 1)
+            with pytest.raises(UserError, match=r"^Node hollow-1 is in use by another .*--name-prefix"):
+                async with Client(config) as client:
+                    await HollowNodePool(client, ["hollow-1", "hollow-2"], capacity={"cpu": "4"}).register()
+            assert f"{NODES}/hollow-2" not in server.objects
+            assert f"{NODES}/hollow-0" in server.objects
+            assert f"{LEASES}/hollow-0" in server.objects
+
+    asyncio.run(story())
+
+
+def test_nodes_of_a_killed_process_are_taken_over() -> None:
+    async def story() -> None:
+        async with fake_node_api() as (server, config):
+            async with hollow_nodes(config, keep=True) as said:
+                await until(lambda: len(said) == 1)
+                left = dict(server.objects)
+            gone = f"{socket.gethostname()}/{ended_process()}"
+            for path, lease in left.items():
+                if path.startswith(LEASES):
+                    lease["metadata"]["annotations"] = {PROCESS_ANNOTATION: gone}
+                    await server.put(path, lease)
+            async with hollow_nodes(config) as said:
+                await until(lambda: len(said) == 1)
+            assert server.objects == {}
+
+    asyncio.run(story())
+
+
+def ended_process() -> int:
+    """The number of a process that is over."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
 
 
 def test_real_nodes_are_never_changed() -> None:

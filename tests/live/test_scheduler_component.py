@@ -291,6 +291,75 @@ def test_an_invalid_object_is_ignored_reported_and_accepted_when_corrected() -> 
     with_virtual_time(story())
 
 
+def waits_because(api: FakeApi, pod_key: str) -> str:
+    found = api.stored(Pod, pod_key)
+    return next((c.message for c in found.status.conditions if c.type == "PodScheduled"), "") if found else ""
+
+
+def test_a_pod_with_absurd_requests_says_so() -> None:
+    async def story() -> None:
+        api = FakeApi()
+        two_nodes(api)
+        api.put(group("ns/g"))
+        api.put(pod("ns/absurd", cpu="1e30", group="g"))
+        process = make(api)
+        async with running(process):
+            await until(lambda: waits_because(api, "ns/absurd"))
+            assert waits_because(api, "ns/absurd") == (
+                "The pod is ignored, because a request of it cannot be counted: "
+                'it must be less than 2**63 millicores, not "1e30". Create it again with less.'
+            )
+            [why] = events(api, "FailedScheduling")
+            assert why.startswith("InvalidObject: ")
+            await asyncio.sleep(30.0)
+            assert len(api.patches) == 1
+
+    with_virtual_time(story())
+
+
+def test_a_pod_whose_group_or_queue_is_refused_says_why() -> None:
+    async def story() -> None:
+        api = FakeApi()
+        two_nodes(api)
+        refused_group = group("ns/g")
+        refused_group.spec.min_member = -1
+        api.put(refused_group)
+        api.put(pod("ns/grouped", cpu=1, group="g"))
+        api.put(queue("q", weight=-5))
+        api.put(group("ns/h", queue="q"))
+        api.put(pod("ns/queued", cpu=1, group="h"))
+        process = make(api)
+        async with running(process):
+            await until(lambda: waits_because(api, "ns/grouped") and waits_because(api, "ns/queued"))
+            assert waits_because(api, "ns/grouped").startswith(
+                "PodGroup ns/g is ignored, because it is invalid: spec.minMember: must be 0 or more, not -1"
+            )
+            assert waits_because(api, "ns/queued").startswith("Queue q is ignored, because it is invalid: spec.weight")
+            before = len(api.patches)
+            await asyncio.sleep(60.0)
+            assert len(api.patches) == before, "it is said again and again"
+            api.remove(PodGroup, "ns/g")
+            await until(lambda: "does not exist" in waits_because(api, "ns/grouped"))
+
+    with_virtual_time(story())
+
+
+def test_a_pod_with_a_wrong_queue_annotation_says_so() -> None:
+    async def story() -> None:
+        api = FakeApi()
+        two_nodes(api)
+        api.put(pod("ns/p", cpu=1, annotations={names.QUEUE_NAME: "Bad_Name"}))
+        process = make(api)
+        async with running(process):
+            await until(lambda: waits_because(api, "ns/p"))
+            assert waits_because(api, "ns/p") == (
+                '"Bad_Name" in the annotation scheduling.volcano.sh/queue-name cannot be the name of a queue; '
+                "correct it."
+            )
+
+    with_virtual_time(story())
+
+
 # -- leading ---------------------------------------------------------------------------------------------------------
 
 

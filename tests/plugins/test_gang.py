@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from builders import cluster, group, node, pod, pods, session
+from builders import cluster, established, group, node, pod, pods, session
 from stromboli.api import Pod
-from stromboli.cluster import Cluster, Status
+from stromboli.cluster import Applied, Cluster, Status
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.session import Session
 
@@ -57,6 +57,22 @@ def test_a_gang_with_too_few_pods_is_not_tried() -> None:
     known = cluster(group("ns1/pg1", min_member=3), pods("ns1/p", 2, group="pg1", cpu=1))
     current = gang_session(known)
     assert current.job_valid(current.jobs[0]) == Refusal("NotEnoughPods", need=3, have=2)
+
+
+def test_a_minimum_without_a_role_counts_pods_without_a_role() -> None:
+    known = cluster(
+        node("n1", cpu=4),
+        group("ns1/pg1", min_member=2, roles={"": 2}),
+        pod("ns1/p-0", group="pg1", cpu=1, node="n1"),
+        pod("ns1/p-1", group="pg1", cpu=1, role="worker"),
+    )
+    current = gang_session(known)
+    assert current.job_valid(current.jobs[0]) == Refusal("NotEnoughPods", need=2, have=1, subject='""')
+    known.apply(Applied(established(pod("ns1/p-2", group="pg1", cpu=1, node="n1"), 9)))
+    current = gang_session(known)
+    assert current.job_valid(current.jobs[0]) is None
+    assert current.job_ready(current.jobs[0])
+    known.validate()
 
 
 def test_pods_that_failed_are_no_members_and_those_that_succeeded_are() -> None:

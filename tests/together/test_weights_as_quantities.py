@@ -29,7 +29,6 @@ def cpus(story: Situation) -> tuple[int, ...]:
     return tuple(int(namespaces[f"default/{name}"]["allocated"]["cpu"]) for name in "ab")
 
 
-@pytest.mark.xfail(strict=True, reason="only plain digits are read as a weight")
 @pytest.mark.parametrize(("written", "weight", "expected"), WHOLE, ids=[case[0] for case in WHOLE])
 def test_a_weight_counts_however_it_is_written(written: str, weight: int, expected: tuple[int, int]) -> None:
     story = against_one(written)
@@ -42,7 +41,6 @@ def test_what_is_not_a_whole_number_counts_as_one(written: str) -> None:
     assert cpus(against_one(written)) == (4, 4)
 
 
-@pytest.mark.xfail(strict=True, reason="a weight that does not count is passed over in silence")
 @pytest.mark.parametrize("written", NOT_WHOLE)
 def test_what_is_not_a_whole_number_is_a_warning_on_the_quota(written: str) -> None:
     assert (0, "a/weight") in happened(against_one(written).run(), "Warning")

@@ -14,6 +14,8 @@ from .kinds.pods import Pod, PodSpec
 from .names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, DEFAULT_SCHEDULER
 
 MAX_RETRY = 3
+MAX_JOB_REPLICAS = 50_000
+"""How many pods a Job may have. A larger one would fill the API server's memory; `--max-job-replicas` changes it."""
 RESERVATION_TTL = "24h"
 
 
@@ -64,11 +66,11 @@ def _job(job: Job) -> None:
     spec = job.spec
     spec.queue = spec.queue or DEFAULT_QUEUE
     spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
-    spec.max_retry = MAX_RETRY if spec.max_retry is None else spec.max_retry
+    spec.max_retry = spec.max_retry or MAX_RETRY  # 0 means the default, as in Volcano
     total = 0
     for index, task in enumerate(spec.tasks):
         task.name = task.name or f"default{index}"
-        task.max_retry = MAX_RETRY if task.max_retry is None else task.max_retry
+        task.max_retry = task.max_retry or MAX_RETRY
         task.min_available = task.replicas if task.min_available is None else task.min_available
         total += task.min_available
         _pod_spec(task.template.spec)

@@ -8,8 +8,10 @@ again continues where it stopped.
 from __future__ import annotations
 
 from .kinds.batch import PodGroup, Reservation, ReservationOwner, ReservationSpec, ReservationStatus
-from .kinds.metadata import ObjectMeta, ObjectReference, OwnerReference
+from .kinds.metadata import ObjectMeta, ObjectReference, OwnerReference, ResourceList
 from .kinds.pods import Pod, PodTemplateSpec
+from .pod_requests import pod_requests
+from .quantity import format_amount
 
 WAITING = "Waiting"
 
@@ -40,8 +42,14 @@ def waiting_reservation(pod: Pod, group: PodGroup, node: str) -> Reservation:
             queue=group.spec.queue,
             node_name=node,
         ),
-        status=ReservationStatus(phase=WAITING, node_name=node),
+        status=ReservationStatus(phase=WAITING, node_name=node, allocatable=_amounts_set_aside(pod)),
     )
+
+
+def _amounts_set_aside(pod: Pod) -> ResourceList:
+    """What the pod needs on the node: its requests, and one of the node's places for pods."""
+    requests = {**pod_requests(pod.spec), "pods": 1}
+    return {resource: format_amount(resource, amount) for resource, amount in sorted(requests.items())}
 
 
 def waiting_pod_of(reservation: Reservation) -> str | None:

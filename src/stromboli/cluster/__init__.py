@@ -9,6 +9,7 @@ from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
 from .ledger import Holding, Ledger
 from .model import OCCUPYING, WAITING, Job, JobKey, NamespaceInfo, Node, Queue, QueueName, Shape, Status, Task, TaskKey
 from .node_table import NodeTable
+from .object_warnings import ObjectWarning
 from .resources import CPU, MEMORY, PODS, UNLIMITED, Matrix, ResourceAxis, Vector, fits
 from .snapshot import Snapshot
 
@@ -33,6 +34,7 @@ __all__ = [
     "NamespaceInfo",
     "Node",
     "NodeTable",
+    "ObjectWarning",
     "Queue",
     "QueueName",
     "ResourceAxis",

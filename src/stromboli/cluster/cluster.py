@@ -33,6 +33,7 @@ from .ledger import Ledger
 from .ledger_validation import validate_ledger
 from .model import JobKey, NamespaceInfo, Node, QueueName, TaskKey
 from .object_fields import is_ready, namespace_weight
+from .object_warnings import ObjectWarning, ObjectWarnings
 from .queue_index import QueueIndex
 from .resources import PODS, ResourceAxis, Vector
 from .shapes import ShapeRegistry
@@ -48,8 +49,10 @@ class Cluster:
         self.nodes: dict[str, Node] = {}
         self.namespaces: dict[str, NamespaceInfo] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
+        self.quotas: dict[str, ResourceQuota] = {}  # those that give a weight
+        self._warnings = ObjectWarnings()
         self._shapes = ShapeRegistry(self.axis)
-        self._queues = QueueIndex(self.axis, self.ledger, self._ensure_width)
+        self._queues = QueueIndex(self.axis, self.ledger, self._ensure_width, self._warnings)
         self._tasks = TaskIndex(
             self._shapes, self.ledger, self.nodes, self._queues, self._ensure_width, scheduler_name=scheduler_name
         )
@@ -88,10 +91,7 @@ class Cluster:
             case Namespace():
                 self._namespace(obj.metadata.name).labels = dict(obj.metadata.labels)
             case ResourceQuota():
-                weights = self._namespace(obj.metadata.namespace).weights
-                weights.pop(obj.metadata.name, None)
-                if names.NAMESPACE_WEIGHT in obj.spec.hard:
-                    weights[obj.metadata.name] = namespace_weight(obj.spec.hard[names.NAMESPACE_WEIGHT])
+                self._apply_quota(obj)
             case PodDisruptionBudget():
                 self.budgets[key(obj)] = obj
             case PriorityClass():
@@ -115,6 +115,8 @@ class Cluster:
                 self._namespace(obj.metadata.name).labels = {}
             case ResourceQuota():
                 self._namespace(obj.metadata.namespace).weights.pop(obj.metadata.name, None)
+                self.quotas.pop(key(obj), None)
+                self._warnings.withdraw("ResourceQuota", key(obj))
             case PodDisruptionBudget():
                 self.budgets.pop(key(obj), None)
             case PriorityClass():
@@ -123,6 +125,23 @@ class Cluster:
                 self._tasks.delete_reservation(obj.metadata.name)
             case _:
                 pass
+
+    def _apply_quota(self, obj: ResourceQuota) -> None:
+        weights = self._namespace(obj.metadata.namespace).weights
+        quota_key = key(obj)
+        weights.pop(obj.metadata.name, None)
+        self.quotas.pop(quota_key, None)
+        if names.NAMESPACE_WEIGHT not in obj.spec.hard:
+            self._warnings.withdraw("ResourceQuota", quota_key)
+            return
+        self.quotas[quota_key] = obj
+        value = obj.spec.hard[names.NAMESPACE_WEIGHT]
+        weight = namespace_weight(value)
+        weights[obj.metadata.name] = weight or 1
+        if weight is None:
+            self._warnings.report(ObjectWarning("ResourceQuota", quota_key, str(value)))
+        else:
+            self._warnings.withdraw("ResourceQuota", quota_key)
 
     def _namespace(self, name: str) -> NamespaceInfo:
         info = self.namespaces.get(name)
@@ -202,6 +221,7 @@ class Cluster:
             self.budgets,
             self.reservations,
             self._total,
+            self._warnings.take_new(),
         )
 
     def validate(self) -> None:

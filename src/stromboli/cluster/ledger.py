@@ -188,14 +188,14 @@ class Ledger:
             job.pending_best_effort += change
         if task.gated and status is Status.PENDING:
             job.gated += change
-        if task.role:
-            counts = job.role_counts.get(task.role)
-            if counts is None:
-                counts = job.role_counts[task.role] = [0] * len(Status)
-            counts[status] += change
-            if is_pending_best_effort:
-                before = job.role_pending_best_effort.get(task.role, 0)
-                job.role_pending_best_effort[task.role] = before + change
+        # Tasks without a role count under "": `minTaskMember` may have a minimum for them, too.
+        counts = job.role_counts.get(task.role)
+        if counts is None:
+            counts = job.role_counts[task.role] = [0] * len(Status)
+        counts[status] += change
+        if is_pending_best_effort:
+            before = job.role_pending_best_effort.get(task.role, 0)
+            job.role_pending_best_effort[task.role] = before + change
 
     # -- many tasks of one job and shape ------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from stromboli.api import KObject, Node, Pod, group_name_of, names
+from stromboli.api.quantity import QuantityError, parse_quantity
 from stromboli.api.timestamps import parse_timestamp
 
 from .model import JobKey, Status
@@ -70,10 +71,10 @@ def is_ready(node: Node) -> bool:
     return all(condition.status == "True" for condition in node.status.conditions if condition.type == "Ready")
 
 
-def namespace_weight(value: str | int | float) -> int:
-    """A positive whole number; anything else counts as 1."""
+def namespace_weight(value: str | int | float) -> int | None:
+    """The weight of a quota, a quantity such as `3`, `3.0` or `1k`; None if it is not a whole number of at least 1."""
     try:
-        weight = int(str(value))
-    except ValueError:
-        return 1
-    return max(weight, 1)
+        weight = parse_quantity(value)
+    except QuantityError:
+        return None
+    return weight.numerator if weight.denominator == 1 and weight >= 1 else None

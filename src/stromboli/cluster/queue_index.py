@@ -15,11 +15,14 @@ from stromboli.api.quantity import amounts
 from .ledger import Ledger
 from .model import Job, JobKey, Queue, QueueName
 from .object_fields import creation_time
+from .object_warnings import ObjectWarning, ObjectWarnings
 from .resources import PODS, UNLIMITED, ResourceAxis, Vector
 
 
 class QueueIndex:
-    def __init__(self, axis: ResourceAxis, ledger: Ledger, ensure_width: Callable[[], None]) -> None:
+    def __init__(
+        self, axis: ResourceAxis, ledger: Ledger, ensure_width: Callable[[], None], warnings: ObjectWarnings
+    ) -> None:
         """`ensure_width` pads all vectors after a new resource may have made the axis wider."""
         self.jobs: dict[JobKey, Job] = {}
         self.queues: dict[QueueName, Queue] = {}
@@ -27,7 +30,9 @@ class QueueIndex:
         self._axis = axis
         self._ledger = ledger
         self._ensure_width = ensure_width
+        self._warnings = warnings
         self._priorities_changed = False
+        self._without_class: dict[JobKey, Job] = {}  # its PriorityClass may still arrive before the next snapshot
         self._visible_jobs: list[Job] | None = None
 
     # -- jobs ---------------------------------------------------------------------------------------------------
@@ -60,7 +65,7 @@ class QueueIndex:
         self._ensure_width()
         job.goes_whole = obj.metadata.annotations.get(names.GOES_WHOLE, "").lower() == "true"
         job.phase = obj.status.phase or "Pending"
-        job.priority = self._priority(spec.priority_class_name)
+        self._set_priority(job, spec.priority_class_name)
         self._ledger.changed_jobs[job.key] = job
         queue = self.queue(QueueName(spec.queue or names.DEFAULT_QUEUE))
         if queue is not job.queue:
@@ -71,6 +76,8 @@ class QueueIndex:
         if job is not None:
             job.object = None
             self._visible_jobs = None
+            self._without_class.pop(job_key, None)
+            self._warnings.withdraw("PodGroup", job_key)
             self.drop_if_empty(job)
 
     def drop_if_empty(self, job: Job) -> None:
@@ -160,20 +167,32 @@ class QueueIndex:
         self._priorities_changed = True
 
     def refresh_priorities(self) -> None:
-        """Update the priority of every job if a PriorityClass has changed."""
+        """Update the priority of every job if a PriorityClass has changed, and warn about classes that are missing."""
         if self._priorities_changed:
             self._priorities_changed = False
             for job in self.jobs.values():
                 if job.object is not None:
-                    job.priority = self._priority(job.object.spec.priority_class_name)
+                    self._set_priority(job, job.object.spec.priority_class_name)
+        for job_key, job in self._without_class.items():
+            assert job.object is not None
+            self._warnings.report(ObjectWarning("PodGroup", job_key, job.object.spec.priority_class_name))
+        self._without_class.clear()
 
-    def _priority(self, class_name: str) -> int:
+    def _set_priority(self, job: Job, class_name: str) -> None:
+        priority = self._priority(class_name)
+        job.priority = priority or 0
+        if priority is None:
+            self._without_class[job.key] = job
+        else:
+            self._without_class.pop(job.key, None)
+            self._warnings.withdraw("PodGroup", job.key)
+
+    def _priority(self, class_name: str) -> int | None:
+        """None if there is no PriorityClass of that name."""
         if class_name:
             priority_class = self.priority_classes.get(class_name)
-            if priority_class is not None:
-                return priority_class.value
-        defaults = [c.value for c in self.priority_classes.values() if c.global_default]
-        return max(defaults, default=0)
+            return None if priority_class is None else priority_class.value
+        return max((c.value for c in self.priority_classes.values() if c.global_default), default=0)
 
     # -- width --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from stromboli.api.waiting_reservations import waiting_pod_of
 from .ledger import Ledger
 from .model import Job, NamespaceInfo, Queue, QueueName, TaskKey
 from .node_table import NodeTable
+from .object_warnings import ObjectWarning
 from .resources import Vector
 
 
@@ -24,6 +25,7 @@ class Snapshot:
     budgets: dict[str, PodDisruptionBudget]
     reservations: dict[str, Reservation]
     total: Vector  # allocatable of all ready nodes, without "pods", which shares are not measured in
+    warnings: list[ObjectWarning]  # values in objects to warn about, new since the last snapshot
 
     @property
     def nodes(self) -> NodeTable:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .changes import Change, Create, Delete, EnsureOwned, Notify, Objects, OwnedObject, Update
 from .commands import next_commands
+from .job import PodLimits
 from .manager import ControllerManager
 from .pod_owners import controlling_reference, is_terminating, owner_reference_to, refers_to_job
 
@@ -21,6 +22,7 @@ __all__ = [
     "Notify",
     "Objects",
     "OwnedObject",
+    "PodLimits",
     "Update",
     "controlling_reference",
     "is_terminating",

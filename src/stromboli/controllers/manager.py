@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stromboli.api import Job, Pod, names
+from stromboli.api.defaults import MAX_JOB_REPLICAS
 
 from . import disruption_budget, podgroup, queue
 from .changes import Change, Objects, Update
-from .job import JobController, check_job
+from .job import JobController, PodLimits, check_job
 from .pod_index import PodIndex
 from .replicaset import ReplicaSetController
 from .validator import Validator
@@ -28,6 +29,8 @@ class ControllerManager:
         run_job_plugins: bool = False,
         validate: bool = False,
         required_queues: Sequence[str] = (names.DEFAULT_QUEUE,),
+        pod_limits: PodLimits | None = None,
+        max_job_replicas: int = MAX_JOB_REPLICAS,
     ) -> None:
         """The options say what the environment leaves to us.
 
@@ -36,13 +39,20 @@ class ControllerManager:
         `run_job_plugins`: pods really run, so apply the volumes and plugins of Jobs to them.
         `validate`: no admission webhook or CRD rule has validated the objects.
         `required_queues`: queues that are created when they do not exist.
+        `pod_limits`: how many pods of Jobs one pass may create and delete; without it, all that are needed.
+        `max_job_replicas`: a Job with more replicas is rejected, if we validate.
         """
         self._scheduler_name = scheduler_name
         self._runs_builtin_controllers = run_builtin_controllers
         self._required_queues = tuple(required_queues)
-        self._validator = Validator(enabled=validate, check_job=check_job)
+        self._validator = Validator(enabled=validate, check_job=check_job, max_job_replicas=max_job_replicas)
         self._replica_sets = ReplicaSetController()
-        self._jobs = JobController(self._validator, run_plugins=run_job_plugins)
+        self._jobs = JobController(self._validator, run_plugins=run_job_plugins, limits=pod_limits)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last pass left work for the next one, which should not wait for an event."""
+        return self._jobs.unfinished
 
     def reconcile(self, objects: Objects, now: float) -> list[Change]:
         """One pass of every controller. All see the same objects; the next pass sees what this one changed."""
@@ -61,6 +71,10 @@ class ControllerManager:
         """Report a change that could not be made, before the next pass: the event behind it is not handled yet."""
         if isinstance(change, Update) and isinstance(change.object, Job):
             self._jobs.update_failed(change.object)
+
+    def owned_write_failed(self, job: Job, error: str) -> None:
+        """Report that an object which a Job owns could not be written: its status says so after the next pass."""
+        self._jobs.write_failed(job, error)
 
     def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None:
         """Report that a pod is evicted, and that its object is gone. The second report of a pod has no effect."""

@@ -16,6 +16,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from stromboli.api import ApiError, Condition, Job, PodGroup, PodGroupCondition, Queue, validate
+from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.timestamps import format_timestamp
 
 from .changes import Change, Notify, Update
@@ -29,8 +30,11 @@ AnyCondition = TypeVar("AnyCondition", bound=Condition)
 class Validator:
     """Validates each version of an object once. If it is not `enabled`, every object counts as valid."""
 
-    def __init__(self, *, enabled: bool, check_job: Callable[[Job], None]) -> None:
+    def __init__(
+        self, *, enabled: bool, check_job: Callable[[Job], None], max_job_replicas: int = MAX_JOB_REPLICAS
+    ) -> None:
         """`check_job` raises an ApiError for a job that is valid by itself but that the Job controller cannot run."""
+        self._max_job_replicas = max_job_replicas
         self._enabled = enabled
         self._check_job = check_job
         self._results: dict[str, tuple[Job | Queue | PodGroup, str]] = {}  # by uid: the object and its error
@@ -71,7 +75,7 @@ class Validator:
 
     def _validate(self, obj: Job | Queue | PodGroup) -> str:
         try:
-            validate(obj)
+            validate(obj, max_job_replicas=self._max_job_replicas)
             if isinstance(obj, Job):
                 self._check_job(obj)
         except ApiError as error:

@@ -226,6 +226,10 @@ class JobStatus(ApiStruct):
     retry_count: int = 0
     running_duration: str = ""
     controlled_resources: dict[str, str] = field(default_factory=dict)
+    # What the next leader must know about the pods; `controllers/job/pod_memory.py` explains it.
+    live_pods: dict[str, str] = field(default_factory=dict)
+    lost_pods: dict[str, str] = field(default_factory=dict)
+    restarting_pods: dict[str, str] = field(default_factory=dict)
     conditions: list[JobCondition] = field(default_factory=list)
 
 

@@ -105,7 +105,7 @@ def check_pod_group(group: PodGroup) -> None:
         _network_topology(policy.network_topology, f"{here}.networkTopology")
 
 
-def check_job(job: Job) -> None:
+def check_job(job: Job, *, max_replicas: int) -> None:
     spec = job.spec
     if not spec.tasks:
         raise ApiError("spec.tasks", "must have at least one task")
@@ -120,6 +120,10 @@ def check_job(job: Job) -> None:
     _dependencies(spec.tasks)
     rules.one_of(job.status.state.phase, JOB_PHASES, "status.state.phase")
     replicas = sum(task.replicas for task in spec.tasks)
+    if replicas > max_replicas:
+        raise ApiError(
+            "spec.tasks", f"must have at most {max_replicas} replicas together, not {replicas}; split the job"
+        )
     rules.at_least(spec.min_available or 0, 0, "spec.minAvailable")
     if (spec.min_available or 0) > replicas:
         raise ApiError(

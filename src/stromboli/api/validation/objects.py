@@ -6,6 +6,7 @@ fields are immutable once they have been acted upon.
 
 from __future__ import annotations
 
+from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds import KObject
 from stromboli.api.kinds.batch import Command, Job, PodGroup, Queue, Reservation
@@ -24,8 +25,8 @@ SYSTEM_PREFIX = "system-"
 POD_PHASES = ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
-def validate(obj: KObject) -> None:
-    """Raise an `ApiError` for the first field that breaks a rule."""
+def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
+    """Raise an `ApiError` for the first field that breaks a rule. A Job may have at most `max_job_replicas` pods."""
     rules.metadata(obj.metadata, name_is_label=isinstance(obj, Namespace))
     match obj:
         case Pod():
@@ -49,7 +50,7 @@ def validate(obj: KObject) -> None:
         case PodGroup():
             check_pod_group(obj)
         case Job():
-            check_job(obj)
+            check_job(obj, max_replicas=max_job_replicas)
         case Command():
             check_command(obj)
         case Reservation():

@@ -8,7 +8,8 @@ to the pods.
 from __future__ import annotations
 
 from .controller import JobController
+from .pod_budget import PodLimits
 from .pods import parse_pod_name
 from .validation import check_job
 
-__all__ = ["JobController", "check_job", "parse_pod_name"]
+__all__ = ["JobController", "PodLimits", "check_job", "parse_pod_name"]

@@ -50,6 +50,9 @@ def request_from_policies(
         if phase in PHASES_WITHOUT_PODS:
             record.lost_pods.clear()
         return None
+    if not any((job.spec.policies, *(task.policies for task in job.spec.tasks))):
+        record.lost_pods.clear()
+        return None
     version = job.status.version
     current = [pod for pod in pods if not is_terminating(pod) and version_of(pod.metadata, default=version) == version]
     members = list(task_pods(job, current))

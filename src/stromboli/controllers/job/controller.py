@@ -10,7 +10,8 @@ A pass over a job has four steps.
 The result depends on the objects alone. So a pass that is repeated, or interrupted and repeated by another process,
 continues where the first one stopped. What the controller remembers besides (`JobRecord`) may be lost without harm.
 
-A job whose last pass changed nothing is skipped until one of its objects changes or a timer expires.
+A job whose last pass changed nothing is skipped until one of its objects changes or a timer expires. A large job
+creates and deletes its pods in several passes, so that others do not wait for it (see pod_budget).
 """
 
 from __future__ import annotations
@@ -29,19 +30,25 @@ from stromboli.controllers.validator import Validator
 
 from .action_requests import request_from_command, request_from_policies
 from .job_record import JobRecord
+from .pod_budget import JobAllowance, PodBudget, PodLimits
 from .pod_decoration import owned_object_changes, pod_decorator
 from .pod_group import delete_group, find_group, is_admitted, is_outdated, reconcile_group
-from .pods import belongs_to, missing_pods, task_pods, version_of
+from .pod_memory import lost_before, restarting_pods, with_pod_memory
+from .pods import belongs_to, has_place, missing_pods, new_pod, version_of
 from .state_machine import PENDING, PHASES_WITHOUT_PODS, RESTARTING, apply_action, next_phase, retry_limit
 from .status import count_pods, finished_at, with_counts, with_phase
-from .validation import reject_job, without_rejection
+from .validation import reject_job, with_failed_write, without_rejection
 
 
 class JobController:
-    def __init__(self, validator: Validator, *, run_plugins: bool) -> None:
-        """`run_plugins`: whether pods get the job's volumes and plugins. A simulated pod does not need them."""
+    def __init__(self, validator: Validator, *, run_plugins: bool, limits: PodLimits | None = None) -> None:
+        """`run_plugins`: whether pods get the job's volumes and plugins. A simulated pod does not need them.
+        `limits`: how many pods one pass may create and delete."""
         self._validator = validator
         self._runs_plugins = run_plugins
+        self._limits = limits
+        self._passes = 0
+        self._unfinished = False
         self._deletions = DeletionTracker()
         self._records: dict[str, JobRecord] = {}
         self._priority_classes: list[PriorityClass] = []
@@ -60,6 +67,18 @@ class JobController:
         if record is not None:
             record.restore_handled()
 
+    def write_failed(self, job: Job, error: str) -> None:
+        """Report that an object which the job owns could not be written, and why."""
+        record = self._records.get(key(job))
+        if record is not None:
+            record.failed_write = error
+            record.unchanged = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last pass left pods for the next one to create or delete."""
+        return self._unfinished
+
     def next_due(self, now: float) -> float | None:
         dues = [record.due for record in self._records.values() if record.due is not None]
         return min((due for due in dues if due > now), default=None)
@@ -72,7 +91,9 @@ class JobController:
             Delete(command, reason="the command is being executed") for command in commands.values()
         ]
         records: dict[str, JobRecord] = {}
-        for job in objects.list(Job):
+        budget = PodBudget(self._limits)
+        self._passes += 1
+        for job in self._by_turn(objects):
             job_key = key(job)
             record = records[job_key] = self._records.get(job_key) or JobRecord()
             record.handled = None
@@ -84,12 +105,36 @@ class JobController:
                 if job_key in commands:
                     changes.append(Notify(job, "CommandRefused", f"The job is invalid: {error}", warning=True))
             else:
-                changes += self._reconcile_job(job, pods.of_job(job), commands.get(job_key), record, objects, now)
+                allowance = budget.allowance()
+                changes += self._reconcile_job(
+                    job, pods.of_job(job), commands.get(job_key), record, allowance, objects, now
+                )
+                if not allowance.cut_off:
+                    record.last_turn = 0
+                elif allowance.spent:
+                    record.last_turn = self._passes
         self._records = records
+        self._unfinished = budget.cut_off
         return changes
 
+    def _by_turn(self, objects: Objects) -> list[Job]:
+        """Jobs that were cut off come last, the one that had its turn most recently at the very end."""
+
+        def last_turn(job: Job) -> int:
+            record = self._records.get(key(job))
+            return record.last_turn if record is not None else 0
+
+        return sorted(objects.list(Job), key=last_turn)
+
     def _reconcile_job(
-        self, job: Job, owned_pods: list[Pod], command: Command | None, record: JobRecord, objects: Objects, now: float
+        self,
+        job: Job,
+        owned_pods: list[Pod],
+        command: Command | None,
+        record: JobRecord,
+        allowance: JobAllowance,
+        objects: Objects,
+        now: float,
     ) -> list[Change]:
         """`owned_pods` name the job as their owner; some may belong to an earlier job of that name."""
         group = find_group(job, objects)
@@ -98,13 +143,16 @@ class JobController:
         pods = [pod for pod in owned_pods if belongs_to(job, pod)]
         record.unchanged = None
         record.due = None
+        if record.is_new:
+            record.is_new = False
+            record.lost_pods = lost_before(job, pods, now) | record.lost_pods
         expiry = _expiry(job)
         if expiry is not None and expiry <= now:
             return [Delete(job, reason="ttlSecondsAfterFinished is over")]
-        changes = self._changes_for(job, pods, group, command, record, objects, now)
+        changes = self._changes_for(job, pods, group, command, record, allowance, objects, now)
         if expiry is not None:
             record.due = expiry
-        if not changes:
+        if not changes and not allowance.cut_off:
             record.unchanged = (job, group, owned_pods)
         # A pod of another owner may have the name. Then the job is reconciled in every pass until the name is free.
         possible = [change for change in changes if not (isinstance(change, Create) and _exists(change, objects))]
@@ -117,24 +165,32 @@ class JobController:
         group: PodGroup | None,
         command: Command | None,
         record: JobRecord,
+        allowance: JobAllowance,
         objects: Objects,
         now: float,
     ) -> list[Change]:
         changes: list[Change] = []
         status = job.status
+        if record.failed_write:
+            # On its own: the changes that follow wait until the object is written.
+            failed = with_failed_write(status, record.failed_write, now)
+            record.failed_write = ""
+            if failed != status:
+                return [Update(replace(job, status=failed))]
         if not status.state.phase:
             status = with_phase(status, PENDING, now=now)
         status = without_rejection(status)
 
-        request = request_from_policies(job, status.state.phase, pods, group, record, now)
+        targets = restarting_pods(job, pods)
+        others = [pod for pod in pods if pod.metadata.name not in targets] if targets else pods
+        request = request_from_policies(job, status.state.phase, others, group, record, now)
         if command is not None:
             request, notices = request_from_command(job, status.state.phase, command)
             changes += notices
-        targets: frozenset[str] = frozenset()
         if request is not None and (transition := apply_action(status.state.phase, request.action)) is not None:
             changes.append(Notify(job, "ExecuteAction", f"{request.message}: {request.action}."))
             record.mark_handled()
-            targets = request.targets
+            targets |= request.targets
             status = with_phase(
                 replace(
                     status,
@@ -154,6 +210,8 @@ class JobController:
         if result.phase != status.state.phase:
             status = with_phase(status, result.phase, now=now, message=result.message)
         status = with_counts(status, job, counts)
+        restarting = targets.intersection(to_delete)
+        status = with_pod_memory(status, job, remaining, lost=record.lost_pods, restarting=restarting)
         if self._runs_plugins and status.state.phase not in PHASES_WITHOUT_PODS:
             owned_changes, controlled_resources = owned_object_changes(job)
             changes += owned_changes
@@ -164,11 +222,15 @@ class JobController:
             changes.append(Update(updated))
         for pod in pods:
             if pod.metadata.name in to_delete and not is_terminating(pod):
+                if not allowance.take():
+                    break
                 self._deletions.expect_deletion(pod)
                 changes.append(Delete(pod, reason=to_delete[pod.metadata.name]))
-        return changes + self._group_and_new_pods(updated, pods, group, objects)
+        return changes + self._group_and_new_pods(updated, pods, group, allowance, objects)
 
-    def _group_and_new_pods(self, job: Job, pods: list[Pod], group: PodGroup | None, objects: Objects) -> list[Change]:
+    def _group_and_new_pods(
+        self, job: Job, pods: list[Pod], group: PodGroup | None, allowance: JobAllowance, objects: Objects
+    ) -> list[Change]:
         """The changes to the group, and the missing pods. `job` has its new status."""
         phase = job.status.state.phase
         if phase in PHASES_WITHOUT_PODS:
@@ -178,7 +240,10 @@ class JobController:
         changes = reconcile_group(job, group, objects)
         if group is not None and not is_outdated(job, group) and is_admitted(group):
             decorate = pod_decorator(job) if self._runs_plugins else _undecorated
-            changes += [Create(decorate(pod), task) for task, pod in missing_pods(job, pods)]
+            for task, index in missing_pods(job, pods):
+                if not allowance.take():
+                    break
+                changes.append(Create(decorate(new_pod(job, task, index)), task))
         return changes
 
     def _check_priority_classes(self, objects: Objects) -> None:
@@ -242,7 +307,6 @@ def _pods_to_delete(job: Job, pods: list[Pod], targets: frozenset[str]) -> Itera
     if phase in PHASES_WITHOUT_PODS:
         yield from ((pod.metadata.name, f"its Job is {phase}") for pod in pods if not is_finished(pod))
         return
-    current = {member.pod.metadata.name for member in task_pods(job, pods)}
     # A job without retries left fails now. Its finished pods are kept, because users read their logs and exit codes.
     keeps_finished = job.status.retry_count >= retry_limit(job)
     version = job.status.version
@@ -252,6 +316,7 @@ def _pods_to_delete(job: Job, pods: list[Pod], targets: frozenset[str]) -> Itera
             if not (keeps_finished and is_finished(pod)):
                 yield name, "its Job was restarted"
         elif name in targets:
-            yield name, "its Job restarts it"
-        elif name not in current:
+            if not (keeps_finished and is_finished(pod)):
+                yield name, "its Job restarts it"
+        elif not has_place(job, pod):
             yield name, "its Job was scaled down"

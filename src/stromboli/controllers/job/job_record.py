@@ -1,7 +1,7 @@
 """What the Job controller remembers of a job between two passes.
 
-Everything here may be lost in a restart: the delays of policies start again, and evictions that were not handled yet
-are not handled, although the pods are replaced.
+Everything here may be lost in a restart. The job's status has what must not be lost (see pod_memory); the delays of
+policies for other events than evictions start again.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ LostPods = dict[str, tuple[Pod, float]]
 
 @dataclass(slots=True)
 class JobRecord:
+    is_new: bool = True  # no pass has seen the job yet: its status may remember more than we do
     lost_pods: LostPods = field(default_factory=dict)  # pods that were deleted, but not by this controller
     event_times: dict[JobEvent, float] = field(default_factory=dict)  # since when each present event lasts
     name_conflict: str = ""  # name of a pod that cannot be created because another pod has it, once reported
+    failed_write: str = ""  # why an object that the job owns could not be written, to be reported in the next pass
     due: float | None = None  # when to reconcile again although nothing changed
+    last_turn: int = 0  # the pass in which the job, cut off by the budget, last created or deleted pods
     unchanged: tuple[Job, PodGroup | None, list[Pod]] | None = None  # what a pass without changes has seen
     handled: tuple[LostPods, dict[JobEvent, float]] | None = None  # the events that this pass acts upon
 

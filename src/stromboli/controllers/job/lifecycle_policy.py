@@ -125,8 +125,8 @@ def _matches(policy: LifecyclePolicy, event: JobEvent) -> bool:
 
 
 def _restarted_too_often(task: TaskSpec, pods: list[Pod]) -> bool:
-    """Whether the containers of the task's pods restarted more often than maxRetry; -1 means no limit."""
-    limit = MAX_RETRY if task.max_retry is None else task.max_retry
+    """Whether the containers of the task's pods restarted as often as maxRetry; -1 means no limit."""
+    limit = task.max_retry or MAX_RETRY
     if limit == -1:
         return False
     restarts = sum(
@@ -135,4 +135,4 @@ def _restarted_too_often(task: TaskSpec, pods: list[Pod]) -> bool:
         if pod.status.phase in ("Pending", "Running")
         for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
     )
-    return restarts > limit
+    return restarts >= limit

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -50,9 +52,15 @@ def version_of(metadata: ObjectMeta, *, default: int) -> int:
 
 def parse_pod_name(job: Job, pod_name: str) -> tuple[str, int] | None:
     """The task and the index in a pod's name; None if it is not the name of a pod of this job."""
-    prefix = f"{job.metadata.name}-"
+    return _parse_pod_name(job.metadata.name, pod_name)
+
+
+@lru_cache(maxsize=262_144)  # every pass parses every name several times
+def _parse_pod_name(job_name: str, pod_name: str) -> tuple[str, int] | None:
+    prefix = f"{job_name}-"
     task, _, index = pod_name.removeprefix(prefix).rpartition("-")
-    if not pod_name.startswith(prefix) or not task or not (index.isascii() and index.isdigit()):
+    # Limited in length, because anybody may name a pod and Python refuses to parse thousands of digits.
+    if not pod_name.startswith(prefix) or not task or not (index.isascii() and index.isdigit() and len(index) <= 9):
         return None
     return task, int(index)
 
@@ -70,21 +78,28 @@ def belongs_to(job: Job, pod: Pod) -> bool:
 def task_pods(job: Job, pods: Iterable[Pod]) -> Iterator[TaskPod]:
     """The pods whose task and index the job has, in that order. Other pods are left over from a scale-down."""
     tasks = {task.name: (order, task) for order, task in enumerate(job.spec.tasks)}
-    found: list[tuple[int, int, TaskPod]] = []
+    found: list[tuple[tuple[int, int], TaskPod]] = []
+    job_name = job.metadata.name
     for pod in pods:
-        parsed = parse_pod_name(job, pod.metadata.name)
+        parsed = _parse_pod_name(job_name, pod.metadata.name)
         if parsed is None or parsed[0] not in tasks:
             continue
         order, task = tasks[parsed[0]]
         index = parsed[1]
         if index < task.replicas:
-            found.append((order, index, TaskPod(task, index, pod)))
-    found.sort(key=lambda entry: entry[:2])
-    return (member for _, _, member in found)
+            found.append(((order, index), TaskPod(task, index, pod)))
+    found.sort(key=itemgetter(0))
+    return (member for _, member in found)
 
 
-def missing_pods(job: Job, pods: Iterable[Pod]) -> Iterator[tuple[TaskSpec, Pod]]:
-    """A new pod for every missing index of the tasks that do not wait for other tasks, with the task."""
+def has_place(job: Job, pod: Pod) -> bool:
+    """Whether the job has the pod's task and index. A pod without a place is left over from a scale-down."""
+    parsed = _parse_pod_name(job.metadata.name, pod.metadata.name)
+    return parsed is not None and any(parsed[0] == task.name and parsed[1] < task.replicas for task in job.spec.tasks)
+
+
+def missing_pods(job: Job, pods: Iterable[Pod]) -> Iterator[tuple[TaskSpec, int]]:
+    """The task and index of every missing pod of the tasks that do not wait for other tasks."""
     existing: dict[str, set[int]] = {}
     ready: dict[str, int] = {}
     for member in task_pods(job, pods):
@@ -96,7 +111,7 @@ def missing_pods(job: Job, pods: Iterable[Pod]) -> Iterator[tuple[TaskSpec, Pod]
         if len(indexes) < task.replicas and _may_start(job, task, ready):
             for index in range(task.replicas):
                 if index not in indexes:
-                    yield task, _new_pod(job, task, index)
+                    yield task, index
 
 
 def _may_start(job: Job, task: TaskSpec, ready: dict[str, int]) -> bool:
@@ -115,7 +130,7 @@ def _is_ready(pod: Pod) -> bool:
     return pod.status.phase == "Succeeded"
 
 
-def _new_pod(job: Job, task: TaskSpec, index: int) -> Pod:
+def new_pod(job: Job, task: TaskSpec, index: int) -> Pod:
     template = task.template
     identity = {
         names.JOB_NAME: job.metadata.name,

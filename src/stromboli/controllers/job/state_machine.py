@@ -101,7 +101,7 @@ def total_replicas(job: Job) -> int:
 
 
 def retry_limit(job: Job) -> int:
-    return MAX_RETRY if job.spec.max_retry is None else job.spec.max_retry
+    return job.spec.max_retry or MAX_RETRY
 
 
 def apply_action(phase: str, action: str) -> Transition | None:

@@ -13,6 +13,7 @@ from .state_machine import PENDING
 from .status import with_phase
 from .volumes import check_volumes
 
+FAILED_CREATE = "FailedCreate"
 MAX_LABEL_LENGTH = 63  # characters in the value of a label
 
 
@@ -37,9 +38,17 @@ def reject_job(job: Job, error: str, now: float) -> list[Change]:
     return rejection(job, replace(job, status=status), error)
 
 
+def with_failed_write(status: JobStatus, error: str, now: float) -> JobStatus:
+    """The status of a job that waits for an object which could not be written."""
+    if not status.state.phase:
+        status = with_phase(status, PENDING, now=now)
+    failed: JobStatus = replace(status, state=replace(status.state, reason=FAILED_CREATE, message=error))
+    return failed
+
+
 def without_rejection(status: JobStatus) -> JobStatus:
-    """The status of a job that is valid, possibly after it was corrected."""
-    if status.state.reason != INVALID:
+    """The status of a job that is valid, possibly after it was corrected, and whose objects could be written."""
+    if status.state.reason not in (INVALID, FAILED_CREATE):
         return status
     valid: JobStatus = replace(status, state=replace(status.state, reason="", message=""))
     return valid

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stromboli.api import names
+from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.quantity import QuantityError, parse_duration
 
 if TYPE_CHECKING:
@@ -51,8 +52,9 @@ def _common_options(port: int) -> Callable[[Callable[..., None]], Callable[..., 
         ),
         click.option(
             "--lease-namespace",
-            default="",
-            help="Namespace of the lease; by default that of the pod or of the context.",
+            default="stromboli-system",
+            show_default=True,
+            help="Namespace of the leases. All processes that share a scheduler name must use the same.",
         ),
         click.option(
             "--lease-duration",
@@ -114,6 +116,17 @@ def _scheduling_options(function: Callable[..., None]) -> Callable[..., None]:
     return config(period(function))
 
 
+def _controller_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Options of a process that runs the controllers."""
+    return click.option(
+        "--max-job-replicas",
+        type=click.IntRange(1),
+        default=MAX_JOB_REPLICAS,
+        show_default=True,
+        help="Reject Jobs with more pods than this.",
+    )(function)
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -145,15 +158,19 @@ Examples:
   curl 'http://127.0.0.1:8081/readyz?verbose'
 """
 )
+@_controller_options
 @_common_options(8081)
-def controllers(**common: Any) -> None:
+def controllers(max_job_replicas: int, **common: Any) -> None:
     """Reconcile Jobs, queues and groups of pods.
 
     Runs until SIGTERM or SIGINT. Needs the resource definitions of deploy/crds.
     """
     from stromboli.kube.runtime import run_process
 
-    run_process("stromboli-controllers", _options(common), lambda context: [_controllers_component(context)])
+    def components(context: ProcessContext) -> list[Component]:
+        return [_controllers_component(context, max_job_replicas)]
+
+    run_process("stromboli-controllers", _options(common), components)
 
 
 @click.command(
@@ -165,8 +182,9 @@ Examples:
 """
 )
 @_scheduling_options
+@_controller_options
 @_common_options(8080)
-def run(config: Path | None, period: float, **common: Any) -> None:
+def run(config: Path | None, period: float, max_job_replicas: int, **common: Any) -> None:
     """Run the scheduler and the controllers in one process.
 
     Runs until SIGTERM or SIGINT. Needs the resource definitions: kubectl apply -k deploy/crds. To try it
@@ -175,7 +193,7 @@ def run(config: Path | None, period: float, **common: Any) -> None:
     from stromboli.kube.runtime import run_process
 
     def components(context: ProcessContext) -> list[Component]:
-        return [_controllers_component(context), _scheduler_component(context, config, period)]
+        return [_controllers_component(context, max_job_replicas), _scheduler_component(context, config, period)]
 
     run_process("stromboli", _options(common), components)
 
@@ -203,9 +221,9 @@ def _scheduler_component(context: ProcessContext, config: Path | None, period: f
     return SchedulerComponent(
         context.client,
         configuration=configuration,
-        leadership=context.leadership,
+        leadership=context.leadership("scheduler"),
         scheduler_name=context.options.scheduler_name,
-        process_ref=context.process_ref,
+        process_ref=context.lease_ref("scheduler"),
         period=period,
         # The time between the end of the fence and the end of the lease; see runtime/process.py.
         request_timeout=context.options.lease_duration / 3,
@@ -214,13 +232,14 @@ def _scheduler_component(context: ProcessContext, config: Path | None, period: f
     )
 
 
-def _controllers_component(context: ProcessContext) -> Component:
+def _controllers_component(context: ProcessContext, max_job_replicas: int) -> Component:
     from stromboli.kube.controllers import ControllerMetrics, ControllersComponent
 
     return ControllersComponent(
         context.client,
-        leadership=context.leadership,
+        leadership=context.leadership("controllers"),
         scheduler_name=context.options.scheduler_name,
         bucket=context.bucket,
         metrics=ControllerMetrics(context.metrics),
+        max_job_replicas=max_job_replicas,
     )

@@ -51,12 +51,12 @@ class Batch:
 
 
 def batches(changes: Sequence[Change]) -> list[Batch]:
-    """Those that execute a Command come first."""
+    """Those that execute a Command come first, then those with fewer pods: a large Job keeps nobody waiting."""
     by_subject: dict[str, Batch] = {}
     for change in changes:
         subject = _subject(change)
         by_subject.setdefault(subject, Batch(subject)).changes.append(change)
-    return sorted(by_subject.values(), key=lambda batch: not batch.has_command)
+    return sorted(by_subject.values(), key=lambda batch: (not batch.has_command, len(batch.pod_changes)))
 
 
 def _subject(change: Change) -> str:

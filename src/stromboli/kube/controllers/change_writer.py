@@ -59,6 +59,7 @@ _log = Log("controllers")
 T = TypeVar("T")
 
 CONCURRENCY: Final = 32  # requests in flight
+REPORTED_PODS: Final = 10  # how many pods of a batch get an event about one failure
 PASS_TIMEOUT: Final = 1.0  # seconds after which no more changes of a pass are started
 
 _RESOURCES: Final[dict[type[KObject], Resource[Any]]] = {
@@ -89,11 +90,15 @@ class Outcome:
 
     undone: list[Change] = field(default_factory=list)  # changes of objects that were not written
     executed: list[Command] = field(default_factory=list)  # commands whose changes are written
+    failed_writes: list[tuple[Job, str]] = field(default_factory=list)  # objects that Jobs own, and why they failed
     incomplete: bool = False  # some changes were not started: the next pass should not wait for an event
 
 
 class _BatchAborted(Exception):
-    """The rest of the batch cannot be written now."""
+    """The rest of the batch cannot be written now. `error` is for the user, if there is something to do about it."""
+
+    def __init__(self, error: str = "") -> None:
+        self.error = error
 
 
 class ChangeWriter:
@@ -148,7 +153,11 @@ class ChangeWriter:
         for position, change in enumerate(first):
             try:
                 await self._attempt(batch, change, objects)
-            except _BatchAborted:
+            except _BatchAborted as aborted:
+                if isinstance(change.object, PodGroup) and aborted.error:
+                    self._report_missing_group(batch, aborted.error)
+                if isinstance(change, EnsureOwned) and aborted.error:
+                    outcome.failed_writes.append((change.object, aborted.error))
                 outcome.incomplete = outcome.incomplete or not self.backoff.is_waiting(batch.backoff_key(change))
                 outcome.undone += first[position:]
                 return
@@ -195,7 +204,7 @@ class ChangeWriter:
         except Failure as failure:
             self._on_result(_resource(change).plural, "failed")
             self._failed(change, backoff_key, failure, objects)
-            raise _BatchAborted from None
+            raise _BatchAborted(_error(change, failure)) from None
         self._on_result(_resource(change).plural, "written")
         if not isinstance(change, EnsureOwned):  # the next one may still fail
             self.backoff.succeeded(backoff_key)
@@ -312,8 +321,28 @@ class ChangeWriter:
                 message = f"{what} {name} could not be created: {failure.message}"
                 self._record(job, "FailedCreate", message, warning=True)
 
+    def _report_missing_group(self, batch: Batch, error: str) -> None:
+        """A plain pod has no owner of ours that could say why it gets no group."""
+        for change in batch.pod_changes[:REPORTED_PODS]:
+            self._record(change.object, "FailedCreate", error, warning=True)
+
     def _record(self, obj: KObject, reason: str, message: str, *, warning: bool) -> None:
         self._events.record(kind_of(obj), key(obj), obj.metadata.uid, reason, message, warning=warning)
+
+
+def _error(change: Change, failure: Failure) -> str:
+    """What to say about an object that the server refuses to create; "" for failures that pass."""
+    if not 400 <= failure.status < 500 or failure.status == 429:
+        return ""
+    if isinstance(change, Create):
+        return f"{change.object.kind} {change.object.metadata.name} could not be created: {failure.message}"
+    if not isinstance(change, EnsureOwned):
+        return ""
+    error = f"{change.owned.kind} {change.owned.name} could not be created: {failure.message}"
+    # Quotas are a reason for 403 as well; only a missing permission is about what somebody "cannot" do.
+    if failure.status == 403 and " cannot " in failure.message and change.owned.kind != "PersistentVolumeClaim":
+        error += "; the plugins of Jobs need the permissions of deploy/components/job-plugins"
+    return error
 
 
 def _resource(change: Change) -> Resource[Any]:

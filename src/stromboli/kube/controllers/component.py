@@ -20,9 +20,10 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from stromboli.api import Command, Job, KObject, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, default, key, names
+from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Deleted
-from stromboli.controllers import Change, ControllerManager, Objects
+from stromboli.controllers import Change, ControllerManager, Objects, PodLimits
 from stromboli.controllers.pod_owners import is_terminating
 from stromboli.kube.client import (
     COMMANDS,
@@ -64,6 +65,8 @@ STANDBY_PERIOD: Final = 1.0  # seconds between two batches of events while anoth
 SETTLE: Final = 1.0  # seconds after taking over, until our watches show what the last leader wrote
 TOO_MANY_CRASHES: Final = 5
 
+POD_LIMITS: Final = PodLimits(per_pass=3000, per_job=1000)  # about what a pass has time to write
+
 KINDS: Final = (Command, Job, Pod, PodGroup, PriorityClass, Queue, ReplicaSet)
 
 
@@ -78,9 +81,11 @@ class ControllersComponent:
         scheduler_name: str,
         bucket: Callable[[], TokenBucket],
         metrics: ControllerMetrics,
+        max_job_replicas: int = MAX_JOB_REPLICAS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`bucket` creates a rate limit for one kind of write."""
+        self._max_job_replicas = max_job_replicas
         self._client = client
         self._leadership = leadership
         self._scheduler_name = scheduler_name
@@ -203,6 +208,8 @@ class ControllersComponent:
             run_job_plugins=True,
             validate=True,
             required_queues=(names.DEFAULT_QUEUE, names.ROOT_QUEUE),
+            pod_limits=POD_LIMITS,
+            max_job_replicas=self._max_job_replicas,
         )
         self._metrics.set_leader(True)
 
@@ -229,8 +236,11 @@ class ControllersComponent:
         outcome = await self._writer.write(changes, self._cache)
         for change in outcome.undone:
             controllers.change_failed(change)
+        for job, error in outcome.failed_writes:
+            controllers.owned_write_failed(job, error)
         self._command_queue.mark_executed(outcome.executed)
-        incomplete = outcome.incomplete or not claimed_all or bool(self._command_queue)
+        left_to_do = (outcome.incomplete, outcome.failed_writes, self._command_queue, controllers.unfinished)
+        incomplete = any(left_to_do) or not claimed_all
         return self._next_pass(controllers, now, incomplete), took
 
     def _next_pass(self, controllers: ControllerManager, now: float, incomplete: bool) -> float | None:

@@ -47,7 +47,9 @@ class HollowNodes:
             await self._clean_up()
 
     async def _clean_up(self) -> None:
-        if not self._keep:
+        if self._keep:
+            await self._pool.release()
+        else:
             removed = await self._pool.remove()
             if removed:
                 self._say(f"{_count_of(removed, 'hollow node')} removed.")

@@ -1,7 +1,8 @@
 """The Node objects of hollow nodes: registration, heartbeats, removal.
 
 A hollow node is a Node object without a machine, marked by a label. Nodes without the label are real and are never
-changed, whatever their names are. A hollow node that exists already, from an earlier run, is taken over.
+changed, whatever their names are. A hollow node that exists already, from an earlier run, is taken over, but not while
+its lease is fresh: then another process runs it.
 
 Thousands of nodes must not overload the server. They are created with bounded concurrency. And instead of renewing all
 leases at once every ten seconds, the renewals of a round are spread evenly over the round.
@@ -10,12 +11,14 @@ leases at once every ten seconds, the renewals of a round are spread evenly over
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from stromboli.api import Node, ResourceList
-from stromboli.api.timestamps import format_timestamp
+from stromboli.api.timestamps import format_timestamp, parse_timestamp
 from stromboli.errors import UserError
 from stromboli.kube.client import (
     LEASES,
@@ -33,6 +36,7 @@ from stromboli.kube.runtime import Log
 from .pod_lifecycle import fake_address
 
 HOLLOW_LABEL: Final = "stromboli.io/hollow"
+PROCESS_ANNOTATION: Final = "stromboli.io/hollow-process"
 _NODE_LEASE_NAMESPACE: Final = "kube-node-lease"
 _LEASE_SECONDS: Final = 40  # as kubelets do; after that long without renewal a node counts as dead
 _MIN_ROUND: Final = 10.0
@@ -81,6 +85,7 @@ class HollowNodePool:
         for name in self.names:
             if name in known:
                 _refuse_real_node(known[name])
+        await self._refuse_nodes_in_use(known)
         self._may_remove = True
 
         async def set_up(name: str) -> None:
@@ -114,6 +119,29 @@ class HollowNodePool:
         present = [node for node in listed.items if node.metadata.name in names]
         await for_each_concurrently(present, _with_retries(remove), limit=self._concurrency)
         return len(present)
+
+    async def release(self) -> None:
+        """Leave the nodes as they are for the next run, which takes over only nodes without a fresh lease."""
+
+        async def release(name: str) -> None:
+            await self._delete(LEASES, f"{_NODE_LEASE_NAMESPACE}/{name}")
+
+        await for_each_concurrently(list(self._alive), _with_retries(release), limit=self._concurrency)
+
+    async def _refuse_nodes_in_use(self, known: Mapping[str, Node]) -> None:
+        """Two processes on the same nodes would delete each other's pods and nodes."""
+        taken = known.keys() & set(self.names)
+        if not taken:
+            return
+        now = time.time()
+        for lease in (await self._client.list(LEASES, namespace=_NODE_LEASE_NAMESPACE)).items:
+            name, renewed = lease.metadata.name, lease.spec.renew_time
+            fresh = renewed is not None and now - parse_timestamp(renewed) < _LEASE_SECONDS
+            if name in taken and fresh and not _was_killed(lease.metadata.annotations.get(PROCESS_ANNOTATION, "")):
+                raise UserError(
+                    f"Node {name} is in use by another `stromboli hollow-nodes`; nothing was changed. Choose other "
+                    f"names with --name-prefix. If that process was killed, try again {_LEASE_SECONDS} seconds later."
+                )
 
     async def _delete(self, resource: Resource[Any], key: str, uid: str = "") -> None:
         try:
@@ -218,12 +246,13 @@ class HollowNodePool:
 
     async def _create_lease(self, name: str) -> None:
         try:
-            body = {"metadata": {"name": name}, "spec": _lease(name)}
+            body = {"metadata": {"name": name, "annotations": _process()}, "spec": _lease(name)}
             await self._client.create(LEASES, body, namespace=_NODE_LEASE_NAMESPACE)
         except Failure as failure:
             if not is_already_exists(failure):
                 raise
-            await self._client.patch(LEASES, f"{_NODE_LEASE_NAMESPACE}/{name}", {"spec": _lease(name)})
+            changes = {"metadata": {"annotations": _process()}, "spec": _lease(name)}
+            await self._client.patch(LEASES, f"{_NODE_LEASE_NAMESPACE}/{name}", changes)
 
     async def _renew(self, name: str) -> None:
         try:
@@ -277,6 +306,25 @@ def _conditions(now: str) -> list[dict[str, Any]]:
 
 def _lease(name: str) -> dict[str, Any]:
     return {"holderIdentity": name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": _micro_time(time.time())}
+
+
+def _process() -> dict[str, str]:
+    """Which process renews a lease: its machine and its number there."""
+    return {PROCESS_ANNOTATION: f"{socket.gethostname()}/{os.getpid()}"}
+
+
+def _was_killed(process: str) -> bool:
+    """Whether the process ran on this machine and does so no more. Of other machines we know nothing."""
+    machine, _, number = process.rpartition("/")
+    if machine != socket.gethostname() or not (number.isascii() and number.isdigit() and len(number) <= 9):
+        return False
+    try:
+        os.kill(int(number), 0)  # only asks whether it exists
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
 
 
 def _refuse_real_node(node: Node) -> None:

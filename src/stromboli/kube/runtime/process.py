@@ -1,9 +1,11 @@
 """Runs the components of a process (scheduler, controllers), from the first log line to an orderly stop.
 
-The components share one client, one lease and one server for probes. The first SIGTERM or SIGINT asks the components to
-finish what is in flight; then the lease is released, so that the next leader does not have to wait until it expires. A
-second signal ends the process at once. A component that fails ends the process: it is restarted by whatever runs it,
-and all state is in objects.
+The components share one client and one server for probes. Each has its own lease, whose name follows from the component
+and the scheduler's name alone. So one scheduler acts for a scheduler name, and one set of controllers, whatever
+processes they run in and however those were started. The first SIGTERM or SIGINT asks the components to finish what is
+in flight; then the leases are released, so that the next leader does not have to wait until they expire. A second
+signal ends the process at once. A component that fails ends the process: it is restarted by whatever runs it, and all
+state is in objects.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ import socket
 import sys
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from prometheus_client import CollectorRegistry
 
+from stromboli.api import names
 from stromboli.kube.client import Client, TokenBucket, load_client_config
 
 from .event_recorder import InvolvedObject
@@ -33,6 +36,9 @@ from .metrics import ProcessMetrics
 
 _log = Log("process")
 
+LEASE_NAMESPACE: Final = "stromboli-system"
+"""The same for every process by default, wherever it runs: leases in two namespaces would make two leaders."""
+
 SWITCH_INTERVAL: Final = 0.001  # seconds that a cycle's thread may keep the interpreter from the event loop
 
 
@@ -44,7 +50,7 @@ class ProcessOptions:
     context: str | None = None
     scheduler_name: str = "volcano"
     leader_elect: bool = True
-    lease_namespace: str = ""  # our own namespace if empty
+    lease_namespace: str = LEASE_NAMESPACE
     lease_duration: float = 15.0
     probe_host: str = "127.0.0.1"
     probe_port: int = 8080
@@ -68,15 +74,44 @@ class Component(Protocol):
     async def run(self, stop: asyncio.Event) -> None: ...
 
 
+def lease_name(component: str, scheduler_name: str) -> str:
+    """The lease of a component ("scheduler" or "controllers") that works for a scheduler name."""
+    name = f"stromboli-{component}"
+    return name if scheduler_name == names.DEFAULT_SCHEDULER else f"{name}-{scheduler_name}"
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessContext:
     """What components are built with."""
 
     client: Client
-    leadership: Leadership
     metrics: ProcessMetrics
     options: ProcessOptions
-    process_ref: InvolvedObject  # events about the process are attached to it
+    identity: str
+    elections: list[Leadership] = field(default_factory=list)  # of the components built so far
+
+    def leadership(self, component: str) -> Leadership:
+        """Whether the component may act. It competes for its lease while the process runs."""
+        options = self.options
+        if not options.leader_elect:
+            return SoleReplica()
+        duration = options.lease_duration
+        elector = LeaderElector(
+            self.client,
+            name=lease_name(component, options.scheduler_name),
+            namespace=options.lease_namespace,
+            identity=self.identity,
+            duration=duration,
+            renew_within=duration * 2 / 3,
+            every=duration * 2 / 15,
+        )
+        self.elections.append(elector)
+        return elector
+
+    def lease_ref(self, component: str) -> InvolvedObject:
+        """Events about the component itself are attached to its lease."""
+        name = lease_name(component, self.options.scheduler_name)
+        return InvolvedObject("coordination.k8s.io/v1", "Lease", self.options.lease_namespace, name)
 
     def bucket(self) -> TokenBucket:
         """A separate rate limit for one kind of write, so that no kind delays another."""
@@ -84,7 +119,7 @@ class ProcessContext:
 
 
 def run_process(name: str, options: ProcessOptions, build: Callable[[ProcessContext], list[Component]]) -> None:
-    """Run a process until it stops. `name` is also the name of its lease."""
+    """Run a process until it stops. `name` is for the log."""
     configure_logging(options.log_level, options.log_format)
     sys.setswitchinterval(SWITCH_INTERVAL)
     disable_automatic_collection()
@@ -96,24 +131,22 @@ async def _run(name: str, options: ProcessOptions, build: Callable[[ProcessConte
     stop = asyncio.Event()
     _handle_signals(stop)
     async with Client(config) as client:
-        leadership = _leadership(name, options, client)
         registry = CollectorRegistry()
         lag = LoopLag()
         metrics = ProcessMetrics(registry, lag)
-        namespace = options.lease_namespace or config.namespace
-        process_ref = InvolvedObject("coordination.k8s.io/v1", "Lease", namespace, name)
-        context = ProcessContext(client, leadership, metrics, options, process_ref)
+        context = ProcessContext(client, metrics, options, f"{socket.gethostname()}_{uuid.uuid4()}")
         components = build(context)
         health = HealthServer(options.probe_host, options.probe_port, registry)
         for component in components:
             health.add_liveness_check(component.name, component.unhealthy_reason)
             health.add_readiness_check(component.name, component.not_ready_reason)
-        service = [asyncio.create_task(work) for work in (health.run(), leadership.run(), lag.run())]
+        service = [asyncio.create_task(work) for work in (health.run(), lag.run())]
+        service += [asyncio.create_task(leadership.run()) for leadership in context.elections]
         try:
             await _listening(health, service[0])
             _log.info("started", process=name, server=config.server, probes=f"{options.probe_host}:{health.port}")
             await _run_components(components, stop, service)
-            await leadership.release()
+            await asyncio.gather(*(leadership.release() for leadership in context.elections))
             _log.info("stopped", process=name)
         finally:
             for task in service:
@@ -142,21 +175,6 @@ async def _run_components(components: list[Component], stop: asyncio.Event, serv
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _leadership(name: str, options: ProcessOptions, client: Client) -> Leadership:
-    if not options.leader_elect:
-        return SoleReplica()
-    duration = options.lease_duration
-    return LeaderElector(
-        client,
-        name=name,
-        namespace=options.lease_namespace or client.config.namespace,
-        identity=f"{socket.gethostname()}_{uuid.uuid4()}",
-        duration=duration,
-        renew_within=duration * 2 / 3,
-        every=duration * 2 / 15,
-    )
 
 
 def _handle_signals(stop: asyncio.Event) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -61,6 +61,7 @@ from .metrics import SchedulerMetrics
 from .outcome_reporter import OutcomeReporter
 from .reservation_writer import ReservationWriter
 from .status_writer import StatusWriter
+from .true_reasons import invalid_pod, says, with_true_reasons
 
 _log = Log("scheduler")
 
@@ -138,6 +139,7 @@ class SchedulerComponent:
         self._is_active = False  # whether we were the leader in the last cycle
         self._lacks_default_queue = False
         self._missing_definitions: list[str] = []  # our kinds that the API server does not serve
+        self._new_ignored_pods: dict[str, tuple[Pod, str]] = {}  # by key, with the reason, until it is written
         self._crashes = 0
         self._orphans_checked_at = 0.0
         metrics.in_flight(lambda: self._binder.outstanding)
@@ -320,10 +322,18 @@ class SchedulerComponent:
         cycle = self._metrics.timed_cycle(self._configuration.current, self._cluster, now)
         if now - self._orphans_checked_at >= ORPHAN_CHECK_EVERY:
             self._orphans_checked_at = now
-            cycle.decisions += orphans(self._cluster, now)
+            cycle.decisions += with_true_reasons(orphans(self._cluster, now), self._cluster, self._inbox.hidden)
         decisions = resolve_targets(cycle, self._cluster)
+        decisions += self._explain_ignored_pods()
         garbage_collection.collect_if_due()
         return cycle, decisions
+
+    def _explain_ignored_pods(self) -> Iterator[TargetedDecision]:
+        for pod_key, (pod, why) in self._new_ignored_pods.items():
+            decision = invalid_pod(pod_key, why)
+            if not says(pod, decision.message):
+                yield TargetedDecision(decision, pod)
+        self._new_ignored_pods.clear()
 
     def _apply(self, events: list[ClusterEvent]) -> None:
         for event in events:
@@ -333,6 +343,8 @@ class SchedulerComponent:
                 if not isinstance(event, Applied):
                     raise
                 obj = event.object
+                if isinstance(obj, Pod) and not obj.spec.node_name and obj.spec.scheduler_name == self._scheduler_name:
+                    self._new_ignored_pods[key(obj)] = (obj, str(error))
                 _log.warning(
                     "ignoring an object that cannot be applied", kind=obj.kind, object=key(obj), reason=str(error)
                 )

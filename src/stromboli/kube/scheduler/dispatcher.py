@@ -32,6 +32,7 @@ from stromboli.scheduling.decisions import (
     Reserve,
     Unreserve,
 )
+from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.explanation.reasons import Code
 
 from .binder import Binder, BindRequest, EvictRequest, Request
@@ -74,6 +75,8 @@ def _target(decision: Decision, cluster: Cluster) -> KObject | None:
             return _pod(cluster, TaskKey(decision.key))
         case Notice(kind="PodGroup"):
             return _group(cluster, JobKey(decision.key))
+        case Notice(kind="ResourceQuota"):
+            return cluster.quotas.get(decision.key)
         case _:
             return None
 
@@ -120,8 +123,11 @@ class Dispatcher:
                     )
                 case Reserve() as reserve:
                     self._reservations.create(reserve.reservation)
-                case Unreserve() if isinstance(target, Reservation):
+                    self._record_for_owner(reserve.reservation, "Reserved", reasons.reserved(reserve.node))
+                case Unreserve() as unreserve if isinstance(target, Reservation):
                     self._reservations.delete(target)
+                    sentence = reasons.unreserved(unreserve.node, unreserve.reason)
+                    self._record_for_owner(target, "Unreserved", sentence)
                 case PatchPod() as patch if isinstance(target, Pod):
                     self._patch_pod(patch, target)
                 case PatchGroup() as patch if isinstance(target, PodGroup):
@@ -220,6 +226,13 @@ class Dispatcher:
             allocated[resource] = str(format_amount(resource, amount))
         status_patch = StatusPatch(QUEUES, patch.queue, queue.metadata.uid, {"allocated": allocated})
         self._status_writer.enqueue(status_patch, delay=SOON)
+
+    def _record_for_owner(self, reservation: Reservation, reason: str, message: str) -> None:
+        """Record an event about the pod that a reservation is for. The pod itself may be gone."""
+        for owner in reservation.spec.owners:
+            pod = owner.object
+            if pod is not None and pod.kind == "Pod":
+                self._recorder.record(Pod, f"{pod.namespace}/{pod.name}", pod.uid, reason, message)
 
     def _record(self, target: KObject, reason: str, message: str, *, warning: bool = False) -> None:
         self._recorder.record(type(target), key(target), target.metadata.uid, reason, message, warning=warning)

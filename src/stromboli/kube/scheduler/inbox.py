@@ -30,6 +30,7 @@ class Inbox:
         self.urgent = asyncio.Event()  # an event arrived that a decision may depend on
         self._events: list[ClusterEvent] = []
         self._seen: dict[type[KObject], dict[str, KObject]] = {}
+        self.hidden: dict[tuple[type[KObject], str], str] = {}  # invalid objects by kind and key, and what is wrong
         self._refused = refused
 
     def __len__(self) -> int:
@@ -65,6 +66,7 @@ class Inbox:
         return self._seen.setdefault(type(obj), {})
 
     def _deleted(self, obj: KObject) -> None:
+        self.hidden.pop((type(obj), key(obj)), None)
         seen = self._of(obj).get(key(obj))
         # A successor that we have created and that the watch has not shown yet is not deleted.
         if seen is not None and obj.metadata.uid in ("", seen.metadata.uid):
@@ -81,7 +83,10 @@ class Inbox:
             self._refused(obj, why)
             if before is not None:
                 self.put(Deleted(before))
+            self.hidden[type(obj), object_key] = why
             return
+        if self.hidden:
+            self.hidden.pop((type(obj), object_key), None)
         seen[object_key] = obj
         if before is not None and before.metadata.uid == obj.metadata.uid:
             if _is_heartbeat(before, obj):

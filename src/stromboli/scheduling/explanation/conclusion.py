@@ -12,7 +12,7 @@ from stromboli.api import PodGroupCondition
 from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Job, Status, Task
-from stromboli.scheduling.decisions import Explanation, PatchGroup, PatchPod, PatchQueue
+from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, PatchPod, PatchQueue
 from stromboli.scheduling.framework import Framework
 
 from . import reasons
@@ -42,6 +42,9 @@ def conclude(session: Framework, notes: Notes) -> None:
         assert queue.object is not None
         if has != {name: n for name, n in amounts(queue.object.status.allocated).items() if n}:
             session.cycle.decisions.append(PatchQueue(queue.name, has))
+    for warning in session.snapshot.warnings:
+        reason, message = reasons.object_warning(warning.kind, warning.value)
+        session.cycle.decisions.append(Notice(warning.kind, warning.key, reason, message, warning=True))
     for name, deserved in session.deserved.items():
         session.cycle.deserved[name] = session.amounts(deserved)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stromboli.api import names
 from stromboli.api.quantity import format_amount
 from stromboli.scheduling.callbacks import Refusal
 
@@ -31,6 +32,7 @@ class Code:
     GANG_SHORT = "GangShort"
     SCHEDULING_GATED = "SchedulingGated"
     QUEUE_FIRST_IN_LINE = "QueueFirstInLine"
+    INVALID_OBJECT = "InvalidObject"
     NO_POD_GROUP = "NoPodGroup"
     NO_QUEUE = "NoQueue"
     PREDICATE_NODE_READY = "PredicateNodeReady"
@@ -101,6 +103,27 @@ def no_queue(queue: str) -> str:
     return f"Queue {queue} does not exist; create it or use another queue."
 
 
+def invalid_pod(why: str) -> str:
+    return f"The pod is ignored, because a request of it cannot be counted: it {why}. Create it again with less."
+
+
+def invalid_object(kind: str, key: str, why: str) -> str:
+    return f"{kind} {key} is ignored, because it is invalid: {why}. Correct it."
+
+
+def invalid_queue_annotation(queue: str) -> str:
+    return f'"{queue}" in the annotation {names.QUEUE_NAME} cannot be the name of a queue; correct it.'
+
+
+def object_warning(kind: str, value: str) -> tuple[str, str]:
+    """The reason and the message of a warning about a value that cannot be used as it is."""
+    if kind == "ResourceQuota":
+        return "InvalidWeight", (
+            f'{names.NAMESPACE_WEIGHT} must be a whole number of at least 1, not "{value}"; this quota gives weight 1.'
+        )
+    return "NoPriorityClass", f"PriorityClass {value} does not exist; the group has priority 0 until it is created."
+
+
 def no_node(nodes: int, counts: Iterable[tuple[str, int]]) -> str:
     """Why no node can run a pod: (problem, number of nodes) pairs, the most frequent problem first."""
     if nodes == 0:
@@ -149,6 +172,14 @@ def reserved_nodes(missing: Iterable[tuple[str, str]]) -> str:
 
 def back_in_line(job: str) -> str:
     return f"Its nodes did not drain, so it gave its place to {job}. It waits in line for its next turn."
+
+
+def reserved(node: str) -> str:
+    return f"The job has waited too long: node {node} is reserved for this pod until all of the job fits."
+
+
+def unreserved(node: str, reason: str) -> str:
+    return f"Node {node} is no longer reserved for this pod: {reason}."
 
 
 def limit_exceeded(needed: int, most: int) -> str:

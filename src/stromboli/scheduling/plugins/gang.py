@@ -40,7 +40,8 @@ def _missing_pods(job: Job) -> Refusal | None:
     if job.roles_matter:
         for role, minimum in sorted(job.role_minimums.items()):
             if job.role_valid(role) < minimum:
-                return Refusal(Code.NOT_ENOUGH_PODS, need=minimum, have=job.role_valid(role), subject=role)
+                have = job.role_valid(role)
+                return Refusal(Code.NOT_ENOUGH_PODS, need=minimum, have=have, subject=role or '""')
     return None
 
 
