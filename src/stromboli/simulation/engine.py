@@ -9,7 +9,8 @@ decision may depend on the time. Otherwise the next cycle is the first one at or
 changed something is always followed by another one, so that the reported status of groups is up to date.
 
 A run without `--until` ends when no events are left and nothing changes. Pods may be pending then: if two cycles in a
-row changed nothing, later ones would not either, except when a time limit of the scheduler itself is exceeded.
+row changed nothing, later ones would not either, except when a time limit of the scheduler itself is exceeded. It also
+ends when its state repeats itself, see `repetition`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from stromboli.scheduling.decisions import (
 
 from .event_queue import Rank
 from .journal import EVENT_TYPES, Journal
+from .repetition import RepetitionDetector
 from .scenario import Scenario, ScenarioObject, ScenarioRestart, built_in_objects, patch_sort_key
 from .store import Conflict
 from .virtual_time import START, Microseconds, from_wall_clock, later, next_multiple, timestamp, to_seconds, wall_clock
@@ -46,6 +48,10 @@ from .world import World
 MAX_PASSES: Final = 1000
 """A scenario settles in a few passes. Controllers that do not settle in this many never will."""
 _MAX_IDLE_CYCLES: Final = 2
+
+SIMULATION: Final = "simulation"
+"""The object of events about the run itself."""
+REPEATS: Final = "The run repeats itself forever, so it ends here. --until runs it to a given time."
 
 
 class SchedulerProtocol(Protocol):
@@ -83,6 +89,7 @@ class Engine:
         self._last_changed = ""
         self._changed_objects = False  # whether the last cycle changed any object
         self._idle_cycles = 0  # cycles in a row without progress
+        self._repetition = RepetitionDetector(self.world)
         self._restart_scheduler()
         self._restart_controllers()
         self._schedule_scenario(scenario)
@@ -147,6 +154,9 @@ class Engine:
 
     def _next(self, at: Microseconds) -> Microseconds | None:
         """The next cycle worth running; None if there is none."""
+        if self._until is None and self._repetition.returns(at, self._next_time_limit()):
+            self.journal.warn(at, SIMULATION, "Repeats", REPEATS)
+            return None
         due = self._next_due(at)
         if self.world.pending or self._changed_objects:
             is_stuck = due is None and self._idle_cycles >= _MAX_IDLE_CYCLES

@@ -62,6 +62,9 @@ JOB_PHASES = (
     "Terminated",
     "Failed",
 )
+MAX_REPLICAS = 50_000
+"""The limit for the pods of one Job or ReplicaSet. One beyond it is a mistake, and would take all memory before anybody
+notices."""
 DIMENSIONS = ("cpu", "memory", "ephemeral-storage", "gpu")
 
 
@@ -120,6 +123,8 @@ def check_job(job: Job) -> None:
     _dependencies(spec.tasks)
     rules.one_of(job.status.state.phase, JOB_PHASES, "status.state.phase")
     replicas = sum(task.replicas for task in spec.tasks)
+    if replicas > MAX_REPLICAS:
+        raise ApiError("spec.tasks", f"must have at most {MAX_REPLICAS} replicas together, not {replicas}")
     rules.at_least(spec.min_available or 0, 0, "spec.minAvailable")
     if (spec.min_available or 0) > replicas:
         raise ApiError(

@@ -16,7 +16,7 @@ from stromboli.api.names import NAMESPACE_WEIGHT
 from stromboli.api.selectors import matches_labels
 
 from . import rules
-from .batch import check_command, check_job, check_pod_group, check_queue, check_reservation
+from .batch import MAX_REPLICAS, check_command, check_job, check_pod_group, check_queue, check_reservation
 from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints, check_template
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
@@ -106,6 +106,8 @@ def _count_or_percentage(value: int | str | None, at: str) -> None:
 def _replica_set(replicas: ReplicaSet) -> None:
     spec = replicas.spec
     rules.at_least(spec.replicas, 0, "spec.replicas")
+    if spec.replicas > MAX_REPLICAS:
+        raise ApiError("spec.replicas", f"must be at most {MAX_REPLICAS}, not {spec.replicas}")
     if spec.selector is None:
         raise ApiError("spec.selector", "is required")
     rules.label_selector(spec.selector, "spec.selector")

@@ -58,8 +58,6 @@ def _read(document: Document, scenario: Scenario) -> None:
         obj = decode(content)
     except ApiError as error:
         raise origin.error(error.message, title=error.what, field=error.field) from None
-    except RecursionError:
-        raise origin.error("a value must not contain itself") from None
     try:
         bare, lifetime = extract_lifetime(obj)
     except ApiError as error:
@@ -91,7 +89,7 @@ class _Fields:
             raise self._error("patch", "must change at least one field")
         try:
             msgspec.json.encode(patch)
-        except (RecursionError, TypeError, ValueError):
+        except (TypeError, ValueError):
             raise self._error("patch", "must be a value that JSON can hold") from None
         return ScenarioPatch(self._at(), kind, object_key, dict(patch), self._origin)
 
