@@ -20,6 +20,7 @@ from .errors import ApiError, member_path, quote
 from .kinds import CLUSTER_SCOPED, KINDS, KObject
 from .kinds.metadata import ApiObject
 from .names import DEFAULT_NAMESPACE
+from .unknown_fields import check_fields
 from .validation import validate
 
 T = TypeVar("T")
@@ -44,6 +45,7 @@ def decode(document: object, *, where: str = "") -> KObject:
         raise ApiError("", f"must be an object with apiVersion and kind, not {quote(document)}", where=where)
     try:
         kind = _kind_of(document)
+        check_fields(document, kind)
         obj = _convert(document, kind)
         default(obj)
         validate(obj)

@@ -33,6 +33,7 @@ from stromboli.api import (
     Pod,
     PodGroup,
     Queue,
+    fields_without_effect,
     is_namespaced,
     key,
     names,
@@ -71,7 +72,9 @@ class World:
     # -- users ----------------------------------------------------------------------------------------------
 
     def create_from_scenario(self, entry: ScenarioObject, at: Microseconds) -> None:
-        created = self.create(entry.object, at)
+        created = self.create(entry.object, at, by_user=True)
+        if created is not None:
+            self._warn_of_fields_without_effect(created, at)
         until = entry.lifetime.until
         if created is not None and until is not None:
             self._schedule_deletion(created, until, lambda when: self.delete(created, when))
@@ -88,10 +91,16 @@ class World:
         except ApiError as error:
             self.journal.warn(at, patch.key, "PatchRefused", _message(error))
             return
+        self._warn_of_fields_without_effect(after, at)
         if isinstance(after, Node):
             self.nodes_to_check.add(after.metadata.name)
         elif isinstance(after, Pod):
             self._pod_patched(patch.key, at)
+
+    def _warn_of_fields_without_effect(self, obj: KObject, at: Microseconds) -> None:
+        paths = fields_without_effect(obj)
+        if paths:
+            self.journal.warn(at, key(obj), "NoEffect", f"Without effect in this version: {', '.join(paths)}.")
 
     def _pod_patched(self, pod_key: str, at: Microseconds) -> None:
         pod = self.store.get(Pod, pod_key)
@@ -102,10 +111,10 @@ class World:
 
     # -- objects --------------------------------------------------------------------------------------------
 
-    def create(self, obj: T, at: Microseconds) -> T | None:
+    def create(self, obj: T, at: Microseconds, *, by_user: bool = False) -> T | None:
         """Create an object; None, with a warning, if it is rejected."""
         try:
-            created = self.store.create(admit(obj, self.store), at)
+            created = self.store.create(admit(obj, self.store, by_user=by_user), at)
         except ApiError as error:
             self.journal.warn(at, key(obj), "Refused", _message(error))
             return None

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from stromboli.api import KINDS, ApiError, KObject, Reservation, decode, is_namespaced, key, names
+from stromboli.api import KINDS, ApiError, KObject, Reservation, decode, is_namespaced, key, names, unknown_field
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
 from stromboli.simulation.virtual_time import Microseconds, microseconds
@@ -78,7 +78,7 @@ class _Fields:
         target = self._mapping("target")
         for name in target:
             if name not in ("apiVersion", "kind", "namespace", "name"):
-                raise self._error(f"target.{name}", "is unknown; known: apiVersion, kind, namespace, name")
+                raise self._unknown("target", name, ("apiVersion", "kind", "namespace", "name"))
         kind = self._target_kind(target)
         name = self._text(target, "name")
         namespace = self._text(target, "namespace", required=False) or names.DEFAULT_NAMESPACE
@@ -126,7 +126,7 @@ class _Fields:
     def _only(self, *known: str) -> None:
         for name in self._content:
             if name not in ("apiVersion", "kind", "metadata", *known):
-                raise self._error(str(name), f"is unknown; known: {', '.join(known)}")
+                raise self._unknown("", name, known)
 
     def _mapping(self, name: str) -> Mapping[str, Any]:
         value = self._content.get(name)
@@ -145,6 +145,10 @@ class _Fields:
         if not isinstance(value, str):
             raise self._error(f"target.{name}", "must be text")
         return value
+
+    def _unknown(self, path: str, name: object, known: tuple[str, ...]) -> UserError:
+        error = unknown_field(path, name, known)
+        return self._error(error.field, error.message)
 
     def _error(self, field: str, message: str) -> UserError:
         return self._origin.error(message, title=self._title, field=field)
