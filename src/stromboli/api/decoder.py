@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from .defaults import default
-from .errors import ApiError, member_path, quote
+from .errors import ApiError, member_path, quote, shortened
 from .kinds import CLUSTER_SCOPED, KINDS, KObject
 from .kinds.metadata import ApiObject
 from .names import DEFAULT_NAMESPACE
@@ -102,7 +102,7 @@ def _object_name(document: object) -> str:
     if isinstance(name, str) and name:
         cluster_scoped = bool(known) and known[0] in CLUSTER_SCOPED
         words.append(name if cluster_scoped else f"{namespace or DEFAULT_NAMESPACE}/{name}")
-    return " ".join(" ".join(words).split())
+    return shortened(" ".join(" ".join(words).split()))
 
 
 def _convert(document: object, type: type[T]) -> T:

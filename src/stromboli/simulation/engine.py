@@ -15,6 +15,7 @@ ends when its state repeats itself, see `repetition`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
@@ -42,7 +43,17 @@ from .journal import EVENT_TYPES, Journal
 from .repetition import RepetitionDetector
 from .scenario import Scenario, ScenarioObject, ScenarioRestart, built_in_objects, patch_sort_key
 from .store import Conflict
-from .virtual_time import START, Microseconds, from_wall_clock, later, next_multiple, timestamp, to_seconds, wall_clock
+from .virtual_time import (
+    START,
+    Microseconds,
+    from_wall_clock,
+    later,
+    microseconds,
+    next_multiple,
+    timestamp,
+    to_seconds,
+    wall_clock,
+)
 from .world import World
 
 MAX_PASSES: Final = 1000
@@ -82,6 +93,7 @@ class Engine:
         self.world = World(journal)
         self.cycle = Cycle()  # the last one
         self.end = 0.0  # seconds; the end of the run
+        self.on_cycle: Callable[[Microseconds], None] = lambda at: None  # called after every cycle
         self._new_scheduler = new_scheduler
         self._period = period
         self._until = until
@@ -126,6 +138,7 @@ class Engine:
         at: Microseconds | None = START
         while at is not None and (self._until is None or at <= self._until):
             self._step(at)
+            self.on_cycle(at)
             at = self._next(at)
         if self._until is not None:
             # Events after the last cycle still happen, but no cycle follows them.
@@ -134,6 +147,7 @@ class Engine:
             self.end = to_seconds(self._until)
         else:
             self.end = self.journal.last
+        self.world.meter.close(microseconds(self.end))
 
     def _step(self, at: Microseconds) -> None:
         self._run_due_events(at)
@@ -257,6 +271,7 @@ class Engine:
                     self.world.evict(pod, at, decision.reason, decision.message)
             case Reserve():
                 self.journal.write(at, "Reserved", decision.task, node=decision.node)
+                self.journal.groups.reserved_for(self.journal.pods[decision.task].podGroup)
                 self.world.create(decision.reservation, at)
             case Unreserve():
                 self.journal.write(at, "Unreserved", decision.task, node=decision.node, message=decision.reason)

@@ -46,6 +46,7 @@ from .event_queue import EventQueue, Rank
 from .journal import Journal
 from .scenario import ScenarioObject, ScenarioPatch, apply_patch, kind_and_key
 from .store import Conflict, Store
+from .usage_meter import UsageMeter
 from .virtual_time import Microseconds, later, microseconds, timestamp, to_seconds, wall_clock
 
 T = TypeVar("T", bound=KObject)
@@ -58,6 +59,7 @@ class World:
         self.store = Store()
         self.event_queue = EventQueue()
         self.journal = journal
+        self.meter = UsageMeter()
         # Called when a pod is evicted and when its object is deleted; set to the running controllers.
         self.pod_deleted: Callable[[Pod, float, bool], None] = lambda pod, now, evicted: None
         self.pending: set[str] = set()  # keys of pods that wait for our scheduler
@@ -123,11 +125,13 @@ class World:
             return None
         self.progress += 1
         if isinstance(created, PodGroup):
-            self.journal.note_group(created)
+            self.journal.note_group(created, at)
         elif isinstance(created, Job):
             self.journal.jobs[key(created)] = to_seconds(at)
         elif isinstance(created, Pod):
             self._pod_created(created, at)
+        elif isinstance(created, Node):
+            self.meter.node_offers(created, at)
         assert isinstance(created, type(obj))
         return created
 
@@ -136,10 +140,12 @@ class World:
         before = self.store.current(obj)
         updated = self.store.update(admit(obj, self.store, before=before))
         self.progress += _phase(updated) != _phase(before)
-        if isinstance(updated, PodGroup):
-            self.journal.note_group(updated)
+        if isinstance(updated, Node):
+            self.meter.node_offers(updated, at)
+        elif isinstance(updated, PodGroup):
+            self.journal.note_group(updated, at)
         elif isinstance(updated, Pod):
-            self.journal.note_pod(updated)
+            self.journal.note_pod(updated, at)
             self._track(updated)
             if updated.status.phase in _FINISHED and isinstance(before, Pod) and before.status.phase not in _FINISHED:
                 self._record_end(updated, at, "a patch set the phase")
@@ -161,10 +167,14 @@ class World:
         self.store.delete(found)
         self.progress += 1
         match found:
+            case PodGroup():
+                self.journal.groups.deleted(found, to_seconds(at))
             case Node():
+                self.meter.node_gone(found, at)
                 for pod_key in sorted(self._on_node.get(found.metadata.name, ())):
                     pod = self.store.get(Pod, pod_key)
                     assert pod is not None
+                    self.meter.pod_evicted(pod, at)
                     self.journal.evicted(pod, at, "NodeLost", f"Its node {found.metadata.name} was deleted.")
                     self._remove_pod(pod, at, evicted=True)
             case Namespace():
@@ -192,13 +202,14 @@ class World:
     def evict(self, pod: Pod, at: Microseconds, reason: str, message: str) -> None:
         if is_terminating(pod) or pod.status.phase in _FINISHED:
             return
+        self.meter.pod_evicted(pod, at)
         self.journal.evicted(pod, at, reason, message)
         self.progress += 1
         self._start_deletion(pod, at, evicted=True)
 
     def _pod_created(self, pod: Pod, at: Microseconds) -> None:
         self.journal.submitted(pod, at)
-        self.journal.note_pod(pod)
+        self.journal.note_pod(pod, at)
         if pod.status.phase in _FINISHED:
             self.journal.finished(pod, at, "it was finished when it was created")
         elif pod.spec.node_name:
@@ -216,8 +227,9 @@ class World:
         running = self.store.update(replace(pod, status=status))
         self.progress += 1
         self._starts[running.metadata.uid] = at
+        self.meter.pod_starts(running, at)
         self.journal.started(running, at)
-        self.journal.note_pod(running)
+        self.journal.note_pod(running, at)
         self._track(running)
         self._schedule_end(running, at, not_before=at)
 
@@ -253,6 +265,7 @@ class World:
 
     def _record_end(self, pod: Pod, at: Microseconds, message: str) -> None:
         self._forget(pod)
+        self.meter.pod_ends(pod, at)
         self.journal.finished(pod, at, message)
 
     def _delete_pod(self, pod: Pod, at: Microseconds, reason: str) -> None:
@@ -288,6 +301,7 @@ class World:
     def _remove_pod(self, pod: Pod, at: Microseconds, *, evicted: bool) -> None:
         self.store.delete(pod)
         self._forget(pod)
+        self.meter.pod_ends(pod, at)
         self.journal.gone(pod, at)
         self.pod_deleted(pod, wall_clock(at), evicted)
         self._delete_dependents(pod, at)

@@ -26,6 +26,10 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
+LONGEST_QUOTE = 60
+"""Longer values are cut in messages."""
+
+
 class ConfigurationError(UserError, ValueError):
     """A configuration that cannot be used. One line: the file and its line, what is wrong, what to do."""
 
@@ -44,11 +48,9 @@ def place(where: str, line: int) -> str:
 
 
 def quoted(value: object) -> str:
-    """A value as the user is shown it: on one line, strings in double quotes, else as in YAML."""
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        return str(value)
+    """A value as the user is shown it: on one line, strings in double quotes, else as in YAML; cut if it is long."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 3] + "..."
 
 
 class Arguments(Mapping[str, object]):

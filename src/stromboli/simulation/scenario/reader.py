@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from stromboli.api import KINDS, ApiError, KObject, Reservation, decode, is_namespaced, key, names, unknown_field
+from stromboli.api.errors import quote
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
 from stromboli.simulation.virtual_time import Microseconds, microseconds
@@ -49,7 +50,7 @@ def _read(document: Document, scenario: Scenario) -> None:
             case "Restart":
                 scenario.restarts.append(fields.restart())
             case other:
-                message = f'must be Patch or Restart for {names.SIM_API_VERSION}, not "{other}"'
+                message = f"must be Patch or Restart for {names.SIM_API_VERSION}, not {quote(other)}"
                 raise origin.error(message, field="kind")
         return
     if isinstance(content, Mapping) and content.get("kind") == Reservation.__name__:
@@ -97,7 +98,7 @@ class _Fields:
         self._only("at", "component")
         component = self._content.get("component")
         if component not in COMPONENTS:
-            problem = "is required" if component is None else f'must not be "{component}"'
+            problem = "is required" if component is None else f"must not be {quote(component)}"
             raise self._error("component", f"{problem}; known: {', '.join(COMPONENTS)}")
         if component == "descheduler":
             raise self._error("component", "descheduler is not supported yet")
@@ -118,9 +119,9 @@ class _Fields:
         found = {api: known for (api, name), known in KINDS.items() if name == kind}
         if not found:
             listed = ", ".join(sorted({name for _, name in KINDS}))
-            raise self._error("target.kind", f'must be one of {listed}, not "{kind}"')
+            raise self._error("target.kind", f"must be one of {listed}, not {quote(kind)}")
         if version and version not in found:
-            raise self._error("target.apiVersion", f'must be {" or ".join(sorted(found))}, not "{version}"')
+            raise self._error("target.apiVersion", f"must be {' or '.join(sorted(found))}, not {quote(version)}")
         return found[version] if version else next(iter(found.values()))
 
     def _only(self, *known: str) -> None:
