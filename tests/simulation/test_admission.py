@@ -110,3 +110,25 @@ def test_a_field_without_effect_is_reported_once(tmp_path: Path) -> None:
     report = run_text(tmp_path, queue("q", "{type: leaf, affinity: {nodeGroupAffinity: {}}}"))
     assert warnings(report) == [("q", "NoEffect", "Without effect in this version: spec.affinity, spec.type.")]
     assert "q" in report["queues"]
+
+
+PODS_BEFORE_THEIR_CLASS = """
+{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4}}}
+---
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: low, annotations: {sim.stromboli.io/at: 3s}},
+ value: 1}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: r}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: r}}
+  template: {metadata: {labels: {app: r}}, spec: {priorityClassName: low, containers: [{name: c}]}}
+"""
+
+
+def test_replicas_that_are_refused_come_when_they_can(tmp_path: Path) -> None:
+    report = run_text(tmp_path, PODS_BEFORE_THEIR_CLASS, until=5)
+    assert {name: pod["submitted"] for name, pod in report["pods"].items()} == {"default/r-0": 3.0, "default/r-1": 3.0}
+    assert {subject for subject, _, _ in warnings(report)} == {"default/r-0", "default/r-1"}

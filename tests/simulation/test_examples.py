@@ -53,6 +53,16 @@ def test_gold_takes_back_its_share_and_no_more(report: dict[str, Any]) -> None:
     assert report["queues"]["gold"]["allocated"] == report["queues"]["gold"]["deserved"] == {"cpu": "6"}
 
 
+@pytest.mark.parametrize("report", ["notebooks"], indirect=True)
+def test_notebooks_start_at_once_and_are_never_evicted(report: dict[str, Any]) -> None:
+    # Two CPUs are guaranteed, so ada evicts nobody. Bob needs two more: two pods of the sweep, and one cycle.
+    pods = report["pods"]
+    assert (pods["notebooks/ada"]["bound"], pods["notebooks/bob"]["bound"]) == (10.0, 21.0)
+    assert [(at, subject.rpartition("-")[0]) for at, _, subject in happened(report, "Evicted")] == 2 * [
+        (20.0, "default/sweep")
+    ]
+
+
 @pytest.mark.parametrize("report", ["preemption"], indirect=True)
 def test_one_makes_room_for_the_urgent_pod(report: dict[str, Any]) -> None:
     # It comes at 10, the victim is gone at 13, and its successor takes the room when the urgent pod ends at 33.

@@ -15,7 +15,7 @@ ends when its state repeats itself, see `repetition`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -226,12 +226,24 @@ class Engine:
             return
         for _ in range(MAX_PASSES):
             before = store.version
-            for change in self._controllers.reconcile(store, now):
-                self._apply_change(change, at)
+            changes = self._controllers.reconcile(store, now)
+            fruitless = self._owners_of_refused(changes)
+            for change in changes:
+                if not (isinstance(change, Update) and change.object.metadata.uid in fruitless):
+                    self._apply_change(change, at)
             if store.version == before:
                 self._settled_version = before
                 return
         raise ControllerLoopError(f"controllers still change {self._last_changed} after {MAX_PASSES} passes")
+
+    def _owners_of_refused(self, changes: Sequence[Change]) -> set[str]:
+        """The uids of owners whose new objects are refused. Their own updates are not applied: a ReplicaSet counts the
+        pods that it creates, and would try again with the next number in every pass."""
+        refused = set()
+        for change in changes:
+            if isinstance(change, Create) and not self.world.would_admit(change.object):
+                refused |= {owner.uid for owner in change.object.metadata.owner_references}
+        return refused
 
     # -- changes and decisions ------------------------------------------------------------------------------
 

@@ -135,6 +135,13 @@ class World:
         assert isinstance(created, type(obj))
         return created
 
+    def would_admit(self, obj: KObject) -> bool:
+        try:
+            admit(obj, self.store)
+        except ApiError:
+            return False
+        return True
+
     def change(self, obj: KObject, at: Microseconds) -> KObject:
         """Replace an object by a changed version; raises ApiError or Conflict if that is not possible."""
         before = self.store.current(obj)
