@@ -129,11 +129,35 @@ MISTAKES = {
     ),
     "a value inside itself": (
         "actions: allocate\nmetrics: &loop\n  again: *loop\n",
-        "scheduler.yaml, line 2: a value must not contain itself",
+        "scheduler.yaml, line 2: not valid YAML: a value must not contain itself",
     ),
-    "a date that does not exist": (
-        "actions: allocate\nmetrics:\n  since: 2024-02-31\n",
-        'scheduler.yaml, line 3: "2024-02-31" is not a value YAML can read',
+    "a date instead of an action": (
+        "actions: 2024-02-31\n",
+        'scheduler.yaml, line 1: unknown action "2024-02-31"; known: allocate, enqueue, reserve',
+    ),
+    "a tag of a type that JSON does not have": (
+        "actions: allocate\nmetrics:\n  since: !!timestamp 2024-02-28\n",
+        'scheduler.yaml, line 3: not valid YAML: the tag "tag:yaml.org,2002:timestamp" is not supported',
+    ),
+    "a tag that does not fit its value": (
+        "actions: allocate\nmetrics:\n  since: !!int ten\n",
+        'scheduler.yaml, line 3: "ten" is not a value YAML can read',
+    ),
+    "fifty thousand brackets": (
+        "actions: " + 50_000 * "[" + 50_000 * "]",
+        "scheduler.yaml, line 1: not valid YAML: it is nested more than 100 levels deep",
+    ),
+    "fifty thousand dashes": (
+        "actions:\n" + 50_000 * "- " + "a\n",
+        "scheduler.yaml, line 2: not valid YAML: it is nested more than 100 levels deep",
+    ),
+    "aliases of aliases": (
+        "actions: allocate\nl0: &l0 [x]\n" + "".join(f"l{n}: &l{n} [*l{n - 1}, *l{n - 1}]\n" for n in range(1, 61)),
+        "scheduler.yaml, line 21: not valid YAML: its aliases stand for more than 1000000 values",
+    ),
+    "a long chain of aliases": (
+        "actions: allocate\nl0: &l0 [x]\n" + "".join(f"l{n}: &l{n} [*l{n - 1}]\n" for n in range(1, 2000)),
+        "scheduler.yaml, line 102: not valid YAML: it is nested more than 100 levels deep",
     ),
     "a line end in a name": (
         'actions: "a\\nb"\n',

@@ -182,3 +182,36 @@ def test_a_reader_that_goes_away_is_no_news() -> None:
         )
         assert done.stderr == ""
         assert done.returncode == 1
+
+
+def test_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "stromboli", "--version"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, f"stromboli {stromboli.__version__}\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shell_completion(shell: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "stromboli"], capture_output=True, text=True, check=False,
+        env={**os.environ, "_STROMBOLI_COMPLETE": f"{shell}_source"},
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "_STROMBOLI_COMPLETE" in done.stdout
+
+
+def test_long_messages_are_cut(
+    failing_with: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing_with(UserError("x" * 5000))
+    assert console.run(["simulate"]) == 2
+    assert len(capsys.readouterr().err) < 1100
+
+
+@pytest.mark.parametrize("command", ["simulate", "bench cycle", "bench cluster"])
+def test_output_has_a_short_form(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert console.run([*command.split(), "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "-o, --output" in shown
+    assert "descheduler" not in shown

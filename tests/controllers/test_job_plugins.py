@@ -237,7 +237,7 @@ def test_what_a_plugin_cannot_be_told_is_said(plugins: dict[str, list[str]], sai
     [
         ({"mountPath": "data", "volumeClaimName": "c"}, "spec.volumes[0].mountPath: must be an absolute path"),
         ({"mountPath": "/data"}, "spec.volumes[0]: must have either a volumeClaimName or a volumeClaim"),
-        ({"mountPath": 3}, "spec.volumes: "),
+        ({"mountPath": 3}, "spec.volumes[0].mountPath: must be an absolute path"),
     ],
 )
 def test_what_a_volume_cannot_be_is_said(volume: dict[str, Any], said: str) -> None:

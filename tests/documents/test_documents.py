@@ -8,6 +8,7 @@ one of these tests fails after a change, its message says which row is missing, 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import shlex
 import shutil
@@ -28,6 +29,7 @@ from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.explanation.reasons import Code
 from stromboli.scheduling.plugin import Action, Plugin
 from stromboli.scheduling.registry import Registry
+from stromboli.simulation.journal import EVENT_TYPES
 
 CONFIGURATION = "docs/configuration.md"
 PACKAGE = PROJECT / "src" / "stromboli"
@@ -149,6 +151,26 @@ def test_every_kind_has_its_place() -> None:
     documented = {(row[0], kind) for row in table("docs/scenarios.md", "`apiVersion`") for kind in row[1].split(", ")}
     not_yet = {("scheduling.volcano.sh/v1alpha1", "Reservation")}
     same(set(KINDS) - not_yet, documented, what="docs/scenarios.md, kinds")
+
+
+def test_the_sections_of_the_report_are_those_documented(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", str(PROJECT / "examples/starvation.yaml"), "-o", "json"]) == 0
+    report = json.loads(capfd.readouterr().out)
+    rows = {section: content for section, _, content in table("docs/scenarios.md", "section")}
+    same(set(report), set(rows), what="docs/scenarios.md, sections")
+    times = {"submitted", "admitted", "started", "ended", "waited", "pods"}
+    for section in ("pods", "podGroups", "jobs", "queues", "namespaces", "nodes"):
+        words = set(re.findall(r"\w+", rows[section]))
+        for found in list(report[section].values())[:1]:
+            known = words | times if "the times below" in rows[section] else words
+            assert set(found) <= known, f"docs/scenarios.md, {section}: {sorted(set(found) - known)}"
+    same(set(report["summary"]), set(re.findall(r"\w+", rows["summary"])) & set(report["summary"]), what="summary")
+
+
+def test_event_types_are_documented() -> None:
+    documented = {name for row in table("docs/scenarios.md", "event type") for name in re.findall(r"\w+", row[0])}
+    planned = {name for name in EVENT_TYPES if re.match("(Un)?[Ll]ocked|Reservation|Migration", name)}
+    same(set(EVENT_TYPES) - planned, documented, what="docs/scenarios.md, event types")
 
 
 # -- configuration ----------------------------------------------------------------------------------------------

@@ -63,6 +63,20 @@ def test_a_directory(capsys: pytest.CaptureFixture[str]) -> None:
     assert "d: Is a directory" in refused(capsys, "d")
 
 
+@pytest.mark.parametrize("text", [50_000 * "[" + 50_000 * "]", 50_000 * "- " + "a", 50_000 * "{a: " + 50_000 * "}"])
+def test_nested_too_deeply(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("s.yaml").write_text(text, encoding="utf-8")
+    assert "s.yaml, document 1 (line 1): not valid YAML: it is nested more than 100 levels deep" in refused(
+        capsys, "s.yaml"
+    )
+
+
+def test_aliases_that_expand_to_millions_of_values(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["l0: &l0 [x]", *(f"l{n}: &l{n} [*l{n - 1}, *l{n - 1}]" for n in range(1, 61))]
+    Path("s.yaml").write_text("\n".join(lines), encoding="utf-8")
+    assert "its aliases stand for more than 1000000 values" in refused(capsys, "s.yaml")
+
+
 def test_bytes_that_are_no_text(capsys: pytest.CaptureFixture[str]) -> None:
     Path("s.yaml").write_bytes(b"kind: \xff\xfe")
     assert "s.yaml: is not text in UTF-8" in refused(capsys, "s.yaml")

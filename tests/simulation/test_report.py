@@ -1,7 +1,9 @@
 """What a run prints: its shape, and that equal input gives equal bytes."""
 
+import io
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulation.scenario_runner import SCENARIOS, FirstFit, engine_for, run, run_text
+from simulation.scenario_runner import SCENARIOS, FirstFit, engine_for, load, run, run_text
 from stromboli.console.main import run as command
+from stromboli.simulation.engine import Engine
+from stromboli.simulation.journal import Journal
+from stromboli.simulation.progress import progress_line
 from stromboli.simulation.report import build_report, encode_report
+from stromboli.simulation.report.amounts import readable_amount
+from stromboli.simulation.virtual_time import microseconds
 
 FILES = ("one-node", "crowd", "in-turn", "replicas")
 DOCUMENTS = [
@@ -26,7 +33,7 @@ def printed(*paths: Path) -> bytes:
 def test_keys_stand_in_the_order_of_the_contract() -> None:
     report = run("one-node", "crowd", until=10)
     assert list(report) == [
-        "end", "events", "pods", "podGroups", "jobs", "queues", "namespaces", "nodes", "reservations",
+        "end", "events", "pods", "podGroups", "jobs", "queues", "namespaces", "nodes", "summary", "reservations",
     ]  # fmt: skip
     assert list(report["events"][0]) == ["t", "type", "object", "node", "reason", "message"]
     assert list(report["pods"]["ns1/g-0"]) == [
@@ -34,12 +41,115 @@ def test_keys_stand_in_the_order_of_the_contract() -> None:
     ]  # fmt: skip
     assert list(report["podGroups"]["ns1/pg1"]) == [
         "phase", "running", "pending", "conditions", "migrationState",
+        "submitted", "admitted", "started", "ended", "waited", "pods",
     ]  # fmt: skip
     assert list(report["queues"]["q1"]) == ["state", "allocated", "deserved", "reservation"]
     assert list(report["namespaces"]["q1/ns1"]) == ["allocated", "weight"]
-    assert list(report["nodes"]["n1"]) == ["allocatable", "used", "held", "reservedFor", "lockedBy"]
+    assert list(report["nodes"]["n1"]) == ["allocatable", "used", "held", "reserved", "reservedFor", "lockedBy"]
     for section in ("pods", "podGroups", "queues", "namespaces", "nodes"):
         assert list(report[section]) == sorted(report[section])
+
+
+# On a node of 4 CPUs, `long` (3 CPUs) runs from 1 s to 11 s and `pair` (two pods of 2 CPUs) waits for it.
+TWO_JOBS = """
+{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4, memory: 8Gi}}}
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: long}
+spec:
+  tasks:
+  - name: step
+    replicas: 1
+    template:
+      metadata: {annotations: {sim.stromboli.io/run: 10s}}
+      spec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: pair, annotations: {sim.stromboli.io/at: 2s}}
+spec:
+  tasks:
+  - name: step
+    replicas: 2
+    template:
+      metadata: {annotations: {sim.stromboli.io/run: 8s}}
+      spec: {containers: [{name: c, resources: {requests: {cpu: 2}}}]}
+"""
+
+
+def real_report(tmp_path: Path, text: str, capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> Any:
+    (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
+    assert command(["simulate", str(tmp_path / "s.yaml"), "-o", "json", *arguments]) == 0
+    return json.loads(capfdbinary.readouterr().out)
+
+
+def test_times_of_jobs_and_groups(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    report = real_report(tmp_path, TWO_JOBS, capfdbinary)
+    assert report["jobs"] == {
+        "default/long": {"phase": "Completed", "submitted": 0.0, "admitted": 0.0, "started": 1.0, "ended": 11.0,
+                         "waited": 1.0, "pods": {"Succeeded": 1}},
+        "default/pair": {"phase": "Completed", "submitted": 2.0, "admitted": 11.0, "started": 12.0, "ended": 20.0,
+                         "waited": 10.0, "pods": {"Succeeded": 2}},
+    }  # fmt: skip
+
+
+def test_a_job_that_waits_until_the_end(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    report = real_report(tmp_path, TWO_JOBS, capfdbinary, "--until", "6s")
+    assert report["jobs"]["default/pair"] == {
+        "phase": "Pending", "submitted": 2.0, "admitted": None, "started": None, "ended": None, "waited": 4.0,
+        "pods": {},
+    }  # fmt: skip
+    [group] = [group for name, group in report["podGroups"].items() if name.startswith("default/pair-")]
+    assert (group["submitted"], group["started"], group["waited"], group["pods"]) == (2.0, None, 4.0, {})
+
+
+def test_the_summary(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    # Waits of 1 s and 10 s. CPU: 3 × 10 s + 4 × 8 s of 4 × 20 s is 62/80.
+    summary = real_report(tmp_path, TWO_JOBS, capfdbinary)["summary"]
+    part = {
+        "wait": {"mean": 5.5, "p50": 1.0, "p95": 10.0, "max": 10.0},
+        "utilisation": {"cpu": 0.775, "memory": 0.0},
+        "evictions": 0,
+        "workLost": 0.0,
+        "starved": 0,
+    }
+    assert summary == {**part, "queues": {"default": part}}
+    assert list(summary) == ["wait", "utilisation", "evictions", "workLost", "starved", "queues"]
+
+
+def test_work_lost_is_what_an_evicted_pod_had_done() -> None:
+    # g-1 uses 1500m from 0 s on and is evicted at 3 s.
+    scheduler = FirstFit(evictions={3: ["ns1/g-1"]})
+    report = run("one-node", "crowd", until=5, scheduler=scheduler)
+    assert report["pods"]["ns1/g-1"]["bound"] == 0.0
+    assert (report["summary"]["evictions"], report["summary"]["workLost"]) == (1, 4.5)
+    assert report["summary"]["queues"]["q1"]["workLost"] == 4.5
+
+
+def test_a_run_without_jobs_has_no_waits(tmp_path: Path) -> None:
+    summary = run_text(tmp_path, "{apiVersion: v1, kind: Node, metadata: {name: n1}}")["summary"]
+    assert summary["wait"] == {"mean": None, "p50": None, "p95": None, "max": None}
+    assert summary["queues"] == {}
+
+
+def test_what_is_reserved_shows_on_the_node(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "actions: [{name: enqueue}, {name: allocate}, {name: reserve, arguments: {starvingJobTimeThreshold: 2s}}]\n"
+        "tiers: [{plugins: [{name: gang}, {name: predicates}]}]\n",
+        encoding="utf-8",
+    )
+    text = """
+{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: old},
+ spec: {nodeName: n1, containers: [{name: c, resources: {requests: {cpu: 2}}}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}}
+"""
+    report = real_report(tmp_path, text, capfdbinary, "--config", str(tmp_path / "c.yaml"), "--until", "5s")
+    assert report["nodes"]["n1"]["reserved"] == {"cpu": "3"}
+    assert report["summary"]["starved"] == 1
 
 
 def test_amounts_are_what_pods_hold_at_the_end() -> None:
@@ -54,6 +164,7 @@ def test_amounts_are_what_pods_hold_at_the_end() -> None:
         "allocatable": {"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "2", "pods": "10"},
         "used": {"cpu": "1500m", "memory": "0", "nvidia.com/gpu": "1"},
         "held": {"cpu": "0", "memory": "0", "nvidia.com/gpu": "0"},
+        "reserved": {},
         "reservedFor": [],
         "lockedBy": None,
     }
@@ -125,6 +236,94 @@ def test_the_table_fits_a_hundred_columns_and_tells_who_waits(capfdbinary: pytes
     assert "\x1b" not in told
     for part in ("Jobs", "ns1/pg1", "Queues", "Nodes", "n1", "Waiting", "ns2/big"):
         assert part in told
+
+
+@pytest.mark.parametrize("columns", ["30", "60", "200"])
+def test_no_column_vanishes(
+    columns: str, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    told = on_the_command_line(capfdbinary).decode()
+    headers = next(line for line in told.splitlines() if line.startswith("Job ")).split()
+    expected = ["Job", "Queue", "Pods", "Submitted", "Started", "Ended", "Waited", "Timeline", "Outcome"]
+    assert [header for header in expected if header in headers or header == "Timeline"] == expected
+    assert ("Timeline" in headers) == (columns == "200")
+
+
+def test_output_that_cannot_hold_more_than_ascii(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setattr(sys, "stdout", open(sys.stdout.fileno(), "w", encoding="ascii", closefd=False))  # noqa: SIM115
+    told = on_the_command_line(capfdbinary).decode("ascii")
+    assert "#####" in told
+
+
+def test_the_longest_waits_of_many_jobs(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    # Fifty pods take turns on one CPU for a second each, so the last one waits longest.
+    file = tmp_path / "many.yaml"
+    file.write_text(
+        "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 1}}}\n"
+        + "".join(
+            "---\n{apiVersion: v1, kind: Pod, "
+            f"metadata: {{name: p-{n:02}, annotations: {{sim.stromboli.io/run: 1s}}}}, "
+            "spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}\n"
+            for n in range(50)
+        ),
+        encoding="utf-8",
+    )
+    assert command(["simulate", str(file)]) == 0
+    told = capfdbinary.readouterr().out.decode()
+    assert "Jobs that waited longest (40 of 50; --output json shows all of them)" in told
+    rows = [line.split()[0] for line in told.splitlines() if line.startswith("default/p-")]
+    assert rows == [f"default/p-{n:02}" for n in range(49, 9, -1)]
+
+
+def test_a_generated_group_has_the_name_of_its_owner(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (tmp_path / "s.yaml").write_text(TWO_JOBS, encoding="utf-8")
+    assert command(["simulate", str(tmp_path / "s.yaml")]) == 0
+    told = capfdbinary.readouterr().out.decode()
+    assert not re.search(r"-[0-9a-f]{12}\b", told)
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [
+        ("cpu", 1500, "1.5"), ("cpu", 4000, "4"), ("cpu", 0, "0"), ("memory", 8 << 30, "8Gi"),
+        ("memory", 1536 << 20, "1.5Gi"), ("memory", 1_234_567_890, "1.15Gi"), ("memory", 0, "0"),
+        ("nvidia.com/gpu", 1_234_567, "1234567"), ("memory", 1023 << 30, "1023Gi"),
+    ],
+)  # fmt: skip
+def test_amounts_for_people(resource: str, amount: int, text: str) -> None:
+    assert readable_amount(resource, amount) == text
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_long_run_shows_its_progress_on_a_terminal() -> None:
+    terminal, times = _Terminal(), iter(range(1000))
+    engine = Engine(
+        load(SCENARIOS / "one-node.yaml", SCENARIOS / "crowd.yaml"), Journal(), new_scheduler=FirstFit,
+        period=microseconds(1), until=microseconds(10),
+    )  # fmt: skip
+    with progress_line(engine, terminal, clock=lambda: float(next(times))):
+        engine.run()
+    assert "2s simulated, " in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_no_progress_in_a_file() -> None:
+    stream = io.StringIO()
+    engine = engine_for(SCENARIOS / "one-node.yaml", until=1)
+    with progress_line(engine, stream):
+        engine.on_cycle(microseconds(1))
+    assert stream.getvalue() == ""
 
 
 def test_a_job_outside_is_told_once_why_and_has_no_pods(

@@ -41,7 +41,6 @@ def test_pods_that_request_nothing_do_not_take_the_slots_of_a_holder() -> None:
     assert started["default/pair-0"] == started["default/pair-1"] <= 7
 
 
-@pytest.mark.xfail(strict=True, reason="the amount set aside shows nowhere")
 def test_the_amount_shows_on_the_node_and_in_the_reservation() -> None:
     report = AMOUNTS.run()
     assert report["nodes"]["n1"]["reserved"]["cpu"] == "3"

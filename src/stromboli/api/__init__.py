@@ -11,24 +11,29 @@ from . import names
 from .decoder import decode, decode_json
 from .defaults import default
 from .errors import ApiError
+from .fields_without_effect import fields_without_effect
 from .generated_groups import generated_group_name, is_generated_group
 from .kinds import *  # noqa: F403
 from .merge_patch import merge_patch
 from .pod_annotations import group_name_of, is_backfill
-from .validation import validate, validate_update
+from .unknown_fields import unknown_field
+from .validation import validate, validate_queue_tree, validate_update
 
 __all__ = [
     "ApiError",
     "decode",
     "decode_json",
     "default",
+    "fields_without_effect",
     "generated_group_name",
     "group_name_of",
     "is_backfill",
     "is_generated_group",
     "merge_patch",
     "names",
+    "unknown_field",
     "validate",
+    "validate_queue_tree",
     "validate_update",
 ]
 __all__ += _kinds.__all__

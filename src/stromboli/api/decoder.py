@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from .defaults import default
-from .errors import ApiError, member_path, quote
+from .errors import ApiError, member_path, quote, shortened
 from .kinds import CLUSTER_SCOPED, KINDS, KObject
 from .kinds.metadata import ApiObject
 from .names import DEFAULT_NAMESPACE
+from .unknown_fields import check_fields
 from .validation import validate
 
 T = TypeVar("T")
@@ -44,6 +45,7 @@ def decode(document: object, *, where: str = "") -> KObject:
         raise ApiError("", f"must be an object with apiVersion and kind, not {quote(document)}", where=where)
     try:
         kind = _kind_of(document)
+        check_fields(document, kind)
         obj = _convert(document, kind)
         default(obj)
         validate(obj)
@@ -100,7 +102,7 @@ def _object_name(document: object) -> str:
     if isinstance(name, str) and name:
         cluster_scoped = bool(known) and known[0] in CLUSTER_SCOPED
         words.append(name if cluster_scoped else f"{namespace or DEFAULT_NAMESPACE}/{name}")
-    return " ".join(" ".join(words).split())
+    return shortened(" ".join(" ".join(words).split()))
 
 
 def _convert(document: object, type: type[T]) -> T:

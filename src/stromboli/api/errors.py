@@ -26,7 +26,13 @@ class ApiError(ValueError):
 
 def member_path(path: str, name: object) -> str:
     """The path of one entry of a mapping: `requests.cpu`, but `labels[example.com/app]`."""
-    return f"{path}.{name}" if re.fullmatch(r"[A-Za-z0-9_-]+", str(name)) else f"{path}[{name}]"
+    text = shortened(str(name))
+    return f"{path}.{text}" if re.fullmatch(r"[A-Za-z0-9_-]+", text) else f"{path}[{text}]"
+
+
+def shortened(text: str) -> str:
+    """A name inside a message. Names have at most 253 characters, so only what cannot be a name is cut."""
+    return text if len(text) <= 253 else text[:57] + "..."
 
 
 def quote(value: object) -> str:

@@ -25,15 +25,19 @@ from .quantity import amounts
 
 def pod_requests(spec: PodSpec) -> dict[str, int]:
     """The effective requests of a pod, without zeros and without the one in the node's resource `pods`."""
-    if len(spec.containers) == 1 and not spec.init_containers:
-        total = container_requests(spec.containers[0])
-    else:
-        total = _peak_requests(spec)
+    total = requests_of_containers(spec)
     if spec.resources is not None:
         total.update(_pod_level(spec.resources, counted=total))
     if spec.overhead:
         _add(total, amounts(spec.overhead))
     return {resource: value for resource, value in total.items() if value}
+
+
+def requests_of_containers(spec: PodSpec) -> dict[str, int]:
+    """What the containers of a pod request together, at the time when they need most."""
+    if len(spec.containers) == 1 and not spec.init_containers:
+        return container_requests(spec.containers[0])
+    return _peak_requests(spec)
 
 
 def container_requests(container: Container) -> dict[str, int]:

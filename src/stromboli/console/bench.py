@@ -62,7 +62,7 @@ bench.add_command(cluster)
     help="Make nodes so small that the cluster holds only this part of the pods (0.5: half of them).",
 )
 @click.option("--repeat", default=3, show_default=True, type=click.IntRange(1), help="Measured repeats.")
-@click.option("--output", default="text", show_default=True, type=click.Choice(["text", "json"]))
+@click.option("-o", "--output", default="text", show_default=True, type=click.Choice(["text", "json"]))
 def cycle(
     nodes: int, pods: int, jobs: int, queues: str, namespaces: int, scorer: str, fill: float | None, repeat: int,
     output: str,

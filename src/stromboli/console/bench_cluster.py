@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--existing-pods", default=0, show_default=True, type=click.IntRange(0), help="Pods that are already bound."
 )
-@click.option("--output", default="table", show_default=True, type=click.Choice(["table", "json"]))
+@click.option("-o", "--output", default="table", show_default=True, type=click.Choice(["table", "json"]))
 def cluster(
     kubeconfig: Path | None, context: str | None, nodes: int, pods: int, gang_size: int, existing_pods: int, output: str
 ) -> None:

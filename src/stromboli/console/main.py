@@ -24,6 +24,7 @@ from stromboli.errors import UserError
 
 WRONG_INPUT: Final = 2
 OUR_FAULT: Final = 1
+LONGEST_MESSAGE: Final = 1000
 INTERRUPTED: Final = 130  # 128 + SIGINT, as shells report it after Ctrl-C
 
 
@@ -125,7 +126,10 @@ def _report(error: Exception) -> int:
     if os.environ.get("STROMBOLI_DEBUG") == "1":
         traceback.print_exception(error)
     message, status = _explained(error)
-    print(f"stromboli: error: {' '.join(message.split())}", file=sys.stderr)
+    line = " ".join(message.split())
+    if len(line) > LONGEST_MESSAGE:
+        line = line[: LONGEST_MESSAGE - 3] + "..."
+    print(f"stromboli: error: {line}", file=sys.stderr)
     return status
 
 

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stromboli.api import ApiError, Job, KObject, Pod, PodGroup, PriorityClass, Queue, names
+from stromboli.api import ApiError, Job, KObject, Pod, PodGroup, PriorityClass, Queue, names, validate_queue_tree
 
 from .store import Store
 
 
-def admit(obj: KObject, store: Store, *, before: KObject | None = None) -> KObject:
-    """The object as it is stored; raises ApiError if it is rejected. `before` is the version that it replaces."""
+def admit(obj: KObject, store: Store, *, before: KObject | None = None, by_user: bool = False) -> KObject:
+    """The object as it is stored; raises ApiError if it is rejected. `before` is the version that it replaces.
+
+    The groups that controllers generate are not checked: their pods exist already, and a group says why they wait.
+    """
     match obj:
         case Pod():
             same_class = isinstance(before, Pod) and before.spec.priority_class_name == obj.spec.priority_class_name
             return obj if same_class else _with_priority(obj, store)
         case Job() if before is None:
-            _check_queue(obj, store)
+            _check_queue(obj.spec.queue, "jobs", store)
+        case PodGroup() if before is None and by_user:
+            _check_queue(obj.spec.queue, "groups", store)
+        case Queue() if not isinstance(before, Queue) or _place(before) != _place(obj):
+            validate_queue_tree(obj, store.list(Queue))
         case _:
             pass
     return obj
@@ -58,14 +65,18 @@ def _default_class(store: Store) -> PriorityClass | None:
     return max(marked, key=lambda known: known.value, default=None)
 
 
-def _check_queue(job: Job, store: Store) -> None:
-    name = job.spec.queue
+def _check_queue(name: str, what: str, store: Store) -> None:
     if name == names.ROOT_QUEUE:
-        raise ApiError("spec.queue", "jobs cannot be submitted to the queue root itself")
+        raise ApiError("spec.queue", f"{what} cannot be submitted to the queue root itself")
     queue = store.get(Queue, name)
     if queue is None:
         raise ApiError("spec.queue", f'there is no queue "{name}"')
     if queue.status.state not in ("", "Open"):
-        raise ApiError("spec.queue", f'the queue "{name}" is {queue.status.state}, so it accepts no jobs')
+        raise ApiError("spec.queue", f'the queue "{name}" is {queue.status.state}, so it accepts no {what}')
     if any(other.spec.parent == name for other in store.list(Queue)):
-        raise ApiError("spec.queue", f'the queue "{name}" has queues below it; only a leaf queue accepts jobs')
+        raise ApiError("spec.queue", f'the queue "{name}" has queues below it; only a leaf queue accepts {what}')
+
+
+def _place(queue: Queue) -> tuple[object, ...]:
+    """What the rules between queues depend on."""
+    return queue.spec, queue.metadata.annotations.get(names.HIERARCHY)

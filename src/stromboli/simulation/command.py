@@ -57,7 +57,7 @@ class _Duration(click.ParamType[Microseconds]):
 @click.command(epilog=_EXAMPLES)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--config", metavar="FILE", help="The scheduler's configuration. Default: built in.")
-@click.option("--descheduler-config", metavar="FILE", help="A descheduler's policy (not supported yet).")
+@click.option("--descheduler-config", metavar="FILE", hidden=True)  # shown once there is a descheduler
 @click.option("--until", type=_Duration(), help="Run until this time, such as 90s or 1h30m.")
 @click.option(
     "--period",
@@ -67,6 +67,7 @@ class _Duration(click.ParamType[Microseconds]):
     help="The time between two scheduling cycles.",
 )
 @click.option(
+    "-o",
     "--output",
     type=click.Choice(["table", "json", "events"]),
     default="table",
@@ -84,7 +85,7 @@ def simulate(
     """Run a scenario through the scheduler in virtual time.
 
     A scenario is Kubernetes YAML (files, or - for standard input) with times. The scheduler and the controllers run on
-    it in virtual time, so hours pass in seconds. Equal input gives equal output.
+    it in virtual time: it takes as long as its scheduling cycles need. Equal input gives equal output.
     """
     if descheduler_config is not None:
         raise UserError("--descheduler-config: the descheduler is not supported yet")
@@ -92,13 +93,16 @@ def simulate(
         raise UserError("-: standard input can be read only once")
     from stromboli.scheduling.registry import Registry
 
+    from .progress import progress_line
+
     registry = Registry()
     configuration = _load_configuration(registry, config)
     scenario = _load_scenario(files)
     for warning in configuration.warnings:
         click.echo(f"stromboli: warning: {warning}", err=True)
     engine = _new_engine(scenario, registry, configuration, until, period, stream_events=output == "events")
-    engine.run()
+    with progress_line(engine, sys.stderr, enabled=output != "events" or not sys.stdout.isatty()):
+        engine.run()
     if output == "json":
         from .report import build_report, encode_report
 
@@ -107,7 +111,7 @@ def simulate(
         from .report import build_report
         from .report.table import print_table
 
-        print_table(build_report(engine), engine.journal.jobs)
+        print_table(build_report(engine), engine.journal.groups.owner_names())
 
 
 def _load_configuration(registry: Registry, path: str | None) -> Configuration:

@@ -9,11 +9,13 @@ decision may depend on the time. Otherwise the next cycle is the first one at or
 changed something is always followed by another one, so that the reported status of groups is up to date.
 
 A run without `--until` ends when no events are left and nothing changes. Pods may be pending then: if two cycles in a
-row changed nothing, later ones would not either, except when a time limit of the scheduler itself is exceeded.
+row changed nothing, later ones would not either, except when a time limit of the scheduler itself is exceeded. It also
+ends when its state repeats itself, see `repetition`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -38,14 +40,29 @@ from stromboli.scheduling.decisions import (
 
 from .event_queue import Rank
 from .journal import EVENT_TYPES, Journal
+from .repetition import RepetitionDetector
 from .scenario import Scenario, ScenarioObject, ScenarioRestart, built_in_objects, patch_sort_key
 from .store import Conflict
-from .virtual_time import START, Microseconds, from_wall_clock, later, next_multiple, timestamp, to_seconds, wall_clock
+from .virtual_time import (
+    START,
+    Microseconds,
+    from_wall_clock,
+    later,
+    microseconds,
+    next_multiple,
+    timestamp,
+    to_seconds,
+    wall_clock,
+)
 from .world import World
 
 MAX_PASSES: Final = 1000
 """A scenario settles in a few passes. Controllers that do not settle in this many never will."""
 _MAX_IDLE_CYCLES: Final = 2
+
+SIMULATION: Final = "simulation"
+"""The object of events about the run itself."""
+REPEATS: Final = "The run repeats itself forever, so it ends here. --until runs it to a given time."
 
 
 class SchedulerProtocol(Protocol):
@@ -76,6 +93,7 @@ class Engine:
         self.world = World(journal)
         self.cycle = Cycle()  # the last one
         self.end = 0.0  # seconds; the end of the run
+        self.on_cycle: Callable[[Microseconds], None] = lambda at: None  # called after every cycle
         self._new_scheduler = new_scheduler
         self._period = period
         self._until = until
@@ -83,6 +101,7 @@ class Engine:
         self._last_changed = ""
         self._changed_objects = False  # whether the last cycle changed any object
         self._idle_cycles = 0  # cycles in a row without progress
+        self._repetition = RepetitionDetector(self.world)
         self._restart_scheduler()
         self._restart_controllers()
         self._schedule_scenario(scenario)
@@ -119,6 +138,7 @@ class Engine:
         at: Microseconds | None = START
         while at is not None and (self._until is None or at <= self._until):
             self._step(at)
+            self.on_cycle(at)
             at = self._next(at)
         if self._until is not None:
             # Events after the last cycle still happen, but no cycle follows them.
@@ -127,6 +147,7 @@ class Engine:
             self.end = to_seconds(self._until)
         else:
             self.end = self.journal.last
+        self.world.meter.close(microseconds(self.end))
 
     def _step(self, at: Microseconds) -> None:
         self._run_due_events(at)
@@ -147,6 +168,9 @@ class Engine:
 
     def _next(self, at: Microseconds) -> Microseconds | None:
         """The next cycle worth running; None if there is none."""
+        if self._until is None and self._repetition.returns(at, self._next_time_limit()):
+            self.journal.warn(at, SIMULATION, "Repeats", REPEATS)
+            return None
         due = self._next_due(at)
         if self.world.pending or self._changed_objects:
             is_stuck = due is None and self._idle_cycles >= _MAX_IDLE_CYCLES
@@ -202,12 +226,24 @@ class Engine:
             return
         for _ in range(MAX_PASSES):
             before = store.version
-            for change in self._controllers.reconcile(store, now):
-                self._apply_change(change, at)
+            changes = self._controllers.reconcile(store, now)
+            fruitless = self._owners_of_refused(changes)
+            for change in changes:
+                if not (isinstance(change, Update) and change.object.metadata.uid in fruitless):
+                    self._apply_change(change, at)
             if store.version == before:
                 self._settled_version = before
                 return
         raise ControllerLoopError(f"controllers still change {self._last_changed} after {MAX_PASSES} passes")
+
+    def _owners_of_refused(self, changes: Sequence[Change]) -> set[str]:
+        """The uids of owners whose new objects are refused. Their own updates are not applied: a ReplicaSet counts the
+        pods that it creates, and would try again with the next number in every pass."""
+        refused = set()
+        for change in changes:
+            if isinstance(change, Create) and not self.world.would_admit(change.object):
+                refused |= {owner.uid for owner in change.object.metadata.owner_references}
+        return refused
 
     # -- changes and decisions ------------------------------------------------------------------------------
 
@@ -247,6 +283,7 @@ class Engine:
                     self.world.evict(pod, at, decision.reason, decision.message)
             case Reserve():
                 self.journal.write(at, "Reserved", decision.task, node=decision.node)
+                self.journal.groups.reserved_for(self.journal.pods[decision.task].podGroup)
                 self.world.create(decision.reservation, at)
             case Unreserve():
                 self.journal.write(at, "Unreserved", decision.task, node=decision.node, message=decision.reason)

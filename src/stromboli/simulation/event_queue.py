@@ -38,8 +38,12 @@ class ScheduledEvent:
     is_valid: Callable[[], bool] = field(compare=False)
 
 
+_OF_USERS = (Rank.CREATE, Rank.PATCH, Rank.RESTART)
+
+
 class EventQueue:
     def __init__(self) -> None:
+        self.latest_user_event: Microseconds | None = None  # the last time at which the scenario itself does something
         self._heap: list[ScheduledEvent] = []
 
     def put(
@@ -54,6 +58,8 @@ class EventQueue:
         detail: bytes = b"",
         is_valid: Callable[[], bool] = lambda: True,
     ) -> None:
+        if rank in _OF_USERS:
+            self.latest_user_event = max(at, self.latest_user_event or at)
         heappush(self._heap, ScheduledEvent(at, rank, namespace, name, kind, detail, action, is_valid))
 
     def next_time(self) -> Microseconds | None:
@@ -61,6 +67,10 @@ class EventQueue:
         while self._heap and not self._heap[0].is_valid():
             heappop(self._heap)
         return self._heap[0].at if self._heap else None
+
+    def valid_events(self) -> list[ScheduledEvent]:
+        """All valid events, in no particular order."""
+        return [event for event in self._heap if event.is_valid()]
 
     def pop_due(self, until: Microseconds) -> Iterator[ScheduledEvent]:
         """All events up to a time, including those that are added by the actions of earlier ones."""

@@ -15,6 +15,7 @@ from typing import Final
 
 from stromboli.api import Pod, PodGroup, group_name_of, is_backfill, key, names
 
+from .group_history import GroupHistory
 from .virtual_time import Microseconds, to_seconds
 
 EVENT_TYPES: Final = frozenset({
@@ -58,9 +59,10 @@ class Journal:
         """`listener` is called for every event."""
         self.events: list[Event] = []
         self.pods: dict[str, PodRecord] = {}
+        self.groups = GroupHistory()
         self.jobs: dict[str, float] = {}  # when each Job was submitted; its pods come later, if at all
+        self.owners: dict[str, str] = {}  # by pod: kind and name of its controlling owner
         self._listener = listener
-        self._queues: dict[str, str] = {}  # by group; kept when a group is deleted, for the records of its pods
         self._last_warning: dict[tuple[str, str], str] = {}
 
     @property
@@ -85,6 +87,8 @@ class Journal:
 
     def submitted(self, pod: Pod, at: Microseconds) -> None:
         self.pods[key(pod)] = PodRecord("Pending", "", "", "", False, to_seconds(at))
+        owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+        self.owners[key(pod)] = "" if owner is None else f"{owner.kind} {owner.name}"
         self.write(at, "Submitted", key(pod))
 
     def started(self, pod: Pod, at: Microseconds) -> None:
@@ -92,16 +96,19 @@ class Journal:
         record.phase = "Running"
         record.node = pod.spec.node_name
         record.bound = to_seconds(at)
+        self._tell_group(pod, record, at)
 
     def finished(self, pod: Pod, at: Microseconds, message: str) -> None:
         record = self.pods[key(pod)]
         record.phase = pod.status.phase
         record.finished = to_seconds(at)
+        self._tell_group(pod, record, at)
         self.write(at, "Finished", key(pod), node=record.node, reason=record.phase, message=message)
 
     def evicted(self, pod: Pod, at: Microseconds, reason: str, message: str) -> None:
         record = self.pods[key(pod)]
         record.phase, record.reason, record.message = "Evicted", reason, message
+        self._tell_group(pod, record, at)
         self.write(at, "Evicted", key(pod), node=record.node, reason=reason, message=message)
 
     def deleted(self, pod: Pod, at: Microseconds, reason: str) -> None:
@@ -115,13 +122,18 @@ class Journal:
             record.message = "It was deleted before it finished."
         if record.finished is None:
             record.finished = to_seconds(at)
+        self._tell_group(pod, record, at)
+
+    def _tell_group(self, pod: Pod, record: PodRecord, at: Microseconds) -> None:
+        if record.podGroup:
+            self.groups.pod_seen(record.podGroup, key(pod), record.phase, to_seconds(at))
 
     # -- groups and queues ----------------------------------------------------------------------------------
 
-    def note_group(self, group: PodGroup) -> None:
-        self._queues[key(group)] = group.spec.queue or names.DEFAULT_QUEUE
+    def note_group(self, group: PodGroup, at: Microseconds) -> None:
+        self.groups.noted(group, to_seconds(at))
 
-    def note_pod(self, pod: Pod) -> None:
+    def note_pod(self, pod: Pod, at: Microseconds) -> None:
         """Record the pod's present annotations; controllers add some after the pod was created."""
         record = self.pods[key(pod)]
         annotations = pod.metadata.annotations
@@ -129,6 +141,9 @@ class Journal:
         record.podGroup = f"{pod.metadata.namespace}/{group}" if group else ""
         record.queue = annotations.get(names.QUEUE_NAME, names.DEFAULT_QUEUE)
         record.backfill = is_backfill(pod)
+        self._tell_group(pod, record, at)
 
     def queue_of(self, record: PodRecord) -> str:
-        return self._queues.get(record.podGroup, record.queue)
+        """The queue of the pod's group, also if the group has been deleted."""
+        group = self.groups.groups.get(record.podGroup)
+        return record.queue if group is None else group.queue

@@ -33,6 +33,7 @@ from stromboli.api import (
     Pod,
     PodGroup,
     Queue,
+    fields_without_effect,
     is_namespaced,
     key,
     names,
@@ -45,6 +46,7 @@ from .event_queue import EventQueue, Rank
 from .journal import Journal
 from .scenario import ScenarioObject, ScenarioPatch, apply_patch, kind_and_key
 from .store import Conflict, Store
+from .usage_meter import UsageMeter
 from .virtual_time import Microseconds, later, microseconds, timestamp, to_seconds, wall_clock
 
 T = TypeVar("T", bound=KObject)
@@ -57,6 +59,7 @@ class World:
         self.store = Store()
         self.event_queue = EventQueue()
         self.journal = journal
+        self.meter = UsageMeter()
         # Called when a pod is evicted and when its object is deleted; set to the running controllers.
         self.pod_deleted: Callable[[Pod, float, bool], None] = lambda pod, now, evicted: None
         self.pending: set[str] = set()  # keys of pods that wait for our scheduler
@@ -71,7 +74,9 @@ class World:
     # -- users ----------------------------------------------------------------------------------------------
 
     def create_from_scenario(self, entry: ScenarioObject, at: Microseconds) -> None:
-        created = self.create(entry.object, at)
+        created = self.create(entry.object, at, by_user=True)
+        if created is not None:
+            self._warn_of_fields_without_effect(created, at)
         until = entry.lifetime.until
         if created is not None and until is not None:
             self._schedule_deletion(created, until, lambda when: self.delete(created, when))
@@ -88,10 +93,16 @@ class World:
         except ApiError as error:
             self.journal.warn(at, patch.key, "PatchRefused", _message(error))
             return
+        self._warn_of_fields_without_effect(after, at)
         if isinstance(after, Node):
             self.nodes_to_check.add(after.metadata.name)
         elif isinstance(after, Pod):
             self._pod_patched(patch.key, at)
+
+    def _warn_of_fields_without_effect(self, obj: KObject, at: Microseconds) -> None:
+        paths = fields_without_effect(obj)
+        if paths:
+            self.journal.warn(at, key(obj), "NoEffect", f"Without effect in this version: {', '.join(paths)}.")
 
     def _pod_patched(self, pod_key: str, at: Microseconds) -> None:
         pod = self.store.get(Pod, pod_key)
@@ -102,10 +113,10 @@ class World:
 
     # -- objects --------------------------------------------------------------------------------------------
 
-    def create(self, obj: T, at: Microseconds) -> T | None:
+    def create(self, obj: T, at: Microseconds, *, by_user: bool = False) -> T | None:
         """Create an object; None, with a warning, if it is rejected."""
         try:
-            created = self.store.create(admit(obj, self.store), at)
+            created = self.store.create(admit(obj, self.store, by_user=by_user), at)
         except ApiError as error:
             self.journal.warn(at, key(obj), "Refused", _message(error))
             return None
@@ -114,23 +125,34 @@ class World:
             return None
         self.progress += 1
         if isinstance(created, PodGroup):
-            self.journal.note_group(created)
+            self.journal.note_group(created, at)
         elif isinstance(created, Job):
             self.journal.jobs[key(created)] = to_seconds(at)
         elif isinstance(created, Pod):
             self._pod_created(created, at)
+        elif isinstance(created, Node):
+            self.meter.node_offers(created, at)
         assert isinstance(created, type(obj))
         return created
+
+    def would_admit(self, obj: KObject) -> bool:
+        try:
+            admit(obj, self.store)
+        except ApiError:
+            return False
+        return True
 
     def change(self, obj: KObject, at: Microseconds) -> KObject:
         """Replace an object by a changed version; raises ApiError or Conflict if that is not possible."""
         before = self.store.current(obj)
         updated = self.store.update(admit(obj, self.store, before=before))
         self.progress += _phase(updated) != _phase(before)
-        if isinstance(updated, PodGroup):
-            self.journal.note_group(updated)
+        if isinstance(updated, Node):
+            self.meter.node_offers(updated, at)
+        elif isinstance(updated, PodGroup):
+            self.journal.note_group(updated, at)
         elif isinstance(updated, Pod):
-            self.journal.note_pod(updated)
+            self.journal.note_pod(updated, at)
             self._track(updated)
             if updated.status.phase in _FINISHED and isinstance(before, Pod) and before.status.phase not in _FINISHED:
                 self._record_end(updated, at, "a patch set the phase")
@@ -152,10 +174,14 @@ class World:
         self.store.delete(found)
         self.progress += 1
         match found:
+            case PodGroup():
+                self.journal.groups.deleted(found, to_seconds(at))
             case Node():
+                self.meter.node_gone(found, at)
                 for pod_key in sorted(self._on_node.get(found.metadata.name, ())):
                     pod = self.store.get(Pod, pod_key)
                     assert pod is not None
+                    self.meter.pod_evicted(pod, at)
                     self.journal.evicted(pod, at, "NodeLost", f"Its node {found.metadata.name} was deleted.")
                     self._remove_pod(pod, at, evicted=True)
             case Namespace():
@@ -183,13 +209,14 @@ class World:
     def evict(self, pod: Pod, at: Microseconds, reason: str, message: str) -> None:
         if is_terminating(pod) or pod.status.phase in _FINISHED:
             return
+        self.meter.pod_evicted(pod, at)
         self.journal.evicted(pod, at, reason, message)
         self.progress += 1
         self._start_deletion(pod, at, evicted=True)
 
     def _pod_created(self, pod: Pod, at: Microseconds) -> None:
         self.journal.submitted(pod, at)
-        self.journal.note_pod(pod)
+        self.journal.note_pod(pod, at)
         if pod.status.phase in _FINISHED:
             self.journal.finished(pod, at, "it was finished when it was created")
         elif pod.spec.node_name:
@@ -207,8 +234,9 @@ class World:
         running = self.store.update(replace(pod, status=status))
         self.progress += 1
         self._starts[running.metadata.uid] = at
+        self.meter.pod_starts(running, at)
         self.journal.started(running, at)
-        self.journal.note_pod(running)
+        self.journal.note_pod(running, at)
         self._track(running)
         self._schedule_end(running, at, not_before=at)
 
@@ -244,6 +272,7 @@ class World:
 
     def _record_end(self, pod: Pod, at: Microseconds, message: str) -> None:
         self._forget(pod)
+        self.meter.pod_ends(pod, at)
         self.journal.finished(pod, at, message)
 
     def _delete_pod(self, pod: Pod, at: Microseconds, reason: str) -> None:
@@ -279,6 +308,7 @@ class World:
     def _remove_pod(self, pod: Pod, at: Microseconds, *, evicted: bool) -> None:
         self.store.delete(pod)
         self._forget(pod)
+        self.meter.pod_ends(pod, at)
         self.journal.gone(pod, at)
         self.pod_deleted(pod, wall_clock(at), evicted)
         self._delete_dependents(pod, at)

@@ -50,6 +50,7 @@ class QueueSpec(ApiStruct):
     parent: str = ""
     priority: int = 0
     type: str = ""
+    extend_clusters: list[dict[str, Any]] = field(default_factory=list)
     affinity: QueueAffinity | None = None
     dequeue_strategy: str = ""
 

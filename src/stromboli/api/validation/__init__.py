@@ -1,4 +1,5 @@
-"""The rules that objects must follow. `validate` checks an object, `validate_update` a change of one.
+"""The rules that objects must follow. `validate` checks an object, `validate_update` a change of one, and
+`validate_queue_tree` a queue among the others.
 
 `objects` dispatches by kind, `batch` and `pods` hold the rules of their kinds, and `rules` the checks that they share.
 """
@@ -6,5 +7,6 @@
 from __future__ import annotations
 
 from .objects import validate, validate_update
+from .queue_tree import validate_queue_tree
 
-__all__ = ["validate", "validate_update"]
+__all__ = ["validate", "validate_queue_tree", "validate_update"]

@@ -6,6 +6,8 @@ cluster, depends on other objects, and is checked where those are known.
 
 from __future__ import annotations
 
+from typing import Any
+
 from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds.batch import (
     Command,
@@ -22,6 +24,7 @@ from stromboli.api.kinds.batch import (
 from stromboli.api.names import HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import QuantityError, parse_quantity
+from stromboli.api.unknown_fields import unknown_field
 
 from . import rules
 from .pods import check_template
@@ -62,6 +65,7 @@ JOB_PHASES = (
     "Terminated",
     "Failed",
 )
+VOLUME_FIELDS = ("mountPath", "volumeClaimName", "volumeClaim")
 DIMENSIONS = ("cpu", "memory", "ephemeral-storage", "gpu")
 
 
@@ -140,6 +144,7 @@ def check_job(job: Job, *, max_replicas: int) -> None:
     if spec.priority_class_name:
         rules.dns_subdomain(spec.priority_class_name, "spec.priorityClassName")
     rules.duration(spec.running_estimate, "spec.runningEstimate")
+    _volumes(spec.volumes, "spec.volumes")
     _policies(spec.policies, "spec.policies")
     _network_topology(spec.network_topology, "spec.networkTopology")
 
@@ -235,6 +240,31 @@ def _task(task: TaskSpec, at: str) -> None:
             )
         _network_topology(partition.network_topology, f"{at}.partitionPolicy.networkTopology")
     check_template(task.template, f"{at}.template")
+
+
+def _volumes(volumes: list[dict[str, Any]], at: str) -> None:
+    """Each volume has its own absolute path, and either names a claim or describes one."""
+    paths: set[str] = set()
+    for index, volume in enumerate(volumes):
+        here = f"{at}[{index}]"
+        for name in volume:
+            if name not in VOLUME_FIELDS:
+                raise unknown_field(here, name, VOLUME_FIELDS)
+        path, claim_name = volume.get("mountPath"), volume.get("volumeClaimName") or ""
+        if not isinstance(path, str) or not path.startswith("/"):
+            raise ApiError(f"{here}.mountPath", f"must be an absolute path, not {quote(path)}")
+        if path in paths:
+            raise ApiError(f"{here}.mountPath", f"must not be used twice in a job: {quote(path)}")
+        paths.add(path)
+        if not isinstance(claim_name, str):
+            raise ApiError(f"{here}.volumeClaimName", f"must be text, not {quote(claim_name)}")
+        if claim_name:
+            rules.dns_subdomain(claim_name, f"{here}.volumeClaimName")
+        claim = volume.get("volumeClaim")
+        if claim is not None and not isinstance(claim, dict):
+            raise ApiError(f"{here}.volumeClaim", f"must be a mapping, not {quote(claim)}")
+        if bool(claim_name) == (claim is not None):
+            raise ApiError(here, "must have either a volumeClaimName or a volumeClaim")
 
 
 def _dependencies(tasks: list[TaskSpec]) -> None:

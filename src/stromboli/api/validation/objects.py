@@ -107,6 +107,8 @@ def _count_or_percentage(value: int | str | None, at: str) -> None:
 def _replica_set(replicas: ReplicaSet) -> None:
     spec = replicas.spec
     rules.at_least(spec.replicas, 0, "spec.replicas")
+    if spec.replicas > MAX_JOB_REPLICAS:
+        raise ApiError("spec.replicas", f"must be at most {MAX_JOB_REPLICAS}, not {spec.replicas}")
     if spec.selector is None:
         raise ApiError("spec.selector", "is required")
     rules.label_selector(spec.selector, "spec.selector")

@@ -26,6 +26,8 @@ from stromboli.api.kinds.pods import (
     Toleration,
     TopologySpreadConstraint,
 )
+from stromboli.api.pod_requests import requests_of_containers
+from stromboli.api.quantity import amount, format_amount
 
 from . import rules
 
@@ -46,7 +48,7 @@ def check_pod_spec(spec: PodSpec, at: str) -> None:
         raise ApiError(f"{at}.containers", "must have at least one container")
     _containers(spec, at)
     if spec.resources is not None:
-        _pod_level_resources(spec.resources, f"{at}.resources")
+        _pod_level_resources(spec, spec.resources, f"{at}.resources")
     if spec.overhead:
         rules.quantities(spec.overhead, f"{at}.overhead")
     if spec.node_name:
@@ -121,8 +123,22 @@ def _resources(resources: ResourceRequirements, at: str) -> None:
     rules.within(resources.requests, resources.limits, f"{at}.requests", "the limit")
 
 
-def _pod_level_resources(resources: ResourceRequirements, at: str) -> None:
+def _pod_level_resources(spec: PodSpec, resources: ResourceRequirements, at: str) -> None:
+    """A pod as a whole requests at least what its containers request, and none of them has a higher limit."""
     _resources(resources, at)
+    together = requests_of_containers(spec)
+    for resource, quantity in resources.requests.items():
+        if amount(resource, quantity) < together.get(resource, 0):
+            least = format_amount(resource, together[resource])
+            raise ApiError(
+                member_path(f"{at}.requests", resource),
+                f"must be at least what the containers request, which is {least}, not {quote(quantity)}",
+            )
+    inside = at.removesuffix(".resources")
+    for kind, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+        for index, container in enumerate(containers):
+            here = f"{inside}.{kind}[{index}].resources.limits"
+            rules.within(container.resources.limits, resources.limits, here, "the limit of the pod")
     for part, resource_list in (("requests", resources.requests), ("limits", resources.limits)):
         for resource in resource_list:
             if resource not in ("cpu", "memory") and not resource.startswith("hugepages-"):

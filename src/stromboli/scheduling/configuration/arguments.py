@@ -25,6 +25,10 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
+LONGEST_QUOTE = 60
+"""Longer values are cut in messages."""
+
+
 class ConfigurationError(UserError, ValueError):
     """A configuration that cannot be used. One line: the file and its line, what is wrong, what to do."""
 
@@ -43,11 +47,12 @@ def place(where: str, line: int) -> str:
 
 
 def quoted(value: object) -> str:
-    """A value as shown to the user: on one line, strings in double quotes."""
+    """A value as shown to the user: on one line, strings in double quotes; cut if it is long."""
     try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        return str(value)
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except ValueError:
+        text = str(value)
+    return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 3] + "..."
 
 
 class Arguments(Mapping[str, object]):

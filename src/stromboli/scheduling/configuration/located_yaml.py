@@ -15,12 +15,9 @@ from typing import NoReturn
 
 import yaml
 
-from .arguments import ConfigurationError, quoted
+from stromboli.plain_yaml import PlainLoader, check_aliases, check_depth
 
-try:
-    from yaml import CSafeLoader as Loader
-except ImportError:  # PyYAML built without libyaml: the same results, slower.
-    from yaml import SafeLoader as Loader  # type: ignore[assignment]
+from .arguments import ConfigurationError, quoted
 
 _MERGE = "tag:yaml.org,2002:merge"
 
@@ -80,10 +77,12 @@ def read_located(text: str, *, where: str) -> Located:
     """The only document in `text`. An empty text is None on line 1."""
     loader = None
     try:
-        loader = Loader(text)
+        check_depth(text)
+        loader = PlainLoader(text)
         root = loader.get_single_node()
         if root is None:
             return Located(None, 1, where)
+        check_aliases(text, root)
         return _Reader(loader, where).read(root)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -91,7 +90,7 @@ def read_located(text: str, *, where: str) -> Located:
         raise ConfigurationError(
             f"not valid YAML: {problem}", where=where, line=mark.line + 1 if mark else 0
         ) from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         problem = str(getattr(error, "reason", None) or error).splitlines()[0]
         raise ConfigurationError(f"not valid YAML: {problem}", where=where) from error
     finally:
@@ -102,13 +101,13 @@ def read_located(text: str, *, where: str) -> Located:
 class _Reader:
     """Turns the parser's nodes into Located values, each node once, even if aliases refer to it."""
 
-    def __init__(self, loader: Loader, where: str) -> None:
+    def __init__(self, loader: PlainLoader, where: str) -> None:
         self._loader = loader
         self._where = where
         self._done: dict[int, Located] = {}
 
     def read(self, root: yaml.Node) -> Located:
-        self._check(root, within=set(), seen=set())
+        self._check(root, seen=set())
         return self._read(root)
 
     def _read(self, node: yaml.Node) -> Located:
@@ -127,15 +126,12 @@ class _Reader:
         except (ValueError, OverflowError):  # "!!int ten", or a date such as 2024-02-31
             self._fail(node, f"{quoted(node.value)} is not a value YAML can read")
 
-    def _check(self, node: yaml.Node, *, within: set[int], seen: set[int]) -> None:
+    def _check(self, node: yaml.Node, *, seen: set[int]) -> None:
         # Must run before merge keys are resolved: what `<<` adds may be overridden, but a key must not be written
-        # twice. A value that contains itself would never end.
-        if id(node) in within:
-            self._fail(node, "a value must not contain itself")
+        # twice.
         if id(node) in seen:
             return
         seen.add(id(node))
-        within.add(id(node))
         if isinstance(node, yaml.MappingNode):
             keys: set[str] = set()
             for key, value in node.value:
@@ -144,11 +140,10 @@ class _Reader:
                 if key.value in keys and key.tag != _MERGE:
                     self._fail(key, f"{quoted(key.value)} is set twice; keep one of them")
                 keys.add(key.value)
-                self._check(value, within=within, seen=seen)
+                self._check(value, seen=seen)
         elif isinstance(node, yaml.SequenceNode):
             for item in node.value:
-                self._check(item, within=within, seen=seen)
-        within.remove(id(node))
+                self._check(item, seen=seen)
 
     def _fail(self, node: yaml.Node, problem: str) -> NoReturn:
         raise ConfigurationError(problem, where=self._where, line=node.start_mark.line + 1)

@@ -7,8 +7,9 @@ journal, and the reason of a pending pod from the last cycle.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,10 +20,15 @@ from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import Cluster, JobKey, QueueName, ResourceAxis, Status, TaskKey, Vector
 from stromboli.scheduling.explanation.reasons import Code, no_group, no_queue
 from stromboli.simulation.engine import Engine
+from stromboli.simulation.group_history import GroupRecord
 from stromboli.simulation.journal import Event, PodRecord
 from stromboli.simulation.virtual_time import from_wall_clock, to_seconds
 
+from .summary import build_summary
+
 Section = dict[str, Any]
+
+_FINAL_PHASES = ("Completed", "Failed", "Terminated", "Aborted")
 
 
 def build_report(engine: Engine) -> Section:
@@ -32,10 +38,11 @@ def build_report(engine: Engine) -> Section:
         "events": msgspec.to_builtins(engine.journal.events),
         "pods": _pods(engine),
         "podGroups": _groups(engine),
-        "jobs": {key(job): {"phase": job.status.state.phase or "Pending"} for job in engine.world.store.list(Job)},
+        "jobs": _jobs(engine),
         "queues": _queues(engine),
         "namespaces": _namespaces(engine),
         "nodes": _nodes(engine.cluster),
+        "summary": build_summary(engine),
         "reservations": _reservations(engine),
     }
 
@@ -89,6 +96,9 @@ def _groups(engine: Engine) -> Section:
         record = engine.journal.pods[key(pod)]
         if record.phase in ("Running", "Pending") and pod.metadata.deletion_timestamp is None:
             counted[record.podGroup][record.phase] += 1
+    members: dict[str, list[PodRecord]] = defaultdict(list)
+    for record in engine.journal.pods.values():
+        members[record.podGroup].append(record)
     groups: Section = {}
     for group in engine.world.store.list(PodGroup):
         migration = group.status.migration_state
@@ -98,19 +108,70 @@ def _groups(engine: Engine) -> Section:
             "pending": counted[key(group)]["Pending"],
             "conditions": [_condition(condition) for condition in group.status.conditions],
             "migrationState": None if migration is None else migration.phase,
+            **_times(engine, engine.journal.groups.groups[key(group)], _group_end(members[key(group)])),
+            "pods": _phases(members[key(group)]),
         }
     return groups
 
 
+def _jobs(engine: Engine) -> Section:
+    journal = engine.journal
+    members: dict[str, list[PodRecord]] = defaultdict(list)
+    for pod_key, record in journal.pods.items():
+        kind, _, name = journal.owners[pod_key].partition(" ")
+        if kind == Job.__name__:
+            members[f"{pod_key.partition('/')[0]}/{name}"].append(record)
+    jobs: Section = {}
+    for job in engine.world.store.list(Job):
+        state = job.status.state
+        has_ended = state.phase in _FINAL_PHASES and state.last_transition_time is not None
+        ended = _seconds(state.last_transition_time) if has_ended else None
+        submitted = journal.jobs[key(job)]
+        group = journal.groups.of_job(job)
+        times = GroupRecord(submitted) if group is None else replace(group, submitted=submitted)
+        jobs[key(job)] = {
+            "phase": state.phase or "Pending",
+            **_times(engine, times, ended),
+            "pods": _phases(members[key(job)]),
+        }
+    return jobs
+
+
+def _times(engine: Engine, record: GroupRecord, ended: float | None) -> Section:
+    """`waited` lasts until the minimum ran, or until the end while it waits."""
+    waited = record.waited(engine.end if ended is None else ended)
+    return {
+        "submitted": record.submitted,
+        "admitted": record.admitted,
+        "started": record.started,
+        "ended": ended,
+        "waited": waited,
+    }
+
+
+def _group_end(pods: list[PodRecord]) -> float | None:
+    """When the last pod of a group ended; None while there is one that has not, or none at all."""
+    ends = [pod.finished for pod in pods]
+    finished = [end for end in ends if end is not None]
+    return max(finished) if finished and len(finished) == len(ends) else None
+
+
+def _phases(pods: list[PodRecord]) -> dict[str, int]:
+    return dict(sorted(Counter(pod.phase for pod in pods).items()))
+
+
 def _condition(condition: Condition) -> Section:
-    since = condition.last_transition_time
     return {
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
-        "lastTransitionTime": None if since is None else to_seconds(from_wall_clock(parse_timestamp(since))),
+        "lastTransitionTime": _seconds(condition.last_transition_time),
     }
+
+
+def _seconds(timestamp: str | None) -> float | None:
+    return None if timestamp is None else to_seconds(from_wall_clock(parse_timestamp(timestamp)))
 
 
 def _queues(engine: Engine) -> Section:
@@ -160,6 +221,7 @@ def _nodes(cluster: Cluster) -> Section:
             "allocatable": _format(allocatable),
             "used": _format({**none, **used}),
             "held": _format({**none, **held}),
+            "reserved": _format(_without_pods(cluster.axis, table.reserved[node.row])),
             "reservedFor": sorted(_reserved_for(cluster, node.name)),
             "lockedBy": table.locked_by[node.row],
         }

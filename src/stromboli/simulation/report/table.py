@@ -1,37 +1,51 @@
 """The result of a run as tables, for people.
 
-Jobs come first, in the order of their submission, each with a timeline: dots while it waited, blocks while it ran. Then
-come evictions and warnings, the queues and nodes at the end, and the reasons of the jobs that still wait. In a pipe the
-output is the same, a hundred columns wide and without colours.
+A summary comes first, then the jobs, each with a timeline: dots while it waited, blocks while it ran. Of many jobs only
+those that waited longest are shown. Then come evictions and warnings, the queues and nodes at the end, and the reasons
+of the jobs that still wait.
+
+The width is that of the terminal, or COLUMNS, or a hundred columns in a pipe. In a narrow place the timeline is left
+out and long names wrap. No other column is ever left out: where even that is too wide, lines are longer than the
+terminal. Names that controllers generate are replaced by those of their owners.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
+from rich.cells import cell_len
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stromboli.api.quantity import amount, format_amount, format_duration
+from stromboli.api.quantity import amount, format_duration
+
+from .amounts import readable_amount
 
 PIPED_WIDTH: Final = 100
+MAX_ROWS: Final = 40
 _MAX_WIDTH: Final = 140
-_MAX_ROWS: Final = 40
+_UNLIMITED: Final = 10_000  # of the console that tables are drawn on: they know their own widths
 _TIMELINE_WIDTH: Final = 20
 _BAR: Final = 20
-_MIN_WIDTHS: Final = {"Job": 12, "Queue": 7, "Outcome": len("Succeeded")}
+_GAP: Final = 2
+_TIMELINE: Final = "Timeline"
+_WRAPPED: Final = {"Job": 14, "Queue": 8, "Object": 14, "Message": 30, "Reason": 20, "Allocated": 16, "Deserved": 16,
+                   "Outcome": 10, "Used": 16, "Node": 12, "Value": 30}  # fmt: skip
+"""Columns that wrap, and how narrow they may become."""
 _STYLES: Final = {
     "Succeeded": "green", "Running": "cyan", "Pending": "yellow", "Evicted": "red", "Failed": "red",
 }  # fmt: skip
+_ASCII: Final = str.maketrans({"–": "-", "█": "#", "░": ".", "·": ".", "…": "~", "×": "x", "µ": "u"})
 
-# The name of a Job's group is the Job's name and its uid, which begins with the name again.
-_JOB_GROUP: Final = re.compile(r"(?P<namespace>[^/]+)/(?P<job>.+)-(?P=job)-[0-9]+-[0-9a-f]{12}")
+_GENERATED: Final = re.compile(r"[a-z0-9][-a-z0-9]*/[a-z0-9][-.a-z0-9]*-[0-9]+-[0-9a-f]{12}\b")
+"""The key of an object whose name ends in a uid of a simulation."""
 
 Report = dict[str, Any]
 
@@ -43,12 +57,10 @@ class _JobRow:
     name: str
     queue: str
     submitted: float
+    started: float | None
+    waited: float
     pods: list[dict[str, Any]]
     pending: list[tuple[str, str]]  # reason and message, once for each pending pod, or for a Job without pods
-
-    @property
-    def started(self) -> float | None:
-        return min((pod["bound"] for pod in self.pods if pod["bound"] is not None), default=None)
 
     @property
     def finished(self) -> float | None:
@@ -64,103 +76,220 @@ class _JobRow:
         return ", ".join(f"{phases[phase]} {phase.lower()}" for phase in _STYLES if phases[phase])
 
 
-def print_table(report: Report, jobs: Mapping[str, float]) -> None:
-    """`jobs` says when each Job was submitted, which is not in the report."""
-    console = Console(highlight=False)
-    console = Console(highlight=False, width=min(console.width, _MAX_WIDTH) if console.is_terminal else PIPED_WIDTH)
-    console.print(Group(*_parts(report, jobs)))
+def print_table(report: Report, owners: Mapping[str, str]) -> None:
+    """`owners` has the name to show instead of a group's, by the key of the group."""
+    width = _width(Console())
+    console = Console(highlight=False, width=_UNLIMITED)
+    with console.capture() as capture:
+        _Printer(console, width, report, owners).print()
+    text = capture.get()
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(_ASCII).encode(encoding, errors="replace").decode(encoding)
+    sys.stdout.write(text)
 
 
-def _parts(report: Report, jobs: Mapping[str, float]) -> list[RenderableType]:
-    parts: list[RenderableType] = [_headline(report)]
-    rows = _job_rows(report, jobs)
-    if rows:
-        parts += [_heading("Jobs"), _jobs(rows, report["end"])]
-    events = [event for event in report["events"] if event["type"] in ("Evicted", "Warning")]
-    if events:
-        parts += [_heading("Evictions and warnings"), _events(events)]
-    parts += [_heading("Queues"), _queues(report["queues"])]
-    if report["nodes"]:
-        parts += [_heading("Nodes"), _nodes(report["nodes"])]
-    waiting = [row for row in rows if row.pending]
-    if waiting:
-        parts += [_heading("Waiting"), _waiting(waiting)]
-    return parts
+def _width(console: Console) -> int:
+    if console.is_terminal:
+        return min(console.width, _MAX_WIDTH)
+    return console.width if os.environ.get("COLUMNS", "").isdigit() else PIPED_WIDTH
+
+
+class _Printer:
+    def __init__(self, console: Console, width: int, report: Report, owners: Mapping[str, str]) -> None:
+        self._console = console
+        self._width = width
+        self._report = report
+        self._owners = owners
+        self._rows = self._job_rows()
+
+    def print(self) -> None:
+        report = self._report
+        self._console.print(_headline(report))
+        self._show("", _summary(report["summary"]))
+        if self._rows:
+            self._jobs()
+        events = [event for event in report["events"] if event["type"] in ("Evicted", "Warning")]
+        if events:
+            self._show("Evictions and warnings", self._events(events[:MAX_ROWS]))
+            self._remainder(events, "events")
+        self._show("Queues", _queues(report["queues"]))
+        if report["nodes"]:
+            self._nodes()
+        waiting = [row for row in self._rows if row.pending]
+        if waiting:
+            self._show("Waiting", self._waiting(waiting[:MAX_ROWS]))
+            self._remainder(waiting, "jobs")
+
+    def _show(self, title: str, grid: Table) -> None:
+        fits = _fit(grid, self._width)
+        if not fits and grid.columns[-2].header == _TIMELINE:
+            del grid.columns[-2]
+            _fit(grid, self._width)
+        if title:
+            self._heading(title)
+        self._console.print(grid)
+
+    def _heading(self, title: str) -> None:
+        self._console.print(Text(f"\n{title}", style="bold"))
+
+    def _remainder(self, rows: list[Any], noun: str) -> None:
+        rest = len(rows) - MAX_ROWS
+        if rest > 0:
+            self._console.print(Text(f"… and {rest} more {noun}; --output json shows all of them", style="dim"))
+
+    def _named(self, text: str) -> str:
+        """The text with the names of owners instead of generated names."""
+        return _GENERATED.sub(lambda found: self._owners.get(found[0], found[0]), text)
+
+    def _job_rows(self) -> list[_JobRow]:
+        report = self._report
+        end = report["end"]
+        by_group: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+        for pod_key, pod in report["pods"].items():
+            by_group.setdefault((pod["podGroup"] or pod_key, pod["queue"]), {})[pod_key] = pod
+        rows = []
+        for (group, queue), pods in by_group.items():
+            name = self._owners.get(group, group)
+            times = report["jobs"].get(name) or report["podGroups"].get(group, {})
+            submitted = times.get("submitted", min(pod["submitted"] for pod in pods.values()))
+            bound = min((pod["bound"] for pod in pods.values() if pod["bound"] is not None), default=None)
+            started = times.get("started", bound)
+            waited = (end if started is None else started) - submitted
+            pending = [(pod["reason"], pod["message"]) for pod in pods.values() if pod["phase"] == "Pending"]
+            rows.append(_JobRow(name, queue, submitted, started, waited, list(pods.values()), pending))
+        with_pods = {group for group, _ in by_group}
+        for group, status in report["podGroups"].items():
+            name = self._owners.get(group, group)
+            if group not in with_pods and name in report["jobs"]:
+                pending = [(c["reason"], c["message"]) for c in status["conditions"] if c["message"]]
+                submitted = report["jobs"][name]["submitted"]
+                rows.append(_JobRow(name, "", submitted, None, end - submitted, [], pending or [("", "")]))
+        return sorted(rows, key=lambda row: (row.submitted, row.name))
+
+    def _jobs(self) -> None:
+        rows, title = self._rows, "Jobs"
+        if len(rows) > MAX_ROWS:
+            rows = sorted(rows, key=lambda row: (-row.waited, row.submitted, row.name))[:MAX_ROWS]
+            title = f"Jobs that waited longest ({MAX_ROWS} of {len(self._rows)}; --output json shows all of them)"
+        times = ("Submitted", "Started", "Ended", "Waited")
+        grid = _grid("Job", "Queue", "Pods", *times, _TIMELINE, "Outcome", right=("Pods", *times))
+        for row in rows:
+            grid.add_row(
+                Text(row.name),
+                Text(row.queue),
+                str(len(row.pods)),
+                _time(row.submitted),
+                _time(row.started),
+                _time(row.finished),
+                _time(row.waited),
+                _timeline(row, self._report["end"]),
+                Text(row.outcome, style=_STYLES.get(row.outcome, "")),
+            )
+        self._show(title, grid)
+
+    def _events(self, events: list[dict[str, Any]]) -> Table:
+        grid = _grid("Time", "Event", "Object", "Message", right=("Time",))
+        for event in events:
+            style = _STYLES.get(event["type"], "yellow")
+            reason, message = event["reason"], self._named(event["message"])
+            text = message if message.startswith(reason) else f"{reason}: {message}"
+            subject = self._named(event["object"])
+            grid.add_row(format_duration(event["t"]), Text(event["type"], style=style), Text(subject), Text(text))
+        return grid
+
+    def _nodes(self) -> None:
+        nodes = [(_most_used(node), name, node) for name, node in self._report["nodes"].items()]
+        title = "Nodes"
+        if len(nodes) > MAX_ROWS:
+            title = f"Fullest nodes ({MAX_ROWS} of {len(nodes)}; --output json shows all of them)"
+            nodes = sorted(nodes, key=lambda entry: (-entry[0], entry[1]))[:MAX_ROWS]
+        grid = _grid("Node", "Most used", "", "Used", right=("",))
+        for share, name, node in nodes:
+            full = min(_BAR, round(share * _BAR))
+            style = "red" if share > 1 else "cyan"
+            bar = Text("█" * full, style=style).append("░" * (_BAR - full), style="dim")
+            offered = node["allocatable"]
+            used = ", ".join(
+                f"{_readable(resource, taken)} of {_readable(resource, offered.get(resource, '0'))} {resource}"
+                for resource, taken in node["used"].items()
+            )
+            grid.add_row(Text(name), bar, f"{share:.0%}", Text(used))
+        self._show(title, grid)
+
+    def _waiting(self, rows: list[_JobRow]) -> Table:
+        grid = _grid("Job", "Pods", "Reason", "Message", right=("Pods",))
+        for row in rows:
+            for (reason, message), pods in Counter(row.pending).items():
+                counted = str(pods if row.pods else 0)
+                grid.add_row(Text(row.name), counted, Text(reason, style="yellow"), Text(self._named(message)))
+        return grid
 
 
 def _headline(report: Report) -> Text:
-    pods = report["pods"].values()
-    phases = Counter(pod["phase"] for pod in pods)
+    phases = Counter(pod["phase"] for pod in report["pods"].values())
     counted = ", ".join(f"{phases[phase]} {phase.lower()}" for phase in _STYLES if phases[phase])
     noun = "pod" if len(report["pods"]) == 1 else "pods"
     summary = f"{format_duration(report['end'])} simulated, {len(report['pods'])} {noun}"
     return Text(f"{summary}: {counted}" if counted else summary, style="bold")
 
 
-def _heading(title: str) -> Text:
-    return Text(f"\n{title}", style="bold")
-
-
-def _job_rows(report: Report, jobs: Mapping[str, float]) -> list[_JobRow]:
-    by_group: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for pod_key, pod in report["pods"].items():
-        by_group.setdefault((pod["podGroup"] or pod_key, pod["queue"]), {})[pod_key] = pod
-    rows = []
-    for (group, queue), pods in by_group.items():
-        name = _name(group, list(pods))
-        submitted = min(pod["submitted"] for pod in pods.values())
-        pending = [(pod["reason"], pod["message"]) for pod in pods.values() if pod["phase"] == "Pending"]
-        rows.append(_JobRow(name, queue, jobs.get(name, submitted), list(pods.values()), pending))
-    with_pods = {group for group, _ in by_group}
-    for group, status in report["podGroups"].items():
-        name = _name(group, [])
-        if group not in with_pods and name in jobs:
-            pending = [(c["reason"], c["message"]) for c in status["conditions"] if c["message"]]
-            rows.append(_JobRow(name, "", jobs[name], [], pending or [("", "")]))
-    return sorted(rows, key=lambda row: (row.submitted, row.name))
-
-
-def _name(group: str, pod_keys: list[str]) -> str:
-    """The name to show: that of the Job, or of the pods if their group is generated. Group names contain uids."""
-    if of_job := _JOB_GROUP.fullmatch(group):
-        return f"{of_job['namespace']}/{of_job['job']}"
-    if not pod_keys or not group.partition("/")[2].startswith("podgroup-"):
-        return group
-    if len(pod_keys) == 1:
-        return pod_keys[0]
-    return re.sub(r"-[0-9]+$", "", pod_keys[0]) + "-*"
+def _summary(summary: dict[str, Any]) -> Table:
+    grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=False, show_edge=False)
+    grid.add_column("")
+    grid.add_column("Value", overflow="fold")
+    waits = summary["wait"]
+    if waits["mean"] is not None:
+        listed = ", ".join(f"{name} {format_duration(round(waits[name], 1))}" for name in ("mean", "p50", "p95", "max"))
+        grid.add_row("Waits", listed)
+    if summary["utilisation"]:
+        grid.add_row("Used", ", ".join(f"{share:.0%} of {name}" for name, share in summary["utilisation"].items()))
+    evictions = summary["evictions"]
+    lost = f", {summary['workLost']:g} core-seconds of work lost" if evictions else ""
+    grid.add_row("Evictions", f"{evictions}{lost}")
+    if summary["starved"]:
+        grid.add_row("Starved", f"{summary['starved']} job{'s' if summary['starved'] > 1 else ''}")
+    return grid
 
 
 def _grid(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+    grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_edge=False)
     for column in columns:
         grid.add_column(
             column,
             justify="right" if column in right else "left",
-            overflow="ellipsis" if column in ("Job", "Queue") else "fold",
-            min_width=max(len(column), _MIN_WIDTHS.get(column, 0)),
-            no_wrap=column not in ("Message", "Allocated", "Deserved", "Outcome", "Used"),
+            overflow="fold",
+            no_wrap=column not in _WRAPPED,
         )
     return grid
 
 
-def _jobs(rows: list[_JobRow], end: float) -> RenderableType:
-    times = ("Submitted", "Started", "Ended", "Waited")
-    grid = _grid("Job", "Queue", "Pods", *times, "Time", "Outcome", right=("Pods", *times))
-    for row in rows[:_MAX_ROWS]:
-        started = row.started
-        grid.add_row(
-            Text(row.name),
-            Text(row.queue),
-            str(len(row.pods)),
-            _time(row.submitted),
-            _time(started),
-            _time(row.finished),
-            _time((end if started is None else started) - row.submitted),
-            _timeline(row, end),
-            Text(row.outcome, style=_STYLES.get(row.outcome, "")),
-        )
-    return _with_remainder(grid, len(rows) - _MAX_ROWS, "jobs")
+def _fit(grid: Table, width: int) -> bool:
+    """Set the width of every column: that of its content, or less for those that wrap, the widest first. Whether the
+    table fits the width then. rich itself would make columns vanish."""
+    least: dict[int, int] = {}
+    for number, column in enumerate(grid.columns):
+        header = str(column.header) if grid.show_header else ""
+        column.width = max(_cell_width(cell) for cell in (header, *column._cells))
+        least[number] = min(column.width, max(cell_len(header), _WRAPPED.get(str(column.header), column.width)))
+    while (excess := _total_width(grid) - width) > 0:
+        widths = {number: grid.columns[number].width or 0 for number in least}
+        reducible = [number for number in least if widths[number] > least[number]]
+        if not reducible:
+            return False
+        widest = max(reducible, key=lambda number: widths[number])
+        grid.columns[widest].width = max(least[widest], widths[widest] - excess)
+    return True
+
+
+def _total_width(grid: Table) -> int:
+    return sum((column.width or 0) + _GAP for column in grid.columns) - _GAP
+
+
+def _cell_width(cell: object) -> int:
+    return cell.cell_len if isinstance(cell, Text) else cell_len(str(cell))
 
 
 def _time(seconds: float | None) -> str:
@@ -188,17 +317,7 @@ def _overlaps(since: float | None, until: float | None, begin: float, close: flo
     return since is not None and since < close and (until is None or until > begin)
 
 
-def _events(events: list[dict[str, Any]]) -> RenderableType:
-    grid = _grid("Time", "Event", "Object", "Message", right=("Time",))
-    for event in events[:_MAX_ROWS]:
-        style = _STYLES.get(event["type"], "yellow")
-        reason, message = event["reason"], event["message"]
-        text = message if message.startswith(reason) else f"{reason}: {message}"
-        grid.add_row(format_duration(event["t"]), Text(event["type"], style=style), Text(event["object"]), Text(text))
-    return _with_remainder(grid, len(events) - _MAX_ROWS, "events")
-
-
-def _queues(queues: dict[str, dict[str, Any]]) -> RenderableType:
+def _queues(queues: dict[str, dict[str, Any]]) -> Table:
     grid = _grid("Queue", "State", "Allocated", "Deserved")
     for name, queue in queues.items():
         allocated, deserved = _format_resources(queue["allocated"]), _format_resources(queue["deserved"])
@@ -206,19 +325,8 @@ def _queues(queues: dict[str, dict[str, Any]]) -> RenderableType:
     return grid
 
 
-def _nodes(nodes: dict[str, dict[str, Any]]) -> RenderableType:
-    grid = _grid("Node", "Most used", "", "Used", right=("",))
-    for name, node in list(nodes.items())[:_MAX_ROWS]:
-        share = max((_share(node, resource) for resource in node["used"]), default=0.0)
-        full = min(_BAR, round(share * _BAR))
-        style = "red" if share > 1 else "cyan"
-        bar = Text("█" * full, style=style).append("░" * (_BAR - full), style="dim")
-        used = ", ".join(
-            f"{taken} of {node['allocatable'].get(resource, '0')} {resource}"
-            for resource, taken in node["used"].items()
-        )
-        grid.add_row(Text(name), bar, f"{share:.0%}", Text(used))
-    return _with_remainder(grid, len(nodes) - _MAX_ROWS, "nodes")
+def _most_used(node: dict[str, Any]) -> float:
+    return max((_share(node, resource) for resource in node["used"]), default=0.0)
 
 
 def _share(node: dict[str, Any], resource: str) -> float:
@@ -227,21 +335,9 @@ def _share(node: dict[str, Any], resource: str) -> float:
     return taken / offered if offered else float(taken > 0)
 
 
-def _waiting(rows: list[_JobRow]) -> RenderableType:
-    grid = _grid("Job", "Pods", "Reason", "Message", right=("Pods",))
-    for row in rows[:_MAX_ROWS]:
-        for (reason, message), pods in Counter(row.pending).items():
-            counted = str(pods if row.pods else 0)
-            grid.add_row(Text(row.name), counted, Text(reason, style="yellow"), Text(message))
-    return _with_remainder(grid, len(rows) - _MAX_ROWS, "jobs")
-
-
 def _format_resources(resources: dict[str, str]) -> str:
-    shown = (f"{format_amount(r, amount(r, quantity))} {r}" for r, quantity in resources.items())
-    return ", ".join(shown) or "–"
+    return ", ".join(f"{_readable(resource, quantity)} {resource}" for resource, quantity in resources.items()) or "–"
 
 
-def _with_remainder(grid: Table, rest: int, noun: str) -> RenderableType:
-    if rest <= 0:
-        return grid
-    return Group(grid, Padding(Text(f"… and {rest} more {noun}; --output json shows all of them", style="dim"), 0))
+def _readable(resource: str, quantity: str) -> str:
+    return readable_amount(resource, amount(resource, quantity))

@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from stromboli.api import KINDS, ApiError, KObject, Reservation, decode, is_namespaced, key, names
+from stromboli.api import KINDS, ApiError, KObject, Reservation, decode, is_namespaced, key, names, unknown_field
+from stromboli.api.errors import quote
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
 from stromboli.simulation.virtual_time import Microseconds, microseconds
@@ -49,7 +50,7 @@ def _read(document: Document, scenario: Scenario) -> None:
             case "Restart":
                 scenario.restarts.append(fields.restart())
             case other:
-                message = f'must be Patch or Restart for {names.SIM_API_VERSION}, not "{other}"'
+                message = f"must be Patch or Restart for {names.SIM_API_VERSION}, not {quote(other)}"
                 raise origin.error(message, field="kind")
         return
     if isinstance(content, Mapping) and content.get("kind") == Reservation.__name__:
@@ -58,8 +59,6 @@ def _read(document: Document, scenario: Scenario) -> None:
         obj = decode(content)
     except ApiError as error:
         raise origin.error(error.message, title=error.what, field=error.field) from None
-    except RecursionError:
-        raise origin.error("a value must not contain itself") from None
     try:
         bare, lifetime = extract_lifetime(obj)
     except ApiError as error:
@@ -80,7 +79,7 @@ class _Fields:
         target = self._mapping("target")
         for name in target:
             if name not in ("apiVersion", "kind", "namespace", "name"):
-                raise self._error(f"target.{name}", "is unknown; known: apiVersion, kind, namespace, name")
+                raise self._unknown("target", name, ("apiVersion", "kind", "namespace", "name"))
         kind = self._target_kind(target)
         name = self._text(target, "name")
         namespace = self._text(target, "namespace", required=False) or names.DEFAULT_NAMESPACE
@@ -91,7 +90,7 @@ class _Fields:
             raise self._error("patch", "must change at least one field")
         try:
             msgspec.json.encode(patch)
-        except (RecursionError, TypeError, ValueError):
+        except (TypeError, ValueError):
             raise self._error("patch", "must be a value that JSON can hold") from None
         return ScenarioPatch(self._at(), kind, object_key, dict(patch), self._origin)
 
@@ -99,7 +98,7 @@ class _Fields:
         self._only("at", "component")
         component = self._content.get("component")
         if component not in COMPONENTS:
-            problem = "is required" if component is None else f'must not be "{component}"'
+            problem = "is required" if component is None else f"must not be {quote(component)}"
             raise self._error("component", f"{problem}; known: {', '.join(COMPONENTS)}")
         if component == "descheduler":
             raise self._error("component", "descheduler is not supported yet")
@@ -120,15 +119,15 @@ class _Fields:
         found = {api: known for (api, name), known in KINDS.items() if name == kind}
         if not found:
             listed = ", ".join(sorted({name for _, name in KINDS}))
-            raise self._error("target.kind", f'must be one of {listed}, not "{kind}"')
+            raise self._error("target.kind", f"must be one of {listed}, not {quote(kind)}")
         if version and version not in found:
-            raise self._error("target.apiVersion", f'must be {" or ".join(sorted(found))}, not "{version}"')
+            raise self._error("target.apiVersion", f"must be {' or '.join(sorted(found))}, not {quote(version)}")
         return found[version] if version else next(iter(found.values()))
 
     def _only(self, *known: str) -> None:
         for name in self._content:
             if name not in ("apiVersion", "kind", "metadata", *known):
-                raise self._error(str(name), f"is unknown; known: {', '.join(known)}")
+                raise self._unknown("", name, known)
 
     def _mapping(self, name: str) -> Mapping[str, Any]:
         value = self._content.get(name)
@@ -147,6 +146,10 @@ class _Fields:
         if not isinstance(value, str):
             raise self._error(f"target.{name}", "must be text")
         return value
+
+    def _unknown(self, path: str, name: object, known: tuple[str, ...]) -> UserError:
+        error = unknown_field(path, name, known)
+        return self._error(error.field, error.message)
 
     def _error(self, field: str, message: str) -> UserError:
         return self._origin.error(message, title=self._title, field=field)

@@ -42,9 +42,14 @@ _MAX_SUM: Final = 1 << 60
 """The limit for the sum of a resource over all nodes, and over all pods: amounts are added up in 64 bits."""
 
 
+MAX_PODS: Final = 500_000
+"""The limit for the pods of a scenario, with those of ReplicaSets and Jobs. More do not fit in memory."""
+
+
 def _check_sums(scenario: Scenario) -> None:
     offered: dict[str, int] = defaultdict(int)
     requested: dict[str, int] = defaultdict(int)
+    pods = 0
     for entry in scenario.objects:
         match entry.object:
             case Node() as node:
@@ -59,6 +64,9 @@ def _check_sums(scenario: Scenario) -> None:
                 parts = [(task.replicas, pod_requests(task.template.spec)) for task in job.spec.tasks]
             case _:
                 continue
+        pods += 0 if sums is offered else sum(count for count, _ in parts)
+        if pods > MAX_PODS:
+            raise entry.error(field, f"makes the scenario exceed {MAX_PODS} pods, the largest supported number")
         for count, each in parts:
             for resource, amount in each.items():
                 sums[resource] += count * amount

@@ -3,9 +3,8 @@
 A scenario is often generated, or combined from several files, so an error has to name the document and the file. Every
 document has its origin, which formats the error.
 
-Two things differ from a plain `yaml.safe_load_all`. A key that is written twice is an error: YAML would silently keep
-the last one, and the user would look for the effect of the first. And a date stays text, because Kubernetes objects
-hold text.
+A key that is written twice is an error: YAML would silently keep the last one, and the user would look for the effect
+of the first. So is a key that is not text, such as `1` or `on`.
 """
 
 from __future__ import annotations
@@ -19,15 +18,10 @@ from typing import Any, NoReturn
 import yaml
 
 from stromboli.errors import UserError
-
-try:
-    from yaml import CSafeLoader as SafeLoader
-except ImportError:  # PyYAML built without libyaml: the same results, slower.
-    from yaml import SafeLoader  # type: ignore[assignment]
+from stromboli.plain_yaml import PlainLoader, check_aliases, check_depth
 
 STANDARD_INPUT = "-"
 _MERGE = "tag:yaml.org,2002:merge"
-_TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +44,7 @@ class Document:
     origin: Origin
 
 
-class _Loader(SafeLoader):
+class _Loader(PlainLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
@@ -60,13 +54,12 @@ class _Loader(SafeLoader):
                 problem = f'the key "{key.value}" is given twice; keep one of them'
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(key.value)
-        return super().construct_mapping(node, deep=deep)
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-    for first, resolvers in SafeLoader.yaml_implicit_resolvers.items()
-}
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+        for key, _ in node.value:
+            if not isinstance(self.construct_object(key), str):
+                problem = f'the key "{key.value}" must be text; write it in quotes'
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+        return mapping
 
 
 def read_documents(path: str) -> Iterator[Document]:
@@ -86,11 +79,13 @@ def _documents(name: str, text: str) -> Iterator[Document]:
     number = 0
     loader: _Loader | None = None
     try:
+        check_depth(text)
         loader = _Loader(text)
         while loader.check_node():
             number += 1
             node = loader.get_node()
             assert node is not None, "check_node has found one"
+            check_aliases(text, node)
             content = loader.construct_document(node)
             if content is not None:
                 yield Document(content, Origin(name, number, node.start_mark.line + 1))
@@ -102,8 +97,6 @@ def _documents(name: str, text: str) -> Iterator[Document]:
         _not_yaml(name, getattr(error, "reason", None) or str(error))
     except (ValueError, OverflowError) as error:  # a tag that does not fit its value, such as "!!int ten"
         _not_yaml(f"{name}, document {number}", str(error))
-    except RecursionError:
-        _not_yaml(f"{name}, document {number}", "it is nested too deeply")
     finally:
         if loader is not None:
             loader.dispose()

@@ -1,0 +1,73 @@
+"""Fields and annotations that we accept, because manifests written for Volcano have them, but that do nothing yet.
+
+Whoever sets one relies on it. So it is never ignored silently: a simulation warns about each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from . import names
+from .kinds import KObject
+from .kinds.batch import Job, PodGroup, Queue, QueueSpec
+from .kinds.pods import Pod
+
+ANNOTATIONS: Final = (
+    names.REVOCABLE_ZONE,
+    names.COOLDOWN_TIME,
+    names.JDB_MIN_AVAILABLE,
+    names.JDB_MAX_UNAVAILABLE,
+    names.SLA_WAITING_TIME,
+    names.NUMA_TOPOLOGY_POLICY,
+    names.QOS_LEVEL,
+    names.QUEUE_ALLOCATION_GATE,
+)
+
+
+def fields_without_effect(obj: KObject) -> list[str]:
+    """The paths of the fields and annotations of an object that are set and have no effect."""
+    paths: list[str] = []
+    match obj:
+        case Queue():
+            paths += _of_queue(obj.spec)
+        case PodGroup():
+            paths += _given(
+                ("spec.networkTopology", obj.spec.network_topology), ("spec.subGroupPolicy", obj.spec.sub_group_policy)
+            )
+        case Job():
+            paths += _of_job(obj)
+        case Pod():
+            pass
+        case _:
+            return []
+    annotations = obj.metadata.annotations
+    return [*paths, *(f"metadata.annotations[{name}]" for name in ANNOTATIONS if name in annotations)]
+
+
+def _of_queue(spec: QueueSpec) -> Iterator[str]:
+    yield from _given(
+        ("spec.affinity", spec.affinity),
+        ("spec.type", spec.type),
+        ("spec.extendClusters", spec.extend_clusters),
+        ("spec.guarantee.policy", spec.guarantee.policy),
+        ("spec.guarantee.percentage", spec.guarantee.percentage),
+    )
+
+
+def _of_job(job: Job) -> Iterator[str]:
+    yield from _given(("spec.networkTopology", job.spec.network_topology))
+    for index, task in enumerate(job.spec.tasks):
+        at = f"spec.tasks[{index}]"
+        if task.topology_policy not in ("", "none"):
+            yield f"{at}.topologyPolicy"
+        partition = task.partition_policy
+        if partition is not None:
+            yield from _given(
+                (f"{at}.partitionPolicy.minPartitions", partition.min_partitions),
+                (f"{at}.partitionPolicy.networkTopology", partition.network_topology),
+            )
+
+
+def _given(*fields: tuple[str, object]) -> Iterator[str]:
+    return (path for path, value in fields if value)

@@ -1,0 +1,124 @@
+"""YAML that holds no more than JSON can, within limits: what every file of a user is read with.
+
+`PlainLoader` knows the types of JSON only. A date stays text, because Kubernetes objects hold text, and a tag such as
+`!!set` or `!!binary` is an error.
+
+The C parser composes nested values by recursion, without a limit: fifty thousand brackets overflow the stack, and the
+process dies without a message. Aliases are a second way to a huge value: ten lines of lists of aliases expand to
+millions of items, and `&a [*a]` never ends. So the depth is checked before a text is composed, and the aliases before
+anybody walks through the value. Nothing that Kubernetes understands comes near these limits. Both checks raise a YAML
+error with its place, like the parser itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NoReturn, cast
+
+import yaml
+
+try:
+    from yaml import CSafeLoader as SafeLoader
+except ImportError:  # PyYAML built without libyaml: the same results, slower.
+    from yaml import SafeLoader  # type: ignore[assignment]
+
+_TAG: Final = "tag:yaml.org,2002:"
+_TYPES: Final = tuple(f"{_TAG}{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map"))
+
+
+class PlainLoader(SafeLoader):
+    """The types of JSON."""
+
+    def construct_undefined(self, node: yaml.Node) -> NoReturn:
+        problem = f'the tag "{node.tag}" is not supported'
+        raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+PlainLoader.yaml_constructors = {tag: SafeLoader.yaml_constructors[tag] for tag in _TYPES}
+PlainLoader.yaml_constructors[None] = PlainLoader.construct_undefined  # for all other tags
+PlainLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != f"{_TAG}timestamp"]
+    for first, resolvers in SafeLoader.yaml_implicit_resolvers.items()
+}
+
+MAX_DEPTH: Final = 100
+MAX_VALUES: Final = 1_000_000
+"""The limit for the values in one document, where each alias counts as all that it stands for."""
+
+_TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
+_SAFE_BOUND: Final = 200
+"""Depths up to here are harmless to the parser; a text that cannot be deeper is not scanned."""
+_INDENTATION: Final = re.compile(r"^[-?: \t]*", re.MULTILINE)  # spaces and the signs of lists and mappings
+_STEPS: Final = {
+    yaml.SequenceStartEvent: 1, yaml.MappingStartEvent: 1,
+    yaml.SequenceEndEvent: -1, yaml.MappingEndEvent: -1,
+}  # fmt: skip
+
+
+def check_depth(text: str) -> None:
+    """Raise a YAML error if a value is nested too deeply. To be called before the text is composed."""
+    if max(map(_largest_depth, text.split("\n---"))) <= _SAFE_BOUND:
+        return
+    depth = 0
+    loader = None
+    try:
+        loader = SafeLoader(text)
+        while (event := loader.get_event()) is not None:
+            depth += _STEPS.get(type(event), 0)
+            if depth > MAX_DEPTH:
+                break
+        else:
+            return
+    except yaml.YAMLError:
+        return  # The error is reported when the text is composed, which does not get further than this scan.
+    finally:
+        if loader is not None:
+            loader.dispose()
+    raise yaml.composer.ComposerError(None, None, _TOO_DEEP, cast(yaml.Mark, event.start_mark))
+
+
+def check_aliases(text: str, root: yaml.Node) -> None:
+    """Raise a YAML error if the aliases of a composed document make it endless or huge."""
+    if "*" in text:
+        _Expansion().measure(root)
+
+
+def _largest_depth(document: str) -> int:
+    """A cheap upper bound: each bracket may open a level, and so may each column of the indentation, twice (a list in a
+    mapping may stand in the same column)."""
+    brackets = document.count("[") + document.count("{")
+    return brackets + 2 * max(map(len, _INDENTATION.findall(document)))
+
+
+class _Expansion:
+    """How deep and how large a document is once its aliases are expanded. Each node is measured once."""
+
+    def __init__(self) -> None:
+        self._measured: dict[int, tuple[int, int]] = {}  # by id of a node: depth and number of values
+        self._within: set[int] = set()  # ids of the nodes that contain the present one
+
+    def measure(self, node: yaml.Node) -> tuple[int, int]:
+        if id(node) in self._measured:
+            return self._measured[id(node)]
+        if id(node) in self._within:
+            raise yaml.composer.ComposerError(None, None, "a value must not contain itself", node.start_mark)
+        depth, size = 0, 1
+        if isinstance(node, yaml.CollectionNode):
+            self._within.add(id(node))
+            for child in _children(node):
+                inside, values = self.measure(child)
+                depth, size = max(depth, inside + 1), size + values
+            self._within.remove(id(node))
+        if depth > MAX_DEPTH:
+            raise yaml.composer.ComposerError(None, None, _TOO_DEEP, node.start_mark)
+        if size > MAX_VALUES:
+            problem = f"its aliases stand for more than {MAX_VALUES} values"
+            raise yaml.composer.ComposerError(None, None, problem, node.start_mark)
+        self._measured[id(node)] = depth, size
+        return depth, size
+
+
+def _children(node: yaml.CollectionNode) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return list(node.value)

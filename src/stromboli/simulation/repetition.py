@@ -1,0 +1,105 @@
+"""Whether a run repeats itself.
+
+Without `--until` a run goes on while anything happens, and some scenarios never come to rest: nodes are reserved for a
+job, given up after `reservationTimeout`, and reserved for the next one, in turn and forever. Such a run is over as soon
+as its state returns: whatever follows has been seen already.
+
+A state is what decisions depend on: which pods wait and run where, what is reserved for whom, and what is to come,
+with times relative to the present. Names that controllers generate are replaced by those of the owners, because a new
+pod in the place of an evicted one continues the same story. Ages are not part of the state, because they never return.
+They matter only until the last time limit of the scheduler has passed, so states are compared only after that.
+
+States are compared by Brent's method: one earlier state is kept, and replaced by the present one after 1, 2, 4, 8 …
+cycles. A state is large, so a few numbers are compared first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+from stromboli.api import Job, KObject, Pod, PodGroup, Queue, Reservation, key
+from stromboli.api.waiting_reservations import waiting_pod_of
+
+from .virtual_time import Microseconds
+from .world import World
+
+_FIRST_CYCLE: Final = 200
+"""Cycles before the first comparison. Most runs are over by then."""
+
+
+class RepetitionDetector:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._cycles = 0
+        self._horizon = 0  # the longest time that the scheduler has ever waited for a time limit
+        self._sketch: Hashable = None  # of the kept state
+        self._state: Hashable = None
+        self._next_kept = _FIRST_CYCLE  # the cycle whose state is kept next
+
+    def returns(self, at: Microseconds, time_limit: Microseconds | None) -> bool:
+        """Whether the run has been in the present state before. To be called once in every cycle; `time_limit` is when
+        the scheduler decides differently although nothing happens."""
+        self._cycles += 1
+        if time_limit is not None:
+            self._horizon = max(self._horizon, time_limit - at)
+        latest = self._world.event_queue.latest_user_event
+        if latest is not None and at <= latest + self._horizon:
+            return False
+        if self._cycles < _FIRST_CYCLE:
+            return False
+        sketch = self._make_sketch(at, time_limit)
+        if self._cycles >= self._next_kept:
+            self._next_kept = 2 * self._cycles
+            self._sketch, self._state = sketch, self._make_state(at)
+            return False
+        return sketch == self._sketch and self._make_state(at) == self._state
+
+    def _make_sketch(self, at: Microseconds, time_limit: Microseconds | None) -> Hashable:
+        world = self._world
+        event = world.event_queue.next_time()
+        return (
+            len(world.pending),
+            len(world.store.list(Reservation)),
+            None if event is None else event - at,
+            None if time_limit is None else time_limit - at,
+        )
+
+    def _make_state(self, at: Microseconds) -> Hashable:
+        store = self._world.store
+        pods = sorted(
+            (_lasting_name(pod), pod.status.phase, pod.spec.node_name, pod.metadata.deletion_timestamp is not None)
+            for pod in store.list(Pod)
+        )
+        reservations = []
+        for reservation in store.list(Reservation):
+            waiting = store.get(Pod, waiting_pod_of(reservation) or "")
+            who = reservation.metadata.name if waiting is None else _lasting_name(waiting)
+            reservations.append((who, reservation.status.phase, reservation.spec.node_name))
+        statuses = (
+            sorted((_lasting_name(group), group.status.phase) for group in store.list(PodGroup)),
+            [(key(job), job.status.state.phase, job.status.retry_count) for job in store.list(Job)],
+            [(key(queue), queue.status.state) for queue in store.list(Queue)],
+        )
+        to_come = sorted(
+            (event.at - at, event.rank, event.kind, self._owner_name(event.kind, event.namespace, event.name))
+            for event in self._world.event_queue.valid_events()
+        )
+        return (
+            tuple(pods),
+            tuple(sorted(reservations)),
+            tuple(tuple(status) for status in statuses),
+            tuple(to_come),
+        )
+
+    def _owner_name(self, kind: str, namespace: str, name: str) -> str:
+        pod = self._world.store.get(Pod, f"{namespace}/{name}") if kind == "Pod" else None
+        return f"{namespace}/{name}" if pod is None else _lasting_name(pod)
+
+
+def _lasting_name(obj: KObject) -> str:
+    """The name of the controlling owner, if there is one."""
+    for owner in obj.metadata.owner_references:
+        if owner.controller:
+            return f"{owner.kind} {obj.metadata.namespace}/{owner.name}"
+    return key(obj)

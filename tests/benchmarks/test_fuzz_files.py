@@ -1,0 +1,38 @@
+"""Files with random mistakes end with status 0, or with status 2 and one line: the first cases of the fuzzer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.test_benchmarks import load
+
+fuzz_files = load("fuzz_files")
+FILES = 200
+
+
+def test_mutated_files_are_run_or_refused() -> None:
+    bad: list[tuple[int, str]] = []
+
+    def report(case: Any, outcome: Any) -> None:
+        bad.append((case.number, f"status {outcome.status}: {outcome.output}"))
+
+    counts = fuzz_files.fuzz(1, range(FILES), workers=1, seconds=300.0, report=report)
+    assert bad == []
+    assert counts["ran"] + counts["refused"] == FILES
+    assert counts["ran"] > FILES / 5  # otherwise the mutations are too wild to find anything beyond the reader
+    assert counts["refused"] > FILES / 5
+
+
+def test_a_file_is_always_the_same() -> None:
+    assert fuzz_files.make_case(3, 7) == fuzz_files.make_case(3, 7)
+    assert fuzz_files.make_case(3, 7) != fuzz_files.make_case(4, 7)
+
+
+def test_what_counts_as_bad() -> None:
+    outcome = fuzz_files.Outcome
+    assert outcome(0, "").is_good
+    assert outcome(2, "stromboli: error: no").is_good
+    assert not outcome(1, "stromboli: error: this is a bug in stromboli").is_good
+    assert not outcome(2, "Traceback").is_good
+    assert not outcome(None, "").is_good
+    assert not outcome(-11, "the process died").is_good

@@ -1,0 +1,75 @@
+"""Scenarios that never come to rest: a run without `--until` ends once it repeats itself, and says so."""
+
+from pathlib import Path
+
+import pytest
+
+from simulation.scenario_runner import happened, run_text
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.registry import Registry
+
+# `old` keeps 2 of 4 CPUs forever. Two jobs of 3 CPUs starve; the node is reserved for one of them, given up after ten
+# seconds, reserved for the other, and so on.
+STALEMATE = """
+{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: old}
+spec: {nodeName: n1, containers: [{name: c, resources: {requests: {cpu: 2}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: big-a}
+spec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: big-b}
+spec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}
+"""
+LATE = """
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: late, annotations: {sim.stromboli.io/at: 300s, sim.stromboli.io/run: 5s}}
+spec: {nodeName: n1, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+"""
+GIVES_UP = """
+actions:
+- name: enqueue
+- name: allocate
+- name: reserve
+  arguments: {starvingJobTimeThreshold: 3s, reservationTimeout: 10s, maxHolders: 1, reservedNodePercent: 100}
+tiers:
+- plugins: [{name: gang}, {name: predicates}, {name: nodeorder}]
+"""
+
+
+@pytest.fixture
+def scheduler() -> Scheduler:
+    registry = Registry()
+    return Scheduler(registry.load(GIVES_UP), registry)
+
+
+def warnings(report: dict[str, object]) -> list[str]:
+    return [subject for _, _, subject in happened(report, "Warning")]
+
+
+def test_reservations_that_are_given_up_in_turn(tmp_path: Path, scheduler: Scheduler) -> None:
+    report = run_text(tmp_path, STALEMATE, scheduler=scheduler)
+    assert report["events"][-1]["reason"] == "Repeats"
+    assert report["events"][-1]["object"] == "simulation"
+    assert "--until" in report["events"][-1]["message"]
+
+
+def test_no_warning_with_an_end(tmp_path: Path, scheduler: Scheduler) -> None:
+    report = run_text(tmp_path, STALEMATE, scheduler=scheduler, until=400)
+    assert report["end"] == 400.0
+    assert warnings(report) == []
+
+
+def test_what_the_scenario_still_has_to_do_is_done_first(tmp_path: Path, scheduler: Scheduler) -> None:
+    report = run_text(tmp_path, STALEMATE + LATE, scheduler=scheduler)
+    assert report["pods"]["default/late"]["finished"] == 305.0
+    assert warnings(report) == ["simulation"]
