@@ -403,6 +403,23 @@ def test_a_restart_at_any_moment_loses_nothing(place: Place, kubeconfig: Path) -
     assert place.admin.get(f"{place.jobs}/again")["status"]["retryCount"] == 1
 
 
+def test_a_pod_evicted_while_no_controller_runs_is_handled_by_the_next(place: Place, kubeconfig: Path) -> None:
+    with running(kubeconfig):
+        job = place.submit(
+            "alone", [task("main", 2)], policies=[{"event": "PodEvicted", "action": "RestartJob"}]
+        )
+        place.admit(job)
+        eventually(lambda: place.admin.get(f"{place.jobs}/alone")["status"].get("livePods") == {"main": "0-1"})
+    place.admin.delete(f"{place.pods}/alone-main-1")
+    eventually(lambda: place.names(place.pods) == ["alone-main-0"])
+    with running(kubeconfig):
+        eventually(lambda: place.admin.get(f"{place.jobs}/alone")["status"].get("retryCount") == 1)
+        place.admit(job, version=1)
+        eventually(lambda: place.names(place.pods) == ["alone-main-0", "alone-main-1"])
+        eventually(lambda: place.admin.get(f"{place.jobs}/alone")["status"].get("livePods") == {"main": "0-1"})
+    assert place.admin.get(f"{place.jobs}/alone")["status"]["retryCount"] == 1
+
+
 @pytest.mark.usefixtures("controllers")
 def test_an_outage_loses_nothing(place: Place, api_server: ApiServer) -> None:
     job = place.submit(
