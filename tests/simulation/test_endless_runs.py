@@ -73,3 +73,22 @@ def test_what_the_scenario_still_has_to_do_is_done_first(tmp_path: Path, schedul
     report = run_text(tmp_path, STALEMATE + LATE, scheduler=scheduler)
     assert report["pods"]["default/late"]["finished"] == 305.0
     assert warnings(report) == ["simulation"]
+
+
+# The Job is admitted and its pod waits for a CPU; the policy terminates the Job after ten minutes.
+PATIENT = """
+{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4}}}
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: j}
+spec:
+  policies: [{event: PodPending, action: TerminateJob, timeout: 10m}]
+  tasks: [{name: t, replicas: 1, template: {spec: {nodeSelector: {a: b}, containers: [{name: c}]}}}]
+"""
+
+
+def test_waiting_for_a_policy_is_no_repetition(tmp_path: Path, scheduler: Scheduler) -> None:
+    report = run_text(tmp_path, PATIENT, scheduler=scheduler)
+    assert report["jobs"]["default/j"]["phase"] == "Terminated"
+    assert warnings(report) == []

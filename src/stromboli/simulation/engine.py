@@ -168,10 +168,10 @@ class Engine:
 
     def _next(self, at: Microseconds) -> Microseconds | None:
         """The next cycle worth running; None if there is none."""
-        if self._until is None and self._repetition.returns(at, self._next_time_limit()):
+        due = self._next_due(at)
+        if self._until is None and self._repetition.returns(at, due, self._next_time_limit()):
             self.journal.warn(at, SIMULATION, "Repeats", REPEATS)
             return None
-        due = self._next_due(at)
         if self.world.pending or self._changed_objects:
             is_stuck = due is None and self._idle_cycles >= _MAX_IDLE_CYCLES
             if self._until is not None or not is_stuck:

@@ -35,11 +35,13 @@ class RepetitionDetector:
         self._horizon = 0  # the longest time that the scheduler has ever waited for a time limit
         self._sketch: Hashable = None  # of the kept state
         self._state: Hashable = None
+        self._progress = 0  # of the world, in the kept state
         self._next_kept = _FIRST_CYCLE  # the cycle whose state is kept next
 
-    def returns(self, at: Microseconds, time_limit: Microseconds | None) -> bool:
-        """Whether the run has been in the present state before. To be called once in every cycle; `time_limit` is when
-        the scheduler decides differently although nothing happens."""
+    def returns(self, at: Microseconds, due: Microseconds | None, time_limit: Microseconds | None) -> bool:
+        """Whether the run has been in the present state before, and something has happened since. To be called once in
+        every cycle. `due` is when the next event happens or a controller acts, and `time_limit` is when the scheduler
+        decides differently although nothing happens."""
         self._cycles += 1
         if time_limit is not None:
             self._horizon = max(self._horizon, time_limit - at)
@@ -48,20 +50,21 @@ class RepetitionDetector:
             return False
         if self._cycles < _FIRST_CYCLE:
             return False
-        sketch = self._make_sketch(at, time_limit)
+        sketch = self._make_sketch(at, due, time_limit)
         if self._cycles >= self._next_kept:
             self._next_kept = 2 * self._cycles
-            self._sketch, self._state = sketch, self._make_state(at)
+            self._sketch, self._state, self._progress = sketch, self._make_state(at), self._world.progress
             return False
-        return sketch == self._sketch and self._make_state(at) == self._state
+        if self._world.progress == self._progress or sketch != self._sketch:
+            return False
+        return self._make_state(at) == self._state
 
-    def _make_sketch(self, at: Microseconds, time_limit: Microseconds | None) -> Hashable:
+    def _make_sketch(self, at: Microseconds, due: Microseconds | None, time_limit: Microseconds | None) -> Hashable:
         world = self._world
-        event = world.event_queue.next_time()
         return (
             len(world.pending),
             len(world.store.list(Reservation)),
-            None if event is None else event - at,
+            None if due is None else due - at,
             None if time_limit is None else time_limit - at,
         )
 
