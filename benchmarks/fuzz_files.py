@@ -77,13 +77,8 @@ NASTY: Final[tuple[Any, ...]] = (
     None, True, False, 0, -1, 1, 3, 2**31, 2**63, 10**30, 0.1, -0.5, 1e308, float("nan"), float("inf"), "", " ", "-",
     "*", "0", "-1", "1e9", "500m", "1Gi", "9Ei", "1e99", "1e-99", "0x10", "5s", "-5s", "1h", "9999999h", "inf",
     "a" * 300, "A_b", "é", "\u2028", "\x7f", "name\nname", "root", "default", "2001-01-01", "on", [], {}, [[]],
-<<<<<<< HEAD
-    [None], {"": ""}, {"a": None}, ["a", 1, {}], "Open", "Closed", "Running", "Failed", "*/*", "nvidia.com/gpu", "pods",
-    "node-a",
-=======
     [None], {"": ""}, {"a": None}, ["a", 1, {}], "Open", "Closed", "Running", "Failed", "*/*", "nvidia.com/gpu",
     "pods", "node-a",
->>>>>>> sim
 )  # fmt: skip
 TOKENS: Final = (
     "---\n", "...\n", "&a ", "*a", "<<: *a\n", "!!int ", "!!binary ", "!!set ", "? ", ": ", "- ", "[", "]", "{", "}",
