@@ -47,7 +47,7 @@ clean: ## remove the environments and all caches
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt
-	@echo "Setting up $(VENV) (once; takes a minute) ..."
+	@echo "Setting up $(VENV) (once; takes one to two minutes) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stromboli needs Python 3.11 or later; try: make PYTHON=python3.11")'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check \

@@ -4,7 +4,8 @@ The binds of a gang are next to each other in the queue and a few dozen workers 
 together, over connections that stay open. Before every request the worker checks the fence: a scheduler that lost its
 lease, or was suspended past its end, must not send what it decided while it was the leader.
 
-Results are cluster events. A bind that did not happen is `BindFailed`, a refused eviction is `EvictFailed`. A request
+Results are cluster events. A bind that did not happen is `BindFailed`: it is not sent again, but the task is pending
+again (`cluster.task_index`) and the next cycle decides anew. A refused eviction is `EvictFailed`. A request
 that the server accepted needs no event, because the watch shows the pod. If the response was lost, nobody knows
 whether the server acted, so the pod is read until the server answers: sending the request again could bind another
 pod of that name, and giving up could place two pods in the same room. For the same reason the pod is read twice before

@@ -187,7 +187,7 @@ class SchedulerComponent:
         try:
             done, _ = await asyncio.wait([scheduling, *tasks], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                task.result()  # background work never ends by process_ref, so that is a failure: say why
+                task.result()  # background work never ends by itself, so that is a failure: say why
         finally:
             scheduling.cancel()
             await asyncio.gather(scheduling, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Writes status patches: only the latest one for each object, once, and after binds.
+"""Writes status patches: only the latest one for each object, once, and after binds. `dispatcher` says what is in them.
 
 Every cycle decides which status groups, pods and queues should have. Most of these statuses are outdated by the next
 cycle: a pod that is "waiting for its gang" now is bound a moment later. So a patch has a delay, a newer patch for the

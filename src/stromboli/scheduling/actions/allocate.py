@@ -48,6 +48,8 @@ class Allocate(Action):
         self._open: dict[JobKey, Statement] = {}  # of jobs that wait for leaving pods
 
     def execute(self, session: Session) -> None:
+        if not session.has_action("enqueue"):
+            _admit_all(session)
         self._keep_promises(session)
         pending: dict[str, deque[Task]] = {}
         jobs = []
@@ -179,6 +181,13 @@ class Allocate(Action):
             return Outcome.NOTHING
         statement.discard()
         return Outcome.NOTHING
+
+
+def _admit_all(session: Session) -> None:
+    """Without the action enqueue there is no admission: controllers create the pods of every group at once."""
+    for job in session.jobs:
+        if job.phase == "Pending" and job.queue.open:
+            job.phase = "Inqueue"
 
 
 def is_held_back(session: Session, job: Job) -> bool:

@@ -4,7 +4,8 @@ A job that is not ready gets tasks until it is; one that is ready gets one more,
 by turn. Tasks that are alike are placed by one kernel call. What does not fit into idle room may be promised room
 that is being released.
 
-Nothing is decided here: the caller looks at the job afterwards, and commits, keeps or discards the statement.
+Whether the job may start is decided by the caller (`actions.allocate`), with `Session.job_ready`: it commits, keeps or
+discards the statement.
 """
 
 from __future__ import annotations
