@@ -186,7 +186,7 @@ class Allocate(Action):
 def _admit_all(session: Session) -> None:
     """Without the action enqueue there is no admission: controllers create the pods of every group at once."""
     for job in session.jobs:
-        if job.phase == "Pending" and job.queue.open:
+        if job.phase == "Pending" and job.queue.open and not job.ready_count:
             job.phase = "Inqueue"
 
 
