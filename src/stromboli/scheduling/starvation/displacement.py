@@ -16,8 +16,9 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .clock import has_starved
-from .holders import holders, rank
+from .holders import holders, rank, usable_rows
 from .rules import Starvation
+from .shares import NamespaceParts
 
 GiveUp = Callable[[Statement], None]
 
@@ -42,7 +43,12 @@ def _goes_before(session: Session, job: Job, holder: Job, *, evicting: bool) -> 
         return rules.yields and holder.priority < job.priority
     if evicting or not has_starved(session, job, rules):
         return False
-    return (waiting_since(session, job), job.key) < (waiting_since(session, holder), holder.key)
+    if (waiting_since(session, job), job.key) >= (waiting_since(session, holder), holder.key):
+        return False
+    # It may have the nodes, not what the holder's queue keeps for it; and not ahead of its namespace's turn.
+    rows = [task.node.row for task in reserved_tasks(holder) if task.node is not None]
+    usable = usable_rows(session, session.pending_tasks(job))
+    return bool(usable[rows].any()) and not session.state(NamespaceParts).above_part(job)
 
 
 def _give_up(job: Job, choice: list[Job]) -> GiveUp:
