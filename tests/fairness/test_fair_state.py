@@ -2,7 +2,7 @@
 
 All work here is of one kind, one pod of one CPU that runs for ever and comes back when it is evicted, so that shares
 are counts and nothing is lost between nodes. What comes out is compared with an oracle of a few lines
-(`dividing_fairly`).
+(`fair_division`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import ceil, floor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairness.dividing_fairly import StatusPatch, by_turns, level
+from fairness.fair_division import Demand, by_turns, level
 from fairness.scenes import Document, Run, fair_inside, flat, nodes, queue, replica_set, weight
 
 CYCLES = 30
@@ -57,17 +57,17 @@ class Case:
     def exact_shares(self) -> dict[str, Fraction]:
         """What each queue should have, in fractions of a CPU."""
         guaranteed = sum(facts.get("guarantee", 0) for facts in self.queues.values())
-        wishes = {}
+        demands = {}
         for name, facts in self.queues.items():
             least = facts.get("guarantee", 0)
             open_to_it = self.total - guaranteed + least
             most = min(self.asked_by(name), facts.get("capability", self.total), open_to_it)
-            wishes[name] = StatusPatch(facts["weight"], most, least)
-        shares = level(self.total, wishes)
-        return {name: min(share, Fraction(wishes[name].most)) for name, share in shares.items()}
+            demands[name] = Demand(facts["weight"], most, least)
+        shares = level(self.total, demands)
+        return {name: min(share, Fraction(demands[name].most)) for name, share in shares.items()}
 
-    def wishes_in(self, line: str) -> dict[str, StatusPatch]:
-        return {ns: StatusPatch(self.weights[ns], count) for (owner, ns), count in self.asks.items() if owner == line}
+    def demands_in(self, line: str) -> dict[str, Demand]:
+        return {ns: Demand(self.weights[ns], count) for (owner, ns), count in self.asks.items() if owner == line}
 
 
 @st.composite
@@ -105,7 +105,7 @@ def test_who_comes_together_shares_fairly(case: Case) -> None:
     for line, share in case.exact_shares().items():
         got = in_queue(has, line)
         assert floor(share) <= got <= ceil(share), f"{line} should have {share} and has {got}"
-        turns = by_turns(got, case.wishes_in(line))
+        turns = by_turns(got, case.demands_in(line))
         assert {ns: has[line, ns] for ns in turns} == turns, line
 
 
@@ -140,10 +140,10 @@ def test_namespaces_give_back_where_they_may_be_made_to(case: Case, data: st.Dat
     run = Run(case.documents(first=first), fair_inside(), cycles=CYCLES)
     has = run.running()
     for line in case.queues:
-        for taker, wish in case.wishes_in(line).items():
-            if has[line, taker] == wish.most:
+        for taker, demand in case.demands_in(line).items():
+            if has[line, taker] == demand.most:
                 continue
-            for giver in case.wishes_in(line):
+            for giver in case.demands_in(line):
                 would_have = Fraction(has[line, taker] + 1, case.weights[taker])
                 would_keep = Fraction(has[line, giver] - 1, case.weights[giver])
                 assert giver == taker or would_have >= would_keep, f"in {line} {giver} has too much for {taker}: {has}"

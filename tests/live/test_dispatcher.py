@@ -17,7 +17,8 @@ from stromboli.kube.client import Resource, TokenBucket
 from stromboli.kube.scheduler.binder import BindRequest, EvictRequest, Request
 from stromboli.kube.scheduler.dispatcher import Dispatcher, resolve_targets
 from stromboli.kube.scheduler.reservation_writer import ReservationWriter
-from stromboli.kube.scheduler.status_writer import StatusPatch
+from stromboli.kube.scheduler.status_patch_queue import StatusPatch
+from stromboli.kube.scheduler.status_writer import StatusWriter
 from stromboli.scheduling.decisions import (
     Bind,
     Cycle,
@@ -54,7 +55,7 @@ class FakeBinder:
 LONG_AGO = "2029-12-31T00:00:00Z"
 
 
-class FakeStatusWriter:
+class FakePatchQueue:
     def __init__(self) -> None:
         self.enqueued: list[tuple[StatusPatch, float]] = []
         self.cancelled: list[tuple[str, str]] = []
@@ -94,7 +95,7 @@ class DispatcherHarness:
         self.cluster = known
         self.fence = Fence()
         self.binder = FakeBinder()
-        self.status_writer = FakeStatusWriter()
+        self.patches = FakePatchQueue()
         self.recorder = FakeRecorder()
         self.observed: list[KObject] = []
         reservations = ReservationWriter(
@@ -106,10 +107,9 @@ class DispatcherHarness:
         )
         self.dispatcher = Dispatcher(
             binder=self.binder,  # type: ignore[arg-type]
-            status_writer=self.status_writer,  # type: ignore[arg-type]
+            status_writer=StatusWriter(self.patches, self.recorder, lambda: START + 60),  # type: ignore[arg-type]
             reservations=reservations,
             recorder=self.recorder,  # type: ignore[arg-type]
-            clock=lambda: START + 60,
         )
         self.reported: list[ClusterEvent] = []
 
@@ -197,7 +197,7 @@ def test_decisions_about_deleted_objects_are_dropped() -> None:
             Unreserve(A, "n1", "gone", ""),
             Notice("Pod", "ns/gone", "X", "x"),
         )
-        assert (harness.binder.sent, harness.status_writer.enqueued) == ([], [])
+        assert (harness.binder.sent, harness.patches.enqueued) == ([], [])
         assert (harness.recorder.recorded, harness.reported) == ([], [])
 
     play(story)
@@ -209,7 +209,7 @@ def test_decisions_about_deleted_objects_are_dropped() -> None:
 def test_a_bind_cancels_the_pending_condition() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.dispatch(Bind(A, "n1", JOB))
-        assert harness.status_writer.cancelled == [("pods", "ns/a")]
+        assert harness.patches.cancelled == [("pods", "ns/a")]
 
     play(story)
 
@@ -218,11 +218,11 @@ def test_a_waiting_pod_has_the_reason_unschedulable_and_a_message() -> None:
     async def story(harness: DispatcherHarness) -> None:
         harness.pod().metadata.resource_version = "77"
         harness.dispatch(PatchPod(A, Code.NOT_ENOUGH_PODS, "2 more pods need room."))
-        [(wish, delay)] = harness.status_writer.enqueued
+        [(patch, delay)] = harness.patches.enqueued
         assert delay == 1.0
-        assert (wish.slot, wish.uid, wish.version) == (("pods", "ns/a"), harness.pod().metadata.uid, "77")
-        assert wish.strategic
-        assert wish.status == {
+        assert (patch.slot, patch.uid, patch.version) == (("pods", "ns/a"), harness.pod().metadata.uid, "77")
+        assert patch.strategic
+        assert patch.status == {
             "conditions": [
                 {
                     "type": "PodScheduled",
@@ -235,10 +235,10 @@ def test_a_waiting_pod_has_the_reason_unschedulable_and_a_message() -> None:
         }
         # People are told once it is true, not before.
         assert harness.recorder.recorded == []
-        assert wish.on_written is not None
-        wish.on_written()
+        assert patch.on_written is not None
+        patch.on_written()
         assert harness.recorder.recorded == [
-            ("ns/a", wish.uid, "FailedScheduling", f"{Code.NOT_ENOUGH_PODS}: 2 more pods need room.")
+            ("ns/a", patch.uid, "FailedScheduling", f"{Code.NOT_ENOUGH_PODS}: 2 more pods need room.")
         ]
 
     play(story)
@@ -249,8 +249,8 @@ def test_the_transition_time_of_a_waiting_pod_stays() -> None:
         since = "2029-12-31T00:00:00Z"
         harness.pod().status.conditions = [Condition("PodScheduled", "False", "X", "x", since)]
         harness.dispatch(PatchPod(A, Code.SCHEDULING_GATED, "It has gates."))
-        [(wish, _)] = harness.status_writer.enqueued
-        [condition] = wish.status["conditions"]
+        [(patch, _)] = harness.patches.enqueued
+        [condition] = patch.status["conditions"]
         assert condition["lastTransitionTime"] == since
         assert condition["reason"] == "SchedulingGated"
 
@@ -272,7 +272,7 @@ def test_a_reworded_message_is_written_with_a_longer_delay() -> None:
         told = known.status
         harness.dispatch(PatchGroup(JOB, told.phase, (now,), told.running, told.succeeded, told.failed))
         harness.dispatch(PatchGroup(JOB, told.phase, (now,), told.running + 1, told.succeeded, told.failed))
-        assert [delay for _, delay in harness.status_writer.enqueued] == [5.0, 5.0, 1.0]
+        assert [delay for _, delay in harness.patches.enqueued] == [5.0, 5.0, 1.0]
 
     play(story)
 
@@ -282,7 +282,7 @@ def test_a_nomination_is_written_and_removed_at_once() -> None:
         harness.dispatch(PatchPod(A, "X", "x", nominated="n1"))
         harness.pod().status.nominated_node_name = "n1"
         harness.dispatch(PatchPod(A, "X", "x", nominated=""))
-        assert [(wish.status["nominatedNodeName"], delay) for wish, delay in harness.status_writer.enqueued] == [
+        assert [(patch.status["nominatedNodeName"], delay) for patch, delay in harness.patches.enqueued] == [
             ("n1", 0.0),
             (None, 0.0),
         ]
@@ -296,8 +296,8 @@ def test_the_phase_of_an_admitted_group_is_written_at_once() -> None:
         assert known is not None
         known.status.phase = "Pending"
         harness.dispatch(PatchGroup(JOB, "Inqueue", (), 0, 0, 0))
-        [(wish, delay)] = harness.status_writer.enqueued
-        assert (wish.slot, wish.status, delay) == (("podgroups", "ns/g"), {"phase": "Inqueue"}, 0.0)
+        [(patch, delay)] = harness.patches.enqueued
+        assert (patch.slot, patch.status, delay) == (("podgroups", "ns/g"), {"phase": "Inqueue"}, 0.0)
 
     play(story)
 
@@ -310,12 +310,12 @@ def test_a_new_condition_message_of_a_group_causes_an_event() -> None:
         harness.dispatch(PatchGroup(JOB, "Running", (why,), 1, 2, 3))
         known.status.conditions = [why]
         harness.dispatch(PatchGroup(JOB, "Running", (why,), 2, 2, 3))
-        for wish, delay in harness.status_writer.enqueued:
+        for patch, delay in harness.patches.enqueued:
             assert delay == 1.0
-            assert wish.status["conditions"][0]["message"] == "No room."
-            assert wish.on_written is not None
-            wish.on_written()
-        assert harness.status_writer.enqueued[0][0].status["running"] == 1
+            assert patch.status["conditions"][0]["message"] == "No room."
+            assert patch.on_written is not None
+            patch.on_written()
+        assert harness.patches.enqueued[0][0].status["running"] == 1
         assert [(who, message) for who, _, _, message in harness.recorder.recorded] == [("ns/g", "No room.")]
 
     play(story)
@@ -327,8 +327,8 @@ def test_resources_that_a_queue_no_longer_has_are_removed_from_its_status() -> N
         assert known is not None
         known.status.allocated = {"cpu": "2", "nvidia.com/gpu": "1"}
         harness.dispatch(PatchQueue(QueueName("q"), {"cpu": 1500}))
-        [(wish, _)] = harness.status_writer.enqueued
-        assert wish.status == {"allocated": {"cpu": "1500m", "nvidia.com/gpu": None}}
+        [(patch, _)] = harness.patches.enqueued
+        assert patch.status == {"allocated": {"cpu": "1500m", "nvidia.com/gpu": None}}
 
     play(story)
 
@@ -528,7 +528,7 @@ def test_draining_writes_everything() -> None:
         harness.dispatch(reserve(harness))
         await harness.dispatcher.drain()
         assert len(harness.api.all(Reservation)) == 1
-        assert harness.status_writer.flushed
+        assert harness.patches.flushed
         assert harness.recorder.flushed
         assert harness.binder.cancelled == []
 

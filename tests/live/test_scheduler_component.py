@@ -441,7 +441,7 @@ def test_statuses_of_a_lost_lease_are_not_written() -> None:
             await asyncio.sleep(5.0)
             gang_of_two(api)
             cycles = process.cycles
-            await until(lambda: process.cycles > cycles)  # it wishes to say that there is no room
+            await until(lambda: process.cycles > cycles)  # it decides to write that there is no room
             lease.is_leader = False
             await asyncio.sleep(10.0)
             assert [one for one in api.patches if one[0] in ("pods", "podgroups")] == []

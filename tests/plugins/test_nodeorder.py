@@ -1,4 +1,4 @@
-"""Which node is best: one wish at a time, then the ranking for reserved room."""
+"""Which node is best: one preference at a time, then the ranking for reserved room."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ component            the loop: takes events in, runs a cycle in a thread, dispat
 inbox                buffers watch events while a cycle runs
 dispatcher           turns decisions into writes
 binder               binds and evictions; lost_response: what a write did whose response was lost
-status_writer        status patches of pods, groups and queues
+status_writer        PodScheduled of pods, phase and conditions of groups, what queues have allocated;
+                     status_patch_queue: sends the patches, the latest for each object
 reservation_writer   creation and deletion of Reservations
 outcome_reporter     metrics, log lines and events about outcomes
 metrics              counters and histograms; state_metrics: gauges from the last cycle

@@ -60,6 +60,7 @@ from .inbox import Inbox
 from .metrics import SchedulerMetrics
 from .outcome_reporter import OutcomeReporter
 from .reservation_writer import ReservationWriter
+from .status_patch_queue import StatusPatchQueue
 from .status_writer import StatusWriter
 from .true_reasons import invalid_pod, says, with_true_reasons
 
@@ -108,7 +109,7 @@ class SchedulerComponent:
         )
         self._reporter = OutcomeReporter(self._recorder, metrics, process_ref)
         self._inbox = Inbox(refused=self._reporter.refused)
-        self._status_writer = StatusWriter(
+        self._status_patches = StatusPatchQueue(
             client,
             bucket=bucket(),
             on_object=self._observe_write,
@@ -130,10 +131,9 @@ class SchedulerComponent:
         )
         self._dispatcher = Dispatcher(
             binder=self._binder,
-            status_writer=self._status_writer,
+            status_writer=StatusWriter(self._status_patches, self._recorder, clock),
             reservations=reservations,
             recorder=self._recorder,
-            clock=clock,
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
         self._is_active = False  # whether we were the leader in the last cycle
@@ -168,7 +168,7 @@ class SchedulerComponent:
         background: list[Coroutine[Any, Any, None]] = [
             *(reflector.run() for reflector in self._reflectors.values()),
             self._binder.run(),
-            self._status_writer.run(),
+            self._status_patches.run(),
             self._recorder.run(),
             self._configuration.run(self._reconfigured, self._reporter.configuration_refused),
         ]
@@ -281,7 +281,7 @@ class SchedulerComponent:
             self._is_active = False
             self._metrics.set_leader(False)
             self._binder.cancel_queued("another scheduler has the lease now")
-            self._status_writer.cancel_all()
+            self._status_patches.cancel_all()
 
     async def _ensure_default_queue(self) -> None:
         queue = Queue(metadata=ObjectMeta(name=names.DEFAULT_QUEUE))

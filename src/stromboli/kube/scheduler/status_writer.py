@@ -1,198 +1,121 @@
-"""Writes status patches: only the latest one for each object, once, and after binds. `dispatcher` says what is in them.
+"""Writes what the scheduler says about objects: the condition PodScheduled of a waiting pod and its nominated node, the
+phase and conditions of a PodGroup, what a Queue has allocated.
 
-Every cycle decides which status groups, pods and queues should have. Most of these statuses are outdated by the next
-cycle: a pod that is "waiting for its gang" now is bound a moment later. So a patch has a delay, a newer patch for the
-same object replaces it without restarting the delay, and a patch that is no longer true can be cancelled.
-
-A patch equal to the one that was just written is dropped: the cycle that decided it had not seen the write yet.
+Most of it is for people, so it has a delay: the reason why a pod waits is written only when it has held for a while,
+because most pods stop waiting before anybody could read it. At once goes what something waits for: the admission of a
+group, and a nomination, which must survive a restart. `status_patch_queue` sends the patches.
 """
 
 from __future__ import annotations
 
-import asyncio
-import heapq
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Final
 
-from stromboli.api import KObject
-from stromboli.kube.client import Client, Failure, Resource, TokenBucket, is_conflict, is_not_found
-from stromboli.kube.runtime import Log
+import msgspec
 
-_CONCURRENCY: Final = 16  # patches in flight
-_ECHO: Final = 5.0  # seconds in which an equal patch may come from a cycle that had not seen the write
-_YIELD_TO_BINDS: Final = 1.0  # seconds that a patch which is not urgent lets binds go first
-_RETRY: Final = 2.0  # seconds
+from stromboli.api import KObject, Pod, PodGroup, Queue, key
+from stromboli.api.quantity import format_amount
+from stromboli.api.timestamps import format_timestamp
+from stromboli.cluster import TaskKey
+from stromboli.kube.client import POD_GROUPS, PODS, QUEUES
+from stromboli.kube.runtime import EventRecorder
+from stromboli.scheduling.decisions import PatchGroup, PatchPod, PatchQueue
+from stromboli.scheduling.explanation.reasons import Code
 
-_log = Log("status")
+from .status_patch_queue import StatusPatch, StatusPatchQueue
 
-Slot = tuple[str, str]  # plural and key of an object
-
-
-@dataclass(frozen=True, slots=True)
-class StatusPatch:
-    """The status that an object should have from now on."""
-
-    resource: Resource[Any]
-    key: str
-    uid: str
-    status: Mapping[str, Any]
-    version: str = ""  # write it only while the object has this resourceVersion
-    strategic: bool = False  # merge lists as Kubernetes does for its own kinds
-    urgent: bool = False  # something waits for it: do not let binds go first
-    on_written: Callable[[], None] | None = None  # called once the server has it
-
-    @property
-    def slot(self) -> Slot:
-        return self.resource.plural, self.key
-
-
-@dataclass(slots=True)
-class _Entry:
-    patch: StatusPatch
-    due: float
+SOON: Final = 1.0  # seconds until a status is written that nothing waits for
+REWORDED: Final = 5.0  # seconds until a message is replaced that differs only in its words and numbers
 
 
 class StatusWriter:
-    def __init__(
-        self,
-        client: Client,
-        *,
-        bucket: TokenBucket,
-        on_object: Callable[[KObject], None],
-        on_result: Callable[[str, str], None] = lambda kind, result: None,
-        busy: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """`on_object` gets the object as the server returns it after a write; `on_result` gets the kind and the result
-        of each write; `busy` says whether binds are in flight."""
-        self._client = client
-        self._bucket = bucket
-        self._on_object = on_object
-        self._on_result = on_result
-        self._busy = busy
-        self._clock = asyncio.get_running_loop().time
-        self._pending: dict[Slot, _Entry] = {}
-        self._queue: list[tuple[float, Slot]] = []  # a heap; an item whose entry has another due time is skipped
-        self._writing: set[Slot] = set()
-        self._cancelled: set[Slot] = set()  # slots in `_writing` whose patch was cancelled
-        self._last: dict[Slot, tuple[StatusPatch, float]] = {}
-        self._changed = asyncio.Event()
+    def __init__(self, patches: StatusPatchQueue, recorder: EventRecorder, clock: Callable[[], float]) -> None:
+        """`clock` returns the time that conditions are stamped with."""
+        self._patches = patches
+        self._recorder = recorder
+        self._clock = clock
 
-    def enqueue(self, patch: StatusPatch, *, delay: float = 0.0) -> None:
-        now = self._clock()
-        last = self._last.get(patch.slot)
-        if last is not None and now - last[1] < _ECHO and _same(last[0], patch):
-            self._pending.pop(patch.slot, None)
+    def write_pod(self, patch: PatchPod, pod: Pod) -> None:
+        """Why a pod waits, as its condition PodScheduled, and the node that it is nominated for."""
+        # Autoscalers look for the reason Unschedulable only, so our own code is in the message, not in the reason.
+        code = Code.SCHEDULING_GATED if patch.reason == Code.SCHEDULING_GATED else "Unschedulable"
+        before = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+        since = before.last_transition_time if before is not None and before.status == "False" else None
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": code,
+            "message": patch.message,
+            "lastTransitionTime": since or format_timestamp(int(self._clock())),
+        }
+        status: dict[str, Any] = {"conditions": [condition]}
+        if patch.nominated != pod.status.nominated_node_name:
+            status["nominatedNodeName"] = patch.nominated or None
+
+        def on_written() -> None:
+            self._warn(pod, "FailedScheduling", f"{patch.reason}: {patch.message}")
+
+        # A nomination reserves the room that evictions made for the pod, so it must survive a restart.
+        urgent = "nominatedNodeName" in status
+        delay = 0.0 if urgent else SOON if since is None else REWORDED
+        # Only for this version of the pod: a condition written after its bind would never be removed.
+        meta = pod.metadata
+        status_patch = StatusPatch(
+            PODS,
+            patch.task,
+            meta.uid,
+            status,
+            meta.resource_version,
+            strategic=True,
+            urgent=urgent,
+            on_written=on_written,
+        )
+        self._patches.enqueue(status_patch, delay=delay)
+
+    def write_group(self, patch: PatchGroup, group: PodGroup) -> None:
+        """Phase, conditions and counts of a PodGroup."""
+        before = group.status
+        if patch.phase == "Inqueue" and before.phase != "Inqueue":
+            # The job controller creates a Job's pods once its group is admitted: only this phase is waited for.
+            admitted = StatusPatch(POD_GROUPS, patch.job, group.metadata.uid, {"phase": patch.phase}, urgent=True)
+            self._patches.enqueue(admitted)
             return
-        entry = self._pending.get(patch.slot)
-        due = now + delay if entry is None else min(entry.due, now + delay)
-        self._pending[patch.slot] = _Entry(patch, due)
-        if entry is None or due != entry.due:
-            heapq.heappush(self._queue, (due, patch.slot))
-            self._changed.set()
+        status: dict[str, Any] = {
+            "phase": patch.phase,
+            "conditions": msgspec.to_builtins(patch.conditions),
+            "running": patch.running,
+            "succeeded": patch.succeeded,
+            "failed": patch.failed,
+        }
+        unschedulable = next((c for c in patch.conditions if c.type == "Unschedulable"), None)
+        known = {c.message for c in before.conditions if c.type == "Unschedulable"}
 
-    def cancel(self, resource: Resource[Any], key: str) -> None:
-        slot = resource.plural, key
-        self._pending.pop(slot, None)
-        if slot in self._writing:
-            self._cancelled.add(slot)
+        def on_written() -> None:
+            if unschedulable is not None and unschedulable.message not in known:
+                self._warn(group, "Unschedulable", unschedulable.message)
 
-    def cancel_all(self) -> None:
-        """Another replica leads now and decides which statuses are written."""
-        self._pending.clear()
-        self._cancelled.update(self._writing)
+        new_counts = (patch.phase, patch.running, patch.succeeded, patch.failed)
+        old_counts = (before.phase, before.running, before.succeeded, before.failed)
+        reworded = new_counts == old_counts and unschedulable is not None and bool(known)
+        status_patch = StatusPatch(POD_GROUPS, patch.job, group.metadata.uid, status, on_written=on_written)
+        self._patches.enqueue(status_patch, delay=REWORDED if reworded else SOON)
 
-    async def run(self) -> None:
-        """Write every patch when it is due, until cancelled."""
-        places = asyncio.Semaphore(_CONCURRENCY)
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await places.acquire()
-                patch = await self._next()
-                self._writing.add(patch.slot)
-                group.create_task(self._write(patch)).add_done_callback(lambda _: places.release())
+    def write_queue(self, patch: PatchQueue, queue: Queue) -> None:
+        """What the pods of a Queue hold."""
+        # A merge patch removes only what it names as null.
+        allocated: dict[str, str | None] = dict.fromkeys(queue.status.allocated)
+        for resource, amount in sorted(patch.allocated.items()):
+            allocated[resource] = str(format_amount(resource, amount))
+        status_patch = StatusPatch(QUEUES, patch.queue, queue.metadata.uid, {"allocated": allocated})
+        self._patches.enqueue(status_patch, delay=SOON)
+
+    def cancel_pod(self, task: TaskKey) -> None:
+        """The pod is about to be bound: why it waited is of no interest any more."""
+        self._patches.cancel(PODS, task)
 
     async def flush(self) -> None:
-        """Write every patch now, due or not: before an orderly stop."""
-        patches = [entry.patch for entry in self._pending.values()]
-        self._pending.clear()
-        self._busy = lambda: False  # no binds are left to wait for
-        while self._writing:  # one write at a time for each object, here as well
-            await asyncio.sleep(0.02)
-        for start in range(0, len(patches), _CONCURRENCY):
-            await asyncio.gather(*(self._write(patch) for patch in patches[start : start + _CONCURRENCY]))
+        """Write everything now, due or not: before an orderly stop."""
+        await self._patches.flush()
 
-    async def _wait_for_binds(self) -> None:
-        until = self._clock() + _YIELD_TO_BINDS
-        while self._busy() and self._clock() < until:
-            await asyncio.sleep(0.02)
-
-    async def _next(self) -> StatusPatch:
-        while True:
-            self._changed.clear()
-            now = self._clock()
-            while self._queue and self._queue[0][0] <= now:
-                due, slot = heapq.heappop(self._queue)
-                entry = self._pending.get(slot)
-                if entry is None or entry.due != due:
-                    continue
-                if slot in self._writing:  # one write at a time for each object, or an older status might win
-                    entry.due = now + 0.05
-                    heapq.heappush(self._queue, (entry.due, slot))
-                    continue
-                del self._pending[slot]
-                return entry.patch
-            timeout = self._queue[0][0] - now if self._queue else None
-            try:
-                await asyncio.wait_for(self._changed.wait(), timeout)
-            except TimeoutError:
-                continue
-
-    async def _write(self, patch: StatusPatch) -> None:
-        kind = patch.resource.plural
-        metadata = {"uid": patch.uid} | ({"resourceVersion": patch.version} if patch.version else {})
-        body = {"metadata": metadata, "status": patch.status}
-        try:
-            if not patch.urgent:
-                await self._wait_for_binds()
-            await self._bucket.take()
-            if patch.slot in self._cancelled:
-                return
-            # The status written before is about to be replaced: from here on a patch with it is no echo.
-            self._last.pop(patch.slot, None)
-            result = await self._client.patch(
-                patch.resource, patch.key, body, subresource="status", strategic=patch.strategic
-            )
-        except Failure as failure:
-            self._on_result(kind, "failed")
-            if is_not_found(failure) or is_conflict(failure):
-                return  # the object is deleted or changed, or another object has its name
-            _log.warning("status write failed", kind=kind, object=patch.key, failure=failure.message)
-            if patch.slot not in self._pending and patch.slot not in self._cancelled:
-                self.enqueue(patch, delay=_RETRY)
-        else:
-            self._on_result(kind, "written")
-            self._remember(patch)
-            pending = self._pending.get(patch.slot)
-            if pending is not None and _same(pending.patch, patch):
-                del self._pending[patch.slot]
-            self._on_object(result)
-            if patch.on_written is not None:
-                patch.on_written()
-        finally:
-            self._writing.discard(patch.slot)
-            self._cancelled.discard(patch.slot)
-
-    def _remember(self, patch: StatusPatch) -> None:
-        now = self._clock()
-        self._last.pop(patch.slot, None)
-        self._last[patch.slot] = (patch, now)
-        while self._last:
-            oldest = next(iter(self._last))
-            if now - self._last[oldest][1] < _ECHO:
-                break
-            del self._last[oldest]
-
-
-def _same(left: StatusPatch, right: StatusPatch) -> bool:
-    return left.uid == right.uid and left.status == right.status
+    def _warn(self, target: KObject, reason: str, message: str) -> None:
+        self._recorder.record(type(target), key(target), target.metadata.uid, reason, message, warning=True)

@@ -2,9 +2,18 @@
 
 A job too big for the holes that small jobs leave would wait for ever. Once it has waited longer than a threshold, the
 reserve action chooses nodes for it and sets room aside there: the nodes take no new pods of others and drain as their
-pods finish, until the job fits. `clock` says who has starved, `line` who is served next, `node_choice` which nodes are
-chosen, `holders` who holds what, `reserved_room` and `queue_holds` whom it is closed to, `shares` who has too much to
-be served, `displacement` and `reservation_release` when it is given up, `progress` what users are told.
+pods finish, until the job fits.
+
+clock                 who has starved
+line                  who is served next
+node_choice           which nodes are set aside
+holders               who holds what
+reserved_node_filter  closes nodes with reserved room to other jobs
+queue_holds           closes a queue's quota to other jobs of the queue
+shares                who has too much to be served
+displacement          when a job of higher priority takes reserved nodes
+reservation_release   when a reservation is given up
+progress              what users are told
 
 What is remembered is in objects: a Reservation in phase Waiting per task, and conditions of the PodGroup. A scheduler
 that starts anew decides as the old one would have.
@@ -20,7 +29,7 @@ from .line import Line
 from .progress import note_progress, starving_conditions
 from .queue_holds import QueueHolds
 from .reservation_release import give_up_reservations
-from .reserved_room import close_reserved_nodes, room_for_others
+from .reserved_node_filter import close_reserved_nodes, room_for_others
 from .rules import ReserveRules, Starvation
 from .shares import NamespaceParts, above_deserved
 

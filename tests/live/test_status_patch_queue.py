@@ -12,7 +12,7 @@ from builders import group, pod
 from live.fake_api import FakeApi, Fate, lost_before, refused, until, with_virtual_time
 from stromboli.api import KObject, Pod, PodGroup
 from stromboli.kube.client import POD_GROUPS, PODS, Resource, TokenBucket
-from stromboli.kube.scheduler.status_writer import StatusPatch, StatusWriter
+from stromboli.kube.scheduler.status_patch_queue import StatusPatch, StatusPatchQueue
 
 
 class WriterHarness:
@@ -22,7 +22,7 @@ class WriterHarness:
         self.written: list[KObject] = []
         self.outcomes: list[tuple[str, str]] = []
         self.busy = False
-        self.writer = StatusWriter(
+        self.writer = StatusPatchQueue(
             api,  # type: ignore[arg-type]
             bucket=bucket or TokenBucket(1e6, 1000),
             on_object=self.written.append,
@@ -118,7 +118,7 @@ def test_what_was_just_written_is_not_written_again() -> None:
             harness.writer.enqueue(status_patch(api, "Inqueue"))
             await later(0.3)
         assert phases(api) == ["Inqueue"]
-        # Somebody else may have overwritten it: a wish that goes on for long is one.
+        # Somebody else may have overwritten it: a patch that comes again after a while is sent again.
         await later(5.0)
         harness.writer.enqueue(status_patch(api, "Inqueue"))
         await later()
@@ -139,7 +139,7 @@ def test_a_patch_repeated_during_its_write_is_not_written_again() -> None:
 
 
 def test_the_previous_status_can_be_written_again_during_a_write() -> None:
-    """Running is there, Unknown is on its way, and Running is wished again: the last word is Running."""
+    """Running is there, Unknown is on its way, and Running is decided again: the last word is Running."""
 
     async def story(api: FakeApi, harness: WriterHarness) -> None:
         harness.writer.enqueue(status_patch(api, "Running"))

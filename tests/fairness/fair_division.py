@@ -13,7 +13,7 @@ from fractions import Fraction
 
 
 @dataclass(frozen=True)
-class StatusPatch:
+class Demand:
     """`least` is set aside in any case, `most` is what is asked for or allowed."""
 
     weight: int
@@ -21,7 +21,7 @@ class StatusPatch:
     least: int = 0
 
 
-def level(amount: int, wishes: Mapping[str, StatusPatch]) -> dict[str, Fraction]:
+def level(amount: int, demands: Mapping[str, Demand]) -> dict[str, Fraction]:
     """The exact shares: everybody stands at one level per weight, but not below `least` nor above `most`.
 
     The level is searched among the points where somebody reaches a bound: between two of them the sum is a straight
@@ -30,11 +30,12 @@ def level(amount: int, wishes: Mapping[str, StatusPatch]) -> dict[str, Fraction]
 
     def poured(height: Fraction) -> dict[str, Fraction]:
         return {
-            name: max(Fraction(wish.least), min(height * wish.weight, Fraction(max(wish.most, wish.least))))
-            for name, wish in wishes.items()
+            name: max(Fraction(demand.least), min(height * demand.weight, Fraction(max(demand.most, demand.least))))
+            for name, demand in demands.items()
         }
 
-    points = sorted({Fraction(bound, wish.weight) for wish in wishes.values() for bound in (wish.least, wish.most)})
+    bounds = ((demand, bound) for demand in demands.values() for bound in (demand.least, demand.most))
+    points = sorted({Fraction(bound, demand.weight) for demand, bound in bounds})
     below = Fraction(0)
     for point in points:
         if sum(poured(point).values()) > amount:
@@ -46,12 +47,12 @@ def level(amount: int, wishes: Mapping[str, StatusPatch]) -> dict[str, Fraction]
     return poured(below)
 
 
-def by_turns(amount: int, wishes: Mapping[str, StatusPatch]) -> dict[str, int]:
+def by_turns(amount: int, demands: Mapping[str, Demand]) -> dict[str, int]:
     """Unit by unit to whoever has the least for its weight and wants more; ties by name."""
-    has = dict.fromkeys(sorted(wishes), 0)
+    has = dict.fromkeys(sorted(demands), 0)
     for _ in range(amount):
-        wanting = [name for name, wish in sorted(wishes.items()) if has[name] < wish.most]
+        wanting = [name for name, demand in sorted(demands.items()) if has[name] < demand.most]
         if not wanting:
             break
-        has[min(wanting, key=lambda name: (Fraction(has[name], wishes[name].weight), name))] += 1
+        has[min(wanting, key=lambda name: (Fraction(has[name], demands[name].weight), name))] += 1
     return has

@@ -1,0 +1,198 @@
+"""Sends status patches: only the latest one for each object, once, and after binds. `status_writer` builds them.
+
+Every cycle decides which status groups, pods and queues should have. Most of these statuses are outdated by the next
+cycle: a pod that is "waiting for its gang" now is bound a moment later. So a patch has a delay, a newer patch for the
+same object replaces it without restarting the delay, and a patch that is no longer true can be cancelled.
+
+A patch equal to the one that was just written is dropped: the cycle that decided it had not seen the write yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from stromboli.api import KObject
+from stromboli.kube.client import Client, Failure, Resource, TokenBucket, is_conflict, is_not_found
+from stromboli.kube.runtime import Log
+
+_CONCURRENCY: Final = 16  # patches in flight
+_ECHO: Final = 5.0  # seconds in which an equal patch may come from a cycle that had not seen the write
+_YIELD_TO_BINDS: Final = 1.0  # seconds that a patch which is not urgent lets binds go first
+_RETRY: Final = 2.0  # seconds
+
+_log = Log("status")
+
+Slot = tuple[str, str]  # plural and key of an object
+
+
+@dataclass(frozen=True, slots=True)
+class StatusPatch:
+    """The status that an object should have from now on."""
+
+    resource: Resource[Any]
+    key: str
+    uid: str
+    status: Mapping[str, Any]
+    version: str = ""  # write it only while the object has this resourceVersion
+    strategic: bool = False  # merge lists as Kubernetes does for its own kinds
+    urgent: bool = False  # something waits for it: do not let binds go first
+    on_written: Callable[[], None] | None = None  # called once the server has it
+
+    @property
+    def slot(self) -> Slot:
+        return self.resource.plural, self.key
+
+
+@dataclass(slots=True)
+class _Entry:
+    patch: StatusPatch
+    due: float
+
+
+class StatusPatchQueue:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        bucket: TokenBucket,
+        on_object: Callable[[KObject], None],
+        on_result: Callable[[str, str], None] = lambda kind, result: None,
+        busy: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`on_object` gets the object as the server returns it after a write; `on_result` gets the kind and the result
+        of each write; `busy` says whether binds are in flight."""
+        self._client = client
+        self._bucket = bucket
+        self._on_object = on_object
+        self._on_result = on_result
+        self._busy = busy
+        self._clock = asyncio.get_running_loop().time
+        self._pending: dict[Slot, _Entry] = {}
+        self._queue: list[tuple[float, Slot]] = []  # a heap; an item whose entry has another due time is skipped
+        self._writing: set[Slot] = set()
+        self._cancelled: set[Slot] = set()  # slots in `_writing` whose patch was cancelled
+        self._last: dict[Slot, tuple[StatusPatch, float]] = {}
+        self._changed = asyncio.Event()
+
+    def enqueue(self, patch: StatusPatch, *, delay: float = 0.0) -> None:
+        now = self._clock()
+        last = self._last.get(patch.slot)
+        if last is not None and now - last[1] < _ECHO and _same(last[0], patch):
+            self._pending.pop(patch.slot, None)
+            return
+        entry = self._pending.get(patch.slot)
+        due = now + delay if entry is None else min(entry.due, now + delay)
+        self._pending[patch.slot] = _Entry(patch, due)
+        if entry is None or due != entry.due:
+            heapq.heappush(self._queue, (due, patch.slot))
+            self._changed.set()
+
+    def cancel(self, resource: Resource[Any], key: str) -> None:
+        slot = resource.plural, key
+        self._pending.pop(slot, None)
+        if slot in self._writing:
+            self._cancelled.add(slot)
+
+    def cancel_all(self) -> None:
+        """Another replica leads now and decides which statuses are written."""
+        self._pending.clear()
+        self._cancelled.update(self._writing)
+
+    async def run(self) -> None:
+        """Write every patch when it is due, until cancelled."""
+        places = asyncio.Semaphore(_CONCURRENCY)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await places.acquire()
+                patch = await self._next()
+                self._writing.add(patch.slot)
+                group.create_task(self._write(patch)).add_done_callback(lambda _: places.release())
+
+    async def flush(self) -> None:
+        """Write every patch now, due or not: before an orderly stop."""
+        patches = [entry.patch for entry in self._pending.values()]
+        self._pending.clear()
+        self._busy = lambda: False  # no binds are left to wait for
+        while self._writing:  # one write at a time for each object, here as well
+            await asyncio.sleep(0.02)
+        for start in range(0, len(patches), _CONCURRENCY):
+            await asyncio.gather(*(self._write(patch) for patch in patches[start : start + _CONCURRENCY]))
+
+    async def _wait_for_binds(self) -> None:
+        until = self._clock() + _YIELD_TO_BINDS
+        while self._busy() and self._clock() < until:
+            await asyncio.sleep(0.02)
+
+    async def _next(self) -> StatusPatch:
+        while True:
+            self._changed.clear()
+            now = self._clock()
+            while self._queue and self._queue[0][0] <= now:
+                due, slot = heapq.heappop(self._queue)
+                entry = self._pending.get(slot)
+                if entry is None or entry.due != due:
+                    continue
+                if slot in self._writing:  # one write at a time for each object, or an older status might win
+                    entry.due = now + 0.05
+                    heapq.heappush(self._queue, (entry.due, slot))
+                    continue
+                del self._pending[slot]
+                return entry.patch
+            timeout = self._queue[0][0] - now if self._queue else None
+            try:
+                await asyncio.wait_for(self._changed.wait(), timeout)
+            except TimeoutError:
+                continue
+
+    async def _write(self, patch: StatusPatch) -> None:
+        kind = patch.resource.plural
+        metadata = {"uid": patch.uid} | ({"resourceVersion": patch.version} if patch.version else {})
+        body = {"metadata": metadata, "status": patch.status}
+        try:
+            if not patch.urgent:
+                await self._wait_for_binds()
+            await self._bucket.take()
+            if patch.slot in self._cancelled:
+                return
+            # The status written before is about to be replaced: from here on a patch with it is no echo.
+            self._last.pop(patch.slot, None)
+            result = await self._client.patch(
+                patch.resource, patch.key, body, subresource="status", strategic=patch.strategic
+            )
+        except Failure as failure:
+            self._on_result(kind, "failed")
+            if is_not_found(failure) or is_conflict(failure):
+                return  # the object is deleted or changed, or another object has its name
+            _log.warning("status write failed", kind=kind, object=patch.key, failure=failure.message)
+            if patch.slot not in self._pending and patch.slot not in self._cancelled:
+                self.enqueue(patch, delay=_RETRY)
+        else:
+            self._on_result(kind, "written")
+            self._remember(patch)
+            pending = self._pending.get(patch.slot)
+            if pending is not None and _same(pending.patch, patch):
+                del self._pending[patch.slot]
+            self._on_object(result)
+            if patch.on_written is not None:
+                patch.on_written()
+        finally:
+            self._writing.discard(patch.slot)
+            self._cancelled.discard(patch.slot)
+
+    def _remember(self, patch: StatusPatch) -> None:
+        now = self._clock()
+        self._last.pop(patch.slot, None)
+        self._last[patch.slot] = (patch, now)
+        while self._last:
+            oldest = next(iter(self._last))
+            if now - self._last[oldest][1] < _ECHO:
+                break
+            del self._last[oldest]
+
+
+def _same(left: StatusPatch, right: StatusPatch) -> bool:
+    return left.uid == right.uid and left.status == right.status
