@@ -13,6 +13,7 @@ from together.situations import (
     happened,
     in_namespace,
     situation,
+    starts,
     weighted,
 )  # fmt: skip
 
@@ -58,3 +59,52 @@ def test_starts_follow_the_weights_without_reserve() -> None:
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
 def test_restarts_change_nothing(story: Situation) -> None:
     assert_restarts_change_nothing(story, until=12)
+
+
+def behind_its_own_stream(**options: Any) -> Situation:
+    """Two nodes of four CPUs; two namespaces of equal weight with streams of one-CPU jobs, and in one of them a job of
+    four CPUs that came first.
+
+    Each namespace has four CPUs all the time. The large job fits no hole, and if nodes were drained for it while its
+    own namespace has its part, the other would pay for it. So its namespace's small jobs must make room.
+    """
+    runs = (7, 9, 11, 13)
+    return situation(
+        [node("n0", 4), node("n1", 4)],
+        *(
+            in_namespace(
+                namespace,
+                [pod(f"small-{number:03}", 1, run=runs[number % 4], at=max(0, 2 * number - 8)) for number in range(60)],
+            )
+            for namespace in ("alpha", "beta")
+        ),
+        in_namespace("alpha", [pod("large", 4, run=10, at=1)]),
+        until=120, **options,
+    )  # fmt: skip
+
+
+OWN_STREAM = behind_its_own_stream(reserve={"starvingJobTimeThreshold": 10})
+
+
+def test_a_job_does_not_wait_for_ever_behind_its_own_namespace() -> None:
+    start = starts(OWN_STREAM.run())
+    # Its own namespace's jobs drain, then a node: at most the threshold and two of the longest runs.
+    assert start["alpha/large"] <= 1 + 10 + 13 + 13 + 2
+
+
+def test_it_costs_the_other_namespace_nothing() -> None:
+    """What the other one had by the end of the wait, in CPU seconds of jobs started, is at least its half."""
+    started = starts(OWN_STREAM.run())
+    counts = [sum(pod.startswith(namespace) for pod in started) for namespace in ("alpha/small", "beta/small")]
+    assert counts[1] >= counts[0]
+
+
+def test_its_own_namespace_is_told() -> None:
+    large = starts(OWN_STREAM.run())["alpha/large"]
+    report = OWN_STREAM.at(large - 1)
+    waiting = [pod for name, pod in report["pods"].items() if name.startswith("alpha/small") and not pod["node"]]
+    assert any("podgroup-large" in pod["message"] for pod in waiting)
+
+
+def test_restarts_change_nothing_behind_its_own_stream() -> None:
+    assert_restarts_change_nothing(OWN_STREAM, until=40)

@@ -140,6 +140,13 @@ def share_ahead(first: str, share: float, weight: int, behind: str, its_share: f
     )
 
 
+def namespace_held(first: str, namespace: str) -> str:
+    return (
+        f"{first} has waited too long and goes first: with this pod, namespace {namespace} would have too large a "
+        "share of the queue for that job to start."
+    )
+
+
 def gang_short(found: int, needed: int, tasks: int, why: str) -> str:
     return (
         f"Only {found} of the {needed} pods that must start together (of {tasks} in the group) fit now. " + why

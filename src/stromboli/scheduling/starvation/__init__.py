@@ -10,6 +10,7 @@ node_choice           which nodes are set aside
 holders               who holds what
 reserved_node_filter  closes nodes with reserved room to other jobs
 queue_holds           closes a queue's quota to other jobs of the queue
+namespace_holds       closes a namespace's part to other jobs of the namespace
 shares                who has too much to be served
 displacement          when a job of higher priority takes reserved nodes
 reservation_release   when a reservation is given up
@@ -26,6 +27,7 @@ from .clock import has_starved
 from .displacement import displacements
 from .holders import FEATURE, holders, rank, reserved_rows
 from .line import Line
+from .namespace_holds import NamespaceHolds
 from .progress import note_progress, starving_conditions
 from .queue_holds import QueueHolds
 from .reservation_release import give_up_reservations
@@ -62,6 +64,7 @@ def open_starvation(session: Session) -> None:
                 close_reserved_nodes(session)
             session.add_room(lambda room, job: room_for_others(session, room, job, only_pods=closes_node))
         session.add_job_allocatable(holds.refuse)
+        session.add_job_allocatable(session.state(NamespaceHolds).refuse)
         session.add_displacement(lambda job, evicting: displacements(session, job, evicting=evicting))
         session.add_closed_to_evictions(others_rows)
         session.add_group_conditions(lambda job: starving_conditions(session, job))

@@ -1,0 +1,77 @@
+"""Small jobs of a namespace make room for its own job that has starved.
+
+A job is passed over while its namespace has more than its part (see `shares`). If what the namespace has is a stream of
+its own small jobs, that would never end: each of them takes the turn that the namespace has, and the large one waits
+for ever. So while a job has starved, other jobs of its namespace and queue that could use its nodes may start only
+where that leaves the namespace's part to it. What they leave goes to the other namespaces meanwhile, so nothing is idle
+for it.
+
+Jobs of higher priority are not held back, nor are those that come before the job in the line.
+"""
+
+from __future__ import annotations
+
+from stromboli.cluster import Job, Status, Vector
+from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.eviction import Nominations
+from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.explanation.reasons import namespace_held
+from stromboli.scheduling.session import Session
+
+from .clock import has_starved
+from .holders import is_stuck, rank
+from .rules import Starvation
+from .shares import NamespaceParts, above_deserved
+
+
+class NamespaceHolds:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._parts = session.state(NamespaceParts)
+        self._first: dict[tuple[str, str], Job] | None = None  # by queue and namespace
+
+    def refuse(self, job: Job, request: Vector, credit: Vector | None) -> Refusal | None:
+        """Whether the job would take its namespace's part from another job of it that has starved."""
+        if self._first is None:
+            self._first = self._read()
+        first = self._first.get((job.queue.name, job.namespace)) if self._first else None
+        if first is None or not self._goes_before(first, job):
+            return None
+        more = request if credit is None else request - credit
+        if not self._parts.above_part(first, to_drain=True, more=more) or not self._parts.same_nodes(first, job):
+            return None
+        return Refusal(Code.NAMESPACE_SHARE_AHEAD, subject=namespace_held(first.key, job.namespace))
+
+    def _goes_before(self, first: Job, job: Job) -> bool:
+        session = self._session
+        if first is job or first.priority < job.priority or session.job_ready(first):
+            return False
+        rules = session.state(Starvation).rules
+        assert rules is not None
+        in_line = job.counts[Status.RESERVED] > 0 or has_starved(session, job, rules)
+        return not in_line or rank(session, first) < rank(session, job)
+
+    def _read(self) -> dict[tuple[str, str], Job]:
+        """The first in line of each namespace that has starved jobs and shares its queue with others."""
+        session = self._session
+        rules = session.state(Starvation).rules
+        if rules is None or not rules.sets_aside or session.namespace_shares is None:
+            return {}
+        first: dict[tuple[str, str], Job] = {}
+        for job in session.jobs:
+            if not job.pending_count or not self._waits_for_nodes(job) or not has_starved(session, job, rules):
+                continue
+            key = job.queue.name, job.namespace
+            known = first.get(key)
+            if known is None or rank(session, job) < rank(session, known):
+                first[key] = job
+        return first
+
+    def _waits_for_nodes(self, job: Job) -> bool:
+        """Nothing else than nodes is in the way of a job, as far as that can be known at the start of a session."""
+        session = self._session
+        if not job.queue.open or (job.phase == "Pending" and session.has_action("enqueue")):
+            return False
+        if session.job_ready(job) or job in session.state(Nominations) or is_stuck(session, job):
+            return False
+        return session.job_valid(job) is None and not above_deserved(session, job)
