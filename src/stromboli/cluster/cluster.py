@@ -72,8 +72,8 @@ class Cluster:
                 self._apply_object(obj)
             case Deleted(obj):
                 self._delete_object(obj)
-            case BindFailed(task_key):
-                self._tasks.bind_failed(task_key)
+            case BindFailed():
+                self._tasks.bind_failed(event)
             case EvictFailed(task_key):
                 self._tasks.evict_failed(task_key)
         self._ensure_width()

@@ -25,9 +25,13 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class BindFailed:
-    """A bind that the scheduler decided on has failed."""
+    """A bind that the scheduler decided on has failed. `node`, `why` and `at` are set if the server refused it: then it
+    would do so again for a while."""
 
     task: TaskKey
+    node: str = ""
+    why: str = ""
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,8 @@ class Ledger:
         self.tentative: dict[TaskKey, Task] = {}
         # Waiting tasks for which pods are being evicted from a node: a nomination outlives the session.
         self.nominated: dict[TaskKey, Task] = {}
+        # Waiting tasks whose last bind the server refused.
+        self.refused_binds: dict[TaskKey, Task] = {}
         # Tasks in status Reserved, on any node; and a number that changes whenever they do.
         self.reserved_tasks: dict[TaskKey, Task] = {}
         self.reserved_epoch = 0

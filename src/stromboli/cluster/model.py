@@ -25,6 +25,7 @@ from stromboli.api import Node as NodeObject
 from stromboli.api import Pod, PodGroup
 from stromboli.api import Queue as QueueObject
 
+from .refused_bind import RefusedBind
 from .resources import Vector
 
 JobKey = NewType("JobKey", str)  # "namespace/podgroup"
@@ -95,6 +96,7 @@ class Task:
     gated: bool  # has scheduling gates, so it must not be placed yet
     backfill: bool  # runs on resources lent by a gang that was not ready
     nominated: str  # the node from which pods are evicted for it, or ""
+    refused: RefusedBind | None = None  # binds that the server refused
     status: Status = Status.PENDING
     node: Node | None = None
     # The state outside any session; a snapshot restores status, node and backfill from it.

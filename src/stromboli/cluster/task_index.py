@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from stromboli.api import Pod, Reservation, is_backfill, key
 from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
 
+from .events import BindFailed
 from .ledger import Ledger
 from .model import JobKey, Node, Status, Task, TaskKey
 from .object_fields import creation_time, group_of, index_of, is_preemptable, role_of, status_of, task_priority
 from .queue_index import QueueIndex
+from .refused_bind import RefusedBind
 from .shapes import ShapeRegistry
 
 _ALIVE = frozenset({Status.BOUND, Status.RUNNING, Status.UNKNOWN})
@@ -63,6 +65,9 @@ class TaskIndex:
             return  # this version of the pod is older than our bind (or the Reservation)
         if task.true_status is Status.RELEASING and task.true_node is not None and status in _ALIVE:
             return  # this version of the pod is older than our eviction; EvictFailed reports a failure
+        if task.refused is not None and status is not Status.PENDING:
+            task.refused = None
+            del self._ledger.refused_binds[task_key]
         self._settle(task, status)
 
     def delete_pod(self, task_key: TaskKey) -> None:
@@ -72,15 +77,20 @@ class TaskIndex:
         self._ledger.leave(task)
         self._ledger.tentative.pop(task_key, None)
         self._ledger.nominated.pop(task_key, None)
+        self._ledger.refused_binds.pop(task_key, None)
         for tasks in self._without_row.values():
             tasks.pop(task_key, None)
         if task.job is not None:
             del task.job.tasks[task_key]
             self._groups.drop_if_empty(task.job)
 
-    def bind_failed(self, task_key: TaskKey) -> None:
-        task = self.tasks.get(task_key)
+    def bind_failed(self, failed: BindFailed) -> None:
+        task = self.tasks.get(failed.task)
         if task is not None and task.true_status is Status.BINDING:
+            if failed.node:
+                task.refused = task.refused or RefusedBind()
+                task.refused.add(task.key, failed.node, failed.why, failed.at)
+                self._ledger.refused_binds[task.key] = task
             self._ledger.settle(task, Status.PENDING, None)
             self._refresh_task(task, task.pod)  # it does not run on lent resources, either
 

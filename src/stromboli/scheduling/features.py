@@ -11,8 +11,14 @@ from collections.abc import Callable
 from typing import Final
 
 from .backfill import open_backfill
+from .bind_backoff import open_bind_backoff
 from .eviction import open_nominations
 from .session import Session
 from .starvation import open_starvation
 
-FEATURES: Final[tuple[Callable[[Session], None], ...]] = (open_starvation, open_backfill, open_nominations)
+FEATURES: Final[tuple[Callable[[Session], None], ...]] = (
+    open_starvation,
+    open_backfill,
+    open_nominations,
+    open_bind_backoff,
+)

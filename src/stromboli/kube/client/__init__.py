@@ -5,12 +5,14 @@ client           the calls: get, list, watch, create, patch, replace, delete, bi
 reflector        keeps a cache of one kind by list and watch
 resources        the path of each kind on the server
 errors           the one exception that a failed request raises, and what it means
-rate_limit       token bucket and backoff; item_backoff: one backoff for each item
+rate_limit       token bucket
+backoff          growing delays between attempts, of one thing or of each item of a set
 concurrency      many requests with bounded concurrency
 merge_patch      JSON merge patches between two versions of an object
 """
 
 from .auth import ClientConfig, from_kubeconfig, in_cluster, load_client_config
+from .backoff import Backoff, ItemBackoff
 from .client import Client
 from .concurrency import for_each_concurrently
 from .errors import (
@@ -22,10 +24,9 @@ from .errors import (
     is_gone,
     is_not_found,
 )
-from .item_backoff import ItemBackoff
 from .kinds import Event, EventSource, Lease, LeaseSpec
 from .merge_patch import object_and_status_patches
-from .rate_limit import Backoff, TokenBucket
+from .rate_limit import TokenBucket
 from .reflector import Reflector
 from .resources import (
     COMMANDS,

@@ -1,8 +1,8 @@
 """Typed calls to an API server, for everything in this package that reads or writes objects.
 
-Reads are retried when that may help. Writes are retried only where the server certainly has not acted: it could not be
-connected to, or it asked to retry later. After any other failure nobody knows whether the write happened, and the
-caller must read the object before it decides again.
+Reads are retried when that may help, after delays that grow (`backoff`). Writes are retried only where the server
+certainly has not acted: it could not be connected to, or it asked to retry later. After any other failure nobody knows
+whether the write happened, and the caller must read the object before it decides again.
 
 Objects come back as our structs, which hold only the fields that we read. Change an object with `patch`, which keeps
 all other fields; use `replace` only for kinds of which we know every field.
@@ -24,8 +24,8 @@ import msgspec
 from stromboli.api import ApiObject
 from stromboli.kube.client.auth.client_config import ClientConfig
 
+from .backoff import Backoff
 from .errors import UNREADABLE, Failure, failure_from_status, is_gone, is_not_found, is_retriable
-from .rate_limit import Backoff
 from .resources import POD_GROUPS, PODS, Resource
 from .transport import Transport
 from .wire import (

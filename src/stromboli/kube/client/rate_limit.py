@@ -1,11 +1,10 @@
-"""Token bucket for requests per second, and exponential backoff after failures."""
+"""Token bucket for requests per second."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable
-from random import Random
 
 
 class TokenBucket:
@@ -34,25 +33,3 @@ class TokenBucket:
             except asyncio.CancelledError:
                 self._tokens += count
                 raise
-
-
-class Backoff:
-    """Delays that double up to a ceiling, each reduced at random by up to half.
-
-    The jitter keeps a hundred clients that lost the same server from reconnecting in the same instant.
-    """
-
-    def __init__(self, first: float = 0.2, ceiling: float = 10.0, *, random: Random | None = None) -> None:
-        self.first = first
-        self.ceiling = ceiling
-        self._random = random or Random()
-        self._failures = 0
-
-    def next(self) -> float:
-        # The ceiling is reached long before 2^30, and the power must not grow without bound.
-        longest = min(self.ceiling, self.first * 2.0 ** min(self._failures, 30))
-        self._failures += 1
-        return longest * self._random.uniform(0.5, 1.0)
-
-    def reset(self) -> None:
-        self._failures = 0

@@ -23,9 +23,9 @@ import msgspec
 from stromboli.api import ApiError, KObject, decode_json
 from stromboli.cluster.events import Applied, Deleted
 
+from .backoff import Backoff
 from .client import Client
 from .errors import Failure, is_gone
-from .rate_limit import Backoff
 from .resources import Resource
 from .transform import strip_unused_fields
 from .wire import Envelope

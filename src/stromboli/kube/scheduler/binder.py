@@ -4,12 +4,12 @@ The binds of a gang are next to each other in the queue and a few dozen workers 
 together, over connections that stay open. Before every request the worker checks the fence: a scheduler that lost its
 lease, or was suspended past its end, must not send what it decided while it was the leader.
 
-Results are cluster events. A bind that did not happen is `BindFailed`: it is not sent again, but the task is pending
-again (`cluster.task_index`) and the next cycle decides anew. A refused eviction is `EvictFailed`. A request
-that the server accepted needs no event, because the watch shows the pod. If the response was lost, nobody knows
-whether the server acted, so the pod is read until the server answers: sending the request again could bind another
-pod of that name, and giving up could place two pods in the same room. For the same reason the pod is read twice before
-the bind counts as failed: the server may still be working on a request whose response nobody waits for.
+Results are cluster events. A bind that did not happen is `BindFailed`: the task is pending again, and a later cycle
+retries it (`scheduling.bind_backoff` says when and where, if the server refused). A refused eviction is `EvictFailed`.
+A request that the server accepted needs no event, because the watch shows the pod. If the response was lost, nobody
+knows whether the server acted, so the pod is read until the server answers: sending the request again could bind
+another pod of that name, and giving up could place two pods in the same room. For the same reason the pod is read twice
+before the bind counts as failed: the server may still be working on a request whose response nobody waits for.
 
 The next cycle would choose the same victims, and the server would refuse their evictions again. So a refused eviction
 is retried with backoff, and until then the scheduler gets the `EvictFailed` that the server would have caused.
@@ -96,17 +96,19 @@ class Binder:
         report: ReportFailure,
         listener: OutcomeListener,
         cached_pod: Callable[[TaskKey], Pod | None],
+        wall_clock: Callable[[], float] = time.time,
         timeout: float = TIMEOUT,
         workers: int = WORKERS,
     ) -> None:
         """`report` gets failures, for the scheduler, with the uid of the pod; `cached_pod` returns the pod of that name
-        as the watch has shown it."""
+        as the watch has shown it; `wall_clock` is the time that cycles go by."""
         self._client = client
         self._fence = fence
         self._buckets = {BindRequest: binds, EvictRequest: evictions}
         self._report = report
         self._listener = listener
         self._cached_pod = cached_pod
+        self._wall_clock = wall_clock
         self._timeout = timeout
         self._workers = workers
         self._queue: deque[Request] = deque()
@@ -201,8 +203,11 @@ class Binder:
         else:
             self._evict_failed(request, why)
 
-    def _bind_failed(self, request: BindRequest, why: str) -> None:
-        self._report(BindFailed(request.task), request.uid)
+    def _bind_failed(self, request: BindRequest, why: str, *, refused: bool = False) -> None:
+        event = BindFailed(request.task)
+        if refused:
+            event = BindFailed(request.task, request.node, why, self._wall_clock())
+        self._report(event, request.uid)
         self._listener.bind_failed(request, why)
 
     def _evict_failed(self, request: EvictRequest, why: str) -> None:
@@ -217,7 +222,8 @@ class Binder:
         except Failure as failure:
             pod = await self._bound_pod(request, failure)
             if pod is None or pod.spec.node_name != request.node:
-                self._bind_failed(request, failure.message)
+                # Without an answer it is not known that a second attempt would fail.
+                self._bind_failed(request, failure.message, refused=failure.status != NO_RESPONSE)
                 return
         self._accepted[request.task] = request
         self._listener.bound(request, time.perf_counter() - started)

@@ -124,6 +124,7 @@ class SchedulerComponent:
             report=self._inbox.failed,
             listener=self._reporter,
             cached_pod=lambda task: self._reflectors[Pod].objects.get(task),
+            wall_clock=clock,
             timeout=request_timeout,
         )
         reservations = ReservationWriter(

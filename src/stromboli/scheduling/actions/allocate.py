@@ -27,6 +27,7 @@ from stromboli.scheduling.gang import (
     conditionally_ready,
     is_eligible,
     place_gang,
+    start_gang,
 )
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
@@ -85,12 +86,9 @@ class Allocate(Action):
         statement = session.statement()
         give_up(statement)
         tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
-        place_gang(session, statement, job, tasks)
-        if session.job_ready(job) and complete_with_best_effort(session, statement, job):
-            statement.commit()
+        if start_gang(session, statement, job, tasks):
             session.notes.pardon(job)
             return True
-        statement.discard()
         session.notes.recall(job, said)
         return False
 

@@ -1,13 +1,13 @@
 """Room that a waiting gang holds, lent to others and given back.
 
-`lending` counts on lent room and takes it back, `estimates` finds short work that ends before the room is needed,
+`lent_room` counts on lent room and takes it back, `estimates` finds short work that ends before the room is needed,
 `rules` has the arguments of the action.
 """
 
 from stromboli.scheduling.session import Session
 
 from .estimates import Estimates
-from .lending import (
+from .lent_room import (
     conditionally_ready_condition,
     may_borrow,
     not_counted_on,

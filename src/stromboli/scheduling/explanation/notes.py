@@ -105,7 +105,7 @@ _REFUSALS_FIRST = (
     Code.QUEUE_OVER_DESERVED,
 )
 
-_SAID_FIRST = (Code.CONDITIONALLY_READY, Code.STARVING_RESERVED)
+_SAID_FIRST = (Code.BIND_REFUSED, Code.CONDITIONALLY_READY, Code.STARVING_RESERVED)
 
 
 def _node_level(histogram: Histogram) -> Explanation:

@@ -32,6 +32,7 @@ class Code:
     GANG_SHORT = "GangShort"
     SCHEDULING_GATED = "SchedulingGated"
     QUEUE_FIRST_IN_LINE = "QueueFirstInLine"
+    BIND_REFUSED = "BindRefused"
     INVALID_OBJECT = "InvalidObject"
     NO_POD_GROUP = "NoPodGroup"
     NO_QUEUE = "NoQueue"
@@ -90,6 +91,19 @@ def refused(refusal: Refusal) -> str:
             return f"Queue {subject} is FIFO, and an earlier job in it is still waiting. See the reason of that job."
         case _:
             return f"{refusal.code}: rejected by {subject}." if subject else f"{refusal.code}."
+
+
+def bind_refused(pod: str, node: str, why: str, times: int, others: int, retry: str) -> str:
+    """`times`: how often binds of the pod were refused; `others`: pods of the job to which it happened as well;
+    `retry`: when the next attempt is made, or "" if it is up to the nodes."""
+    also = f" So were binds of {others} more pods of the job." if others else ""
+    often = f", for the {times}th time" if times > 3 else ""
+    when = f" The next attempt is at {retry}." if retry else " It is tried again as soon as another node fits."
+    return f"The API server refused to bind {pod} to {node}{often}: {why.rstrip('.')}.{also}{when}"
+
+
+def avoided_after_refusal() -> str:
+    return "avoided for a while, because a bind was refused"
 
 
 def no_group(group: str) -> str:

@@ -6,7 +6,7 @@
 
 from .best_effort import complete_with_best_effort
 from .eligibility import is_eligible
-from .gang_placement import place_gang
+from .gang_placement import place_gang, start_gang
 from .readiness import complete, condition_ready, conditionally_ready, reserved_tasks
 from .tentative_places import TentativePlaces
 
@@ -19,4 +19,5 @@ __all__ = [
     "is_eligible",
     "place_gang",
     "reserved_tasks",
+    "start_gang",
 ]

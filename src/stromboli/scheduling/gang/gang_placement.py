@@ -1,11 +1,11 @@
-"""Placing the tasks of one job, up to the point where the job can start.
+"""Placing a gang, all or nothing.
 
-A job that is not ready gets tasks until it is; one that is ready gets one more, so that jobs share what is left turn
-by turn. Tasks that are alike are placed by one kernel call. What does not fit into idle room may be promised room
-that is being released.
+`place_gang` places tasks of one job up to the point where the job can start. A job that is not ready gets tasks until
+it is; one that is ready gets one more, so that jobs share what is left turn by turn. Tasks that are alike are placed by
+one kernel call. What does not fit into idle room may be promised room that is being released.
 
-Whether the job may start is decided by the caller (`actions.allocate`), with `Session.job_ready`: it commits, keeps or
-discards the statement.
+`start_gang` commits that if the job can start, and discards it otherwise. Only the allocate action also keeps what was
+placed for a job that waits for terminating pods.
 """
 
 from __future__ import annotations
@@ -18,7 +18,18 @@ from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
+from .best_effort import complete_with_best_effort
 from .readiness import reserved_tasks
+
+
+def start_gang(session: Session, statement: Statement, job: Job, tasks: deque[Task]) -> bool:
+    """All or nothing: whether the job could be placed as far as it can start."""
+    place_gang(session, statement, job, tasks)
+    if session.job_ready(job) and complete_with_best_effort(session, statement, job):
+        statement.commit()
+        return True
+    statement.discard()
+    return False
 
 
 def place_gang(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from stromboli.cluster import Job, Status, Vector
 from stromboli.scheduling.callbacks import Refusal
-from stromboli.scheduling.eviction import Nominations
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.reasons import namespace_held
 from stromboli.scheduling.session import Session
@@ -29,6 +28,8 @@ class NamespaceHolds:
         self._session = session
         self._parts = session.state(NamespaceParts)
         self._first: dict[tuple[str, str], Job] | None = None  # by queue and namespace
+        # Jobs for which others are evicted already.
+        self._promised = {task.job.key for task in session.ledger.nominated.values() if task.job is not None}
 
     def refuse(self, job: Job, request: Vector, credit: Vector | None) -> Refusal | None:
         """Whether the job would take its namespace's part from another job of it that has starved."""
@@ -72,6 +73,6 @@ class NamespaceHolds:
         session = self._session
         if not job.queue.open or (job.phase == "Pending" and session.has_action("enqueue")):
             return False
-        if session.job_ready(job) or job in session.state(Nominations) or is_stuck(session, job):
+        if session.job_ready(job) or job.key in self._promised or is_stuck(session, job):
             return False
         return session.job_valid(job) is None and not above_deserved(session, job)

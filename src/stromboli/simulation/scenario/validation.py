@@ -1,8 +1,8 @@
 """Validation of a scenario as a whole.
 
-Each document is valid by itself when it gets here. What is left are the rules between documents: one object of a name
-at a time, references to objects that exist, and patches. Patches are tried here in the order of time, so that none can
-fail during the run because of its own content.
+Each document is valid by itself when it gets here (`reader`). What is left are the rules between documents: one object
+of a name at a time, references to objects that exist, and patches. Patches are tried here in the order of time, so that
+none can fail during the run because of its own content.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Room lent to small jobs while a gang waits, and taken back when the gang can start.
 
 A gang that finds places for some of its tasks only cannot start, and what it found would lie idle. With
-`backfillNonBestEffort` the allocate action keeps such places until the backfill action; there they are lent to jobs
-that fit and can start whole. The pods are marked as backfill, and from then on their room counts twice: it is in use,
-and a waiting gang may count on getting it back (`accessible`).
+`backfillNonBestEffort` the allocate action keeps such places until the backfill action (`actions.backfill`), which
+lends them to jobs that fit and can start whole. The pods are marked as backfill, and from then on their room counts
+twice: it is in use, and a waiting gang may count on getting it back (`accessible`).
 
 A gang all of whose tasks have a place if lent room is counted is *conditionally ready*. Then no more is lent on what it
 holds, and either the pods in its way are evicted (`mode: preemption`) or it waits for them to end (`mode: wait`).

@@ -1,4 +1,5 @@
-"""Exponential backoff for each item of a set of items that are retried, such as pods to create or to evict.
+"""Exponential backoff after failures: of one thing that is retried (`Backoff`), or of each item of a set, such as pods
+to create or to evict (`ItemBackoff`).
 
 A pod that a quota forbids is still forbidden a tenth of a second later. So an item that failed waits before the next
 attempt, longer after each failure. When the server could not be reached the wait stays short, because nobody knows
@@ -9,14 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from random import Random
 from typing import Final
 
 from .errors import DISRUPTION_BUDGET, TOO_MANY_REQUESTS, Failure
-from .rate_limit import Backoff
 
 MAX_DELAY: Final = 60.0  # seconds between two attempts that the server refuses
 MAX_OUTAGE_DELAY: Final = 4.0  # seconds between two attempts that the server could not answer
 EXPIRY: Final = 300.0  # seconds after which a failure is forgotten
+
+
+class Backoff:
+    """Delays that double up to a ceiling, each reduced at random by up to half.
+
+    The jitter keeps a hundred clients that lost the same server from reconnecting in the same instant.
+    """
+
+    def __init__(self, first: float = 0.2, ceiling: float = 10.0, *, random: Random | None = None) -> None:
+        self.first = first
+        self.ceiling = ceiling
+        self._random = random or Random()
+        self._failures = 0
+
+    def next(self) -> float:
+        # The ceiling is reached long before 2^30, and the power must not grow without bound.
+        longest = min(self.ceiling, self.first * 2.0 ** min(self._failures, 30))
+        self._failures += 1
+        return longest * self._random.uniform(0.5, 1.0)
+
+    def reset(self) -> None:
+        self._failures = 0
 
 
 @dataclass(slots=True)

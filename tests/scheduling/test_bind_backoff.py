@@ -1,0 +1,129 @@
+"""A bind that the API server refuses is retried later, and on another node if one fits."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from builders import START, cluster, established, group, node, pod, pods
+from stromboli.cluster import Applied, BindFailed, Cluster, TaskKey
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.decisions import Bind, Cycle, Evict
+from stromboli.scheduling.registry import Registry
+
+NOW = START + 1000
+REGISTRY = Registry(installed_plugins=(), installed_actions=())
+SCHEDULER = Scheduler(REGISTRY.default(), REGISTRY)
+
+WHY = 'admission webhook "policy.example.com" denied the request'
+
+
+def one_pod(nodes: int) -> Cluster:
+    return cluster(
+        [node(f"n{number}", cpu=4) for number in range(nodes)],
+        group("ns/g", min_member=1), pod("ns/a", group="g", cpu=1),
+    )  # fmt: skip
+
+
+def binds(cycle: Cycle) -> list[tuple[str, str]]:
+    return [(one.task, one.node) for one in cycle.decisions if isinstance(one, Bind)]
+
+
+def refuse(known: Cluster, task: str, at: float, *, node: str) -> None:
+    known.apply(BindFailed(TaskKey(task), node, WHY, at))
+
+
+def attempts(known: Cluster, until: int) -> list[tuple[int, str]]:
+    """(when, node) of the binds of ns/a in one cycle a second, all of which are refused."""
+    tried = []
+    for second in range(until):
+        for task, name in binds(SCHEDULER.run(known, NOW + second)):
+            tried.append((second, name))
+            refuse(known, task, NOW + second, node=name)
+    return tried
+
+
+def test_pauses_grow() -> None:
+    times = [second for second, _ in attempts(one_pod(1), 600)]
+    pauses = [later - sooner for sooner, later in pairwise(times)]
+    assert pauses[0] >= 6
+    assert all(later >= 1.8 * sooner for sooner, later in pairwise(pauses[:4]))
+    assert len(times) <= 10  # 600 cycles would bind 600 times otherwise
+
+
+def test_another_node_is_tried_first() -> None:
+    tried = attempts(one_pod(3), 12)
+    assert {name for _, name in tried[:3]} == {"n0", "n1", "n2"}
+
+
+def test_a_bind_that_succeeds_ends_it() -> None:
+    known = one_pod(1)
+    [(task, name)] = binds(SCHEDULER.run(known, NOW))
+    refuse(known, task, NOW, node=name)
+    assert binds(SCHEDULER.run(known, NOW + 0.5)) == []
+
+    bound = pod("ns/a", group="g", cpu=1, node="n0")
+    known.apply(Applied(established(bound)))
+    assert not known.ledger.refused_binds
+    assert known.tasks[TaskKey("ns/a")].refused is None
+    known.validate()
+
+
+def test_the_pod_and_its_group_say_who_refused_and_when_it_is_tried_again() -> None:
+    known = one_pod(1)
+    [(task, name)] = binds(SCHEDULER.run(known, NOW))
+    refuse(known, task, NOW, node=name)
+    cycle = SCHEDULER.run(known, NOW + 0.5)
+    why = cycle.waiting[TaskKey("ns/a")]
+    assert why.code == "BindRefused"
+    assert WHY in why.message
+    assert "ns/a to n0" in why.message
+    assert "The next attempt is at 2030-01-01T00:1" in why.message
+    assert cycle.next_due is not None
+    assert NOW + 1 <= cycle.next_due <= NOW + 1.5
+    # The same words in the next cycle, so that nothing is written again.
+    assert SCHEDULER.run(known, NOW + 0.6).waiting[TaskKey("ns/a")] == why
+
+
+def test_nobody_is_evicted_for_a_pod_that_pauses() -> None:
+    known = cluster(
+        [node("n0", cpu=1), node("n1", cpu=1)],
+        group("ns/low"), pod("ns/low-0", group="low", cpu=1, node="n1", priority=0),
+        group("ns/g"), pod("ns/a", group="g", cpu=1, priority=10),
+    )  # fmt: skip
+    assert binds(SCHEDULER.run(known, NOW)) == [("ns/a", "n0")]
+    refuse(known, "ns/a", NOW, node="n0")
+    cycle = SCHEDULER.run(known, NOW + 0.5)
+    assert not [one for one in cycle.decisions if isinstance(one, Evict)]
+
+
+def test_the_others_of_its_gang_wait_for_it_and_hold_nothing() -> None:
+    known = cluster(
+        node("n0", cpu=2), group("ns/g", min_member=2), pods("ns/a", 2, group="g", cpu=1),
+        group("ns/h", created=500), pod("ns/b", group="h", cpu=1, created=500),
+    )  # fmt: skip
+    first = binds(SCHEDULER.run(known, NOW))
+    assert [task for task, _ in first] == ["ns/a-0", "ns/a-1"]
+    for task, name in first:
+        refuse(known, task, NOW, node=name)
+    assert binds(SCHEDULER.run(known, NOW + 0.5)) == [("ns/b", "n0")]
+
+
+def test_no_answer_is_no_refusal() -> None:
+    """The server was away: nothing says that the next attempt would fail."""
+    known = one_pod(1)
+    [(task, _)] = binds(SCHEDULER.run(known, NOW))
+    known.apply(BindFailed(TaskKey(task)))
+    assert binds(SCHEDULER.run(known, NOW + 0.5)) == [("ns/a", "n0")]
+
+
+def test_refused_pods_come_back_one_by_one() -> None:
+    """Five hundred attempts in one instant would hold up everybody else's binds."""
+    known = cluster(
+        node("n0", cpu=600, pods=600),
+        [group(f"ns/g{number}") for number in range(500)],
+        [pod(f"ns/p{number}", group=f"g{number}", cpu=1) for number in range(500)],
+    )
+    for task, name in binds(SCHEDULER.run(known, NOW)):
+        refuse(known, task, NOW, node=name)
+    times = {task.refused.until for task in known.tasks.values() if task.refused is not None}
+    assert len(times) > 250
