@@ -2,9 +2,8 @@
 
 A job is passed over while its namespace has more than its part (see `shares`). If what the namespace has is a stream of
 its own small jobs, that would never end: each of them takes the turn that the namespace has, and the large one waits
-for ever. So while a job has starved, other jobs of its namespace and queue that could use its nodes may start only
-where that leaves the namespace's part to it. What they leave goes to the other namespaces meanwhile, so nothing is idle
-for it.
+for ever. So while a job has starved, other jobs of its namespace and queue may start only where that leaves the
+namespace's part to it, or where nobody else would use what they leave: nothing is idle for it.
 
 Jobs of higher priority are not held back, nor are those that come before the job in the line.
 """
@@ -39,7 +38,7 @@ class NamespaceHolds:
         if first is None or not self._goes_before(first, job):
             return None
         more = request if credit is None else request - credit
-        if not self._parts.above_part(first, to_drain=True, more=more) or not self._parts.same_nodes(first, job):
+        if not self._parts.takes_part_of(first, job, more):
             return None
         return Refusal(Code.NAMESPACE_SHARE_AHEAD, subject=namespace_held(first.key, job.namespace))
 

@@ -8,13 +8,12 @@ namespace at its part would be given nodes and lose them again as soon as they d
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
-from stromboli.cluster import Job, JobKey, Queue, Task, Vector
+from stromboli.cluster import Job, Queue, Task, Vector
 from stromboli.scheduling.callbacks import NamespaceShares
 from stromboli.scheduling.session import Session
 
@@ -36,41 +35,45 @@ class NamespaceParts:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._waiting: dict[str, dict[str, dict[Hashable, Task]]] | None = None  # by queue, namespace, kind of task
-        self._rows: dict[JobKey, npt.NDArray[np.bool_]] = {}  # nodes that a job could use if they were empty
-        self._competing: dict[tuple[JobKey, str], bool] = {}
+        self._competing: dict[Hashable, bool] = {}
 
-    def above_part(self, job: Job, *, to_drain: bool = False, more: Vector | None = None) -> bool:
+    def above_part(self, job: Job, *, to_drain: bool = False) -> bool:
         """Whether another namespace waits with less for nodes that the job could use. `to_drain`: once what the job
-        requests beyond what is idle has been freed by the other. `more`: if the job's namespace had this as well."""
+        requests beyond what is idle has been freed by the other."""
+        return any(True for _ in self._behind(job, to_drain=to_drain))
+
+    def takes_part_of(self, job: Job, other: Job, request: Vector) -> bool:
+        """Whether the namespace of both would be above its part for `job` if `other` started, and what `other` would
+        use is of use to the namespace that is behind."""
+        return any(self._competes(namespace, other) for namespace in self._behind(job, to_drain=True, more=request))
+
+    def _behind(self, job: Job, *, to_drain: bool, more: Vector | None = None) -> Iterator[str]:
+        """Namespaces that wait with less for nodes that the job could use. `more`: what its own one would have."""
         shares = self._session.namespace_shares
         if shares is None:
-            return False
+            return
         mine = _weighted(shares, job.queue, job.namespace, more=more)
         drained = -self._beyond_idle(job) if to_drain else None
         for namespace in sorted(self._waiting_in(job.queue)):
             behind = namespace != job.namespace and _weighted(shares, job.queue, namespace, more=drained) < mine
             if behind and self._competes(namespace, job):
-                return True
-        return False
-
-    def same_nodes(self, job: Job, other: Job) -> bool:
-        """Whether there are nodes that both could use."""
-        return bool((self._usable(job) & self._usable(other)).any())
+                yield namespace
 
     def _competes(self, namespace: str, job: Job) -> bool:
         """Whether a namespace of the job's queue waits for nodes that the job could use."""
-        known = self._competing.get((job.key, namespace))
+        tasks = self._session.pending_tasks(job)
+        kind = job.queue.name, namespace, job.namespace, frozenset(task.shape.id for task in tasks)
+        known = self._competing.get(kind)
         if known is None:
-            kinds = self._waiting_in(job.queue)[namespace]
-            known = bool((self._usable(job) & usable_rows(self._session, kinds.values())).any())
-            self._competing[job.key, namespace] = known
+            theirs = usable_rows(self._session, self._waiting_in(job.queue)[namespace].values())
+            known = self._competing[kind] = bool((usable_rows(self._session, tasks) & theirs).any())
         return known
 
     def _beyond_idle(self, job: Job) -> Vector:
         """What has to drain for a job at least: it gets the emptiest of its nodes, as few as can hold it."""
         session, request = self._session, wanted(job)
         nodes = session.nodes
-        rows = np.flatnonzero(self._usable(job))
+        rows = np.flatnonzero(usable_rows(session, session.pending_tasks(job)))
         columns = np.flatnonzero(request > 0)
         idle, offered = np.maximum(nodes.idle[rows], 0), nodes.allocatable[rows]
         emptiness = (idle[:, columns] / np.maximum(offered[:, columns], 1)).min(axis=1, initial=1.0)
@@ -78,12 +81,6 @@ class NamespaceParts:
         suffice = (offered[order].cumsum(axis=0)[:, columns] >= request[columns]).all(axis=1)
         few = order[: int(suffice.argmax()) + 1] if suffice.any() else order
         return np.asarray(np.maximum(request - idle[few].sum(axis=0), 0))
-
-    def _usable(self, job: Job) -> npt.NDArray[np.bool_]:
-        known = self._rows.get(job.key)
-        if known is None:
-            known = self._rows[job.key] = usable_rows(self._session, self._session.pending_tasks(job))
-        return known
 
     def _waiting_in(self, queue: Queue) -> dict[str, dict[Hashable, Task]]:
         if self._waiting is None:
