@@ -1,12 +1,14 @@
-"""Selects the kernels: compiled ones for large clusters, NumPy for small ones.
+"""Selects the kernels: compiled ones for large clusters and where they are loaded already, NumPy for the rest.
 
-Both place identically. Importing Numba takes about a second, which is too much for a scenario of three nodes.
-`STROMBOLI_KERNEL=numba` or `numpy` forces one.
+Both place identically, and the compiled ones are faster on clusters of any size. But importing Numba takes about a
+second, which is too much for a scenario of three nodes. A process that runs for long loads them before its first cycle
+(`warm_up`). `STROMBOLI_KERNEL=numba` or `numpy` forces one.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 BIG_CLUSTER = 256  # nodes; from here on the compiled kernels are worth their import
@@ -15,7 +17,8 @@ BIG_CLUSTER = 256  # nodes; from here on the compiled kernels are worth their im
 def choose_kernels(nodes: int) -> Any:
     """The module with `score_rows` and `place`."""
     forced = os.environ.get("STROMBOLI_KERNEL", "auto")
-    if forced == "numba" or (forced != "numpy" and nodes >= BIG_CLUSTER):
+    loaded = f"{__package__}.kernels" in sys.modules
+    if forced == "numba" or (forced != "numpy" and (loaded or nodes >= BIG_CLUSTER)):
         from . import kernels
 
         return kernels

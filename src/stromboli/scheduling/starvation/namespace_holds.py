@@ -59,7 +59,7 @@ class NamespaceHolds:
             return {}
         first: dict[tuple[str, str], Job] = {}
         for job in session.jobs:
-            if not job.pending_count or not self._waits_for_nodes(job) or not has_starved(session, job, rules):
+            if not job.pending_count or not has_starved(session, job, rules) or not self._waits_for_nodes(job):
                 continue
             key = job.queue.name, job.namespace
             known = first.get(key)
