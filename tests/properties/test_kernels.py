@@ -97,6 +97,35 @@ def test_gangs_land_on_the_same_nodes_and_leave_the_same_scores(case: tuple[dict
     assert their_scores.tobytes() == our_scores.tobytes()
 
 
+@settings(max_examples=120)
+@given(st.lists(placements(), min_size=1, max_size=3), st.randoms(use_true_random=False))
+def test_a_tree_of_tournaments_gives_the_same_places(cases: list[tuple[dict[str, Any], int]], random: Any) -> None:
+    """Also after other rows have changed, and twice in a row, as nothing was placed."""
+    a, count = cases[0]
+    size = len(a["mask"])
+    rows = np.arange(size, dtype=np.int64)
+    times = np.zeros(size, dtype=np.int64)
+    tree = np.full(2 << max(size - 1, 1).bit_length(), -1, dtype=np.int64)
+    score = scores(kernels, a, times)
+    changed = rows
+    for _ in range(3):
+        kernels.rank_rows(changed, tree, a["mask"], a["room"], a["request"], a["columns"], score)
+        before = (tree.tobytes(), score.tobytes())
+        for _ in range(2):
+            out = np.full(count, -1, dtype=np.int64)
+            placed = kernels.place_ranked(
+                count, tree, times, a["mask"], a["room"], a["request"], a["columns"], score,
+                a["used"], a["allocatable"], a["base"], *[a[term] for term in TERMS], out,
+            )  # fmt: skip
+            assert out[:placed].tolist() == places(kernels_numpy, a, count)[0]
+            assert (tree.tobytes(), score.tobytes()) == before
+            assert not times.any()
+        changed = np.array(random.sample(range(size), random.randint(0, size)), dtype=np.int64)
+        a["mask"][changed] = [random.random() < 0.7 for _ in changed]
+        a["base"][changed] = [random.randint(0, 3) for _ in changed]
+        score = scores(kernels, a, times)
+
+
 @settings(max_examples=80)
 @given(placements())
 def test_a_gang_gets_the_best_places_and_only_as_many_as_fit(case: tuple[dict[str, Any], int]) -> None:

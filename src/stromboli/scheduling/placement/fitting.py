@@ -75,8 +75,10 @@ class Fitting:
         self.mask = self.reasons == 0
         self._filters_everywhere = any(scope is Scope.CLUSTER for _, scope in self._filters)
         self._scores_everywhere = any(scope is Scope.CLUSTER for _, scope in self._scores)
-        # How far the ledger's log was read, for the filters and for the scores; scores are needed less often.
-        self._filtered_to = self._scored_to = -1
+        self._changes_everywhere = self._filters_everywhere or self._scores_everywhere
+        # How far the ledger's log was read, for the filters, scores and ranks; the latter are needed less often.
+        self._filtered_to = self._scored_to = self._ranked_to = -1
+        self._tree: Any = None
         self.refresh()
         self._failed_at = -1  # ledger.freed when no room was found the last time
         self._histogram: Histogram | None = None
@@ -164,12 +166,32 @@ class Fitting:
             return []  # with few nodes this check is cheaper than scores that are not needed
         out = np.empty(count, dtype=np.int64)
         nodes = self.session.nodes
-        placed = self._kernels.place(
-            count, self.mask.copy(), room, self.request, self.columns, self.score.copy(),
-            nodes.used, nodes.allocatable, self._base, *self._terms, out,
-        )  # fmt: skip
+        amounts = (room, self.request, self.columns)
+        usage = (nodes.used, nodes.allocatable, self._base)
+        if room is nodes.idle and self._kernels.RANKS and not self._changes_everywhere:
+            score = self.score
+            tree = self._ranked(score)
+            times = self._no_times
+            placed = self._kernels.place_ranked(
+                count, tree, times, self.mask, *amounts, score, *usage, *self._terms, out
+            )
+        else:
+            score = self.score.copy()
+            placed = self._kernels.place(count, self.mask.copy(), *amounts, score, *usage, *self._terms, out)
         rows: list[int] = out[:placed].tolist()
         return rows
+
+    def _ranked(self, score: Scores) -> Any:
+        """The tree of `place_ranked`, up to date; for idle room, which is the same for all jobs."""
+        if self._tree is None:
+            self._tree = np.full(2 << max(len(self.mask) - 1, 1).bit_length(), -1, dtype=np.int64)
+        end = len(self.session.ledger.log)
+        if self._ranked_to != end:
+            rows = self._changed_since(self._ranked_to, everywhere=False)
+            self._ranked_to = end
+            idle = self.session.nodes.idle
+            self._kernels.rank_rows(rows, self._tree, self.mask, idle, self.request, self.columns, score)
+        return self._tree
 
     def _ask_best_node(self, task: Task, room: Matrix) -> list[int]:
         rows = np.flatnonzero(self.mask & self.has_room(room))

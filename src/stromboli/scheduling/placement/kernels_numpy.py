@@ -21,6 +21,7 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 NAME = "numpy"
+RANKS = False  # it has neither `rank_rows` nor `place_ranked`
 CPU_AND_MEMORY = (0, 1)
 
 
