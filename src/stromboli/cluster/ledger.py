@@ -86,9 +86,7 @@ class Ledger:
         """Give a task a status and a node tentatively: its true status and node stay as they are."""
         old = task.status
         if node is task.node and old in OCCUPYING and status in OCCUPYING:
-            self._count(task, -1)
-            task.status = status
-            self._count(task, +1)
+            self._set_status(task, status)
         else:
             self.leave(task)
             task.status = status
@@ -177,12 +175,11 @@ class Ledger:
             queue.allocated -= amount
             inside -= amount
 
-    def _count(self, task: Task, sign: int, times: int = 1) -> None:
+    def _count(self, task: Task, change: int) -> None:
         job = task.job
         if job is None:
             return
         self.changed_jobs[job.key] = job
-        change = sign * times
         status = task.status
         job.counts[status] += change
         is_pending_best_effort = status is Status.PENDING and task.shape.best_effort
@@ -198,6 +195,21 @@ class Ledger:
         if is_pending_best_effort:
             before = job.role_pending_best_effort.get(task.role, 0)
             job.role_pending_best_effort[task.role] = before + change
+
+    def _set_status(self, task: Task, status: Status) -> None:
+        """Change the status of a task, and nothing but the counts of its job with it."""
+        old, job = task.status, task.job
+        if Status.PENDING in (old, status) and (task.shape.best_effort or task.gated):
+            self._count(task, -1)
+            task.status = status
+            self._count(task, +1)
+            return
+        task.status = status
+        if job is not None:
+            self.changed_jobs[job.key] = job
+            for counts in (job.counts, job.role_counts[task.role]):
+                counts[old] -= 1
+                counts[status] += 1
 
     # -- many tasks of one job and shape ------------------------------------------------------------------------
 
@@ -215,10 +227,8 @@ class Ledger:
         job = first.job
         assert job is not None
         for task, node in zip(tasks, nodes, strict=True):
-            self._count(task, -1)
-            task.status = status
+            self._set_status(task, status)
             task.node = node
-            self._count(task, +1)
             node.tasks[task.key] = task
             self.tentative[task.key] = task
         if status is Status.PIPELINED:

@@ -93,6 +93,11 @@ class PodTerms:
         population.mark_by(self._marks)
 
     def bearing(self, task: Task) -> Bearing:
+        if self._by_clue is None:
+            self._by_clue = {}
+            self._collect(self._by_clue)
+        if not task.shape.has_pod_terms and not self._by_clue and not self._without_clue:
+            return NO_BEARING  # most clusters have no such terms at all
         known = self._bearings.get(task.key)
         if known is None:
             known = self._bearings[task.key] = self._find_bearing(task)
@@ -122,9 +127,7 @@ class PodTerms:
         return Bearing(own, itself, about, key)
 
     def _about(self, task: Task) -> list[BoundTerm]:
-        if self._by_clue is None:
-            self._by_clue = {}
-            self._collect(self._by_clue)
+        assert self._by_clue is not None
         candidates = list(self._without_clue)
         if self._by_clue:
             for pair in task.pod.metadata.labels.items():
