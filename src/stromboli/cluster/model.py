@@ -122,6 +122,18 @@ class Task:
         return f"<Task {self.key} {self.status.name.lower()}{where}>"
 
 
+# As plain numbers: looking up members of an enumeration is slow, and these are needed for every job in every cycle.
+_ALLOCATED = int(Status.ALLOCATED)
+_BINDING = int(Status.BINDING)
+_BOUND = int(Status.BOUND)
+_CONDITIONAL = int(Status.CONDITIONAL)
+_PENDING = int(Status.PENDING)
+_PIPELINED = int(Status.PIPELINED)
+_RESERVED = int(Status.RESERVED)
+_RUNNING = int(Status.RUNNING)
+_SUCCEEDED = int(Status.SUCCEEDED)
+
+
 @dataclass(eq=False, slots=True)
 class Job:
     key: JobKey
@@ -148,17 +160,17 @@ class Job:
     def ready_count(self) -> int:
         c = self.counts
         return (
-            c[Status.ALLOCATED] + c[Status.BINDING] + c[Status.BOUND] + c[Status.RUNNING] + c[Status.SUCCEEDED]
+            c[_ALLOCATED] + c[_BINDING] + c[_BOUND] + c[_RUNNING] + c[_SUCCEEDED]
         )
 
     @property
     def waiting_count(self) -> int:
-        return self.counts[Status.PIPELINED]
+        return self.counts[_PIPELINED]
 
     @property
     def pending_count(self) -> int:
         c = self.counts
-        return c[Status.PENDING] + c[Status.CONDITIONAL] + c[Status.RESERVED]
+        return c[_PENDING] + c[_CONDITIONAL] + c[_RESERVED]
 
     @property
     def valid_count(self) -> int:
@@ -176,13 +188,13 @@ class Job:
     @property
     def is_conditionally_ready(self) -> bool:
         """Ready if the resources lent to backfill tasks are counted."""
-        return self._promised_count + self.counts[Status.CONDITIONAL] >= self.min_available
+        return self._promised_count + self.counts[_CONDITIONAL] >= self.min_available
 
     @property
     def is_ready_with_reserved(self) -> bool:
         """Ready if lent resources and reserved nodes are counted."""
-        promised = self._promised_count + self.counts[Status.CONDITIONAL]
-        return promised + self.counts[Status.RESERVED] >= self.min_available
+        promised = self._promised_count + self.counts[_CONDITIONAL]
+        return promised + self.counts[_RESERVED] >= self.min_available
 
     @property
     def _promised_count(self) -> int:
