@@ -157,7 +157,7 @@ class Capacity(Plugin):
         need = job.min_resources.tolist()
         spared = self._session.axis.zeros()
         if self._session.has_action("preempt"):
-            spared = self._promises.held_below(queue, job.priority)
+            spared = self._promises.room_below(job, with_elastic=False)
         line = self._tree.line(queue)
         if self._session.has_action("reclaim") and self._stays_within_deserved(line[0], need):
             line = line[:1]  # if an ancestor is full, other queues in it have borrowed, and this one can reclaim

@@ -183,7 +183,7 @@ class Proportion(Plugin):
         need = job.min_resources.tolist()
         committed = queue.allocated + self._promises.promised(queue) - self._promises.elastic(queue)
         if self._session.has_action("preempt"):
-            committed = committed - self._promises.held_below(queue, job.priority)
+            committed = committed - self._promises.room_below(job, with_elastic=False)
         held = committed.tolist()
         for name, column in self._columns:
             limit = limits[column]
