@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 from msgspec.structs import replace
 
-from builders import GPU, group, node, pod, pods, queue
+from builders import GPU, group, node, pod, pods, priority_class, queue
 from builders import plugin as part
 from oracles.stories import Entry, Story
 from stromboli.api import KObject, ObjectMeta, Queue, names
@@ -167,3 +167,17 @@ def test_lent_room_is_had_back_from_what_is_larger(name: str, count: int, size: 
     assert told.running("small") == 2
     assert told.running("large") == count - gone
     assert told.live(20, successors=True) == 0
+
+
+# Two GPUs of eight are due to b, and a holds all of them with one pod each. Nobody lacks CPU, so it does not matter
+# that the pods of high priority have fewer: the ordinary order decides, and the pods of low priority go.
+@pytest.mark.parametrize("name", ["proportion", "capacity", "tree"])
+def test_what_nobody_lacks_does_not_choose_the_victims(name: str) -> None:
+    told = unequal(name).story(
+        node("n1", cpu=96, gpu=8), priority_class("high", 100),
+        group("low", queue="a", min_member=1), pods("low", 4, group="low", cpu=9, gpu=1, node="n1"),
+        group("high", queue="a", min_member=1, priority_class="high"),
+        pods("high", 4, group="high", cpu=1, gpu=1, node="n1"),
+    )  # fmt: skip
+    told.add(group("small", queue="b", min_member=2), pods("b", 2, group="small", cpu=1, gpu=1))
+    assert told.run().evicted == ["low-2", "low-3"]
