@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-_STEPS = 400
+_STEPS = 200
 
 Amounts = tuple[int, ...]
 

@@ -81,6 +81,8 @@ class ReclaimRule(Generic[P]):
         self._levels = levels
         self._use = RightfulUse(session, zero_is_unstated=zero_is_unstated)
         self._log = session.ledger.log
+        # What was found out since the last change of the ledger.
+        self._verdicts: dict[tuple[str, str, bool, bool, bytes], Verdict] = {}
         self._arrivals: dict[tuple[JobKey, str], list[Task]] = {}
         self._gains: dict[tuple[JobKey, str, str, bool], int] = {}
         self._read_to = -1
@@ -89,6 +91,20 @@ class ReclaimRule(Generic[P]):
         mine, theirs = evictor.job, candidate.job
         if mine is None or theirs is None or mine.queue is theirs.queue:
             return Verdict.NOTHING
+        if self._read_to != len(self._log):
+            self._read_to = len(self._log)
+            self._verdicts.clear()
+            self._arrivals.clear()
+            self._gains.clear()
+        # Most pods are units of their own: those of one size in one queue are judged alike.
+        alone = not whole and theirs.min_available <= 1 and not theirs.goes_whole
+        key = (evictor.key, theirs.queue.name if alone else theirs.key, alone, whole, candidate.request.tobytes())
+        known = self._verdicts.get(key)
+        if known is None:
+            known = self._verdicts[key] = self._judge(evictor, candidate, whole, mine, theirs)
+        return known
+
+    def _judge(self, evictor: Task, candidate: Task, whole: bool, mine: Job, theirs: Job) -> Verdict:
         line = self._line(mine.queue)
         leaves: list[int] = (theirs.allocated if whole else candidate.request).tolist()
         gives: list[int] = (theirs.allocated + tentatively_gone(theirs)).tolist() if whole else leaves
@@ -164,10 +180,6 @@ class ReclaimRule(Generic[P]):
     def _arriving(self, evictor: Task, job: Job) -> list[Task]:
         """The tasks that start with the evictor or not at all: itself, and what its gang needs beside those that
         already have a place."""
-        if self._read_to != len(self._log):
-            self._read_to = len(self._log)
-            self._arrivals.clear()
-            self._gains.clear()
         key = (job.key, evictor.key)
         known = self._arrivals.get(key)
         if known is None:
@@ -184,8 +196,12 @@ class ReclaimRule(Generic[P]):
             if lower < len(move.lines):
                 victim = move.lines[lower]
                 losing.pop(victim.name, None)
+                lost += sum(self._use.loss_so_far(place) for place in losing.values())
+                if lower == level and lost + self._use.most_lost(victim, move.leaves) < gain:
+                    continue  # no need to pack anew
                 lost += self._use.loss(victim, move.candidate, move.whole)
-            lost += sum(self._use.loss_so_far(place) for place in losing.values())
+            else:
+                lost += sum(self._use.loss_so_far(place) for place in losing.values())
             if lost >= gain if lower == level else lost > 0:
                 return False
         return True

@@ -82,6 +82,12 @@ class RightfulUse:
         self._forget()
         return self._fall(place, Counter(), Counter())
 
+    def most_lost(self, place: Entitled, leaves: Sequence[int]) -> int:
+        """An upper bound of `loss` that needs no new packing: without what leaves, the rest of a packing still fits."""
+        limits = self.limits(place)
+        counted = zip(leaves, self._values, limits, strict=True)
+        return self.loss_so_far(place) + sum(amount * value for amount, value, limit in counted if limit is not None)
+
     def losers(self) -> set[Queue]:
         """Queues that have lost something in the statement that is being made."""
         jobs = [tasks[0].job for tasks in self._work.evicted().values()]
