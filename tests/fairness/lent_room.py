@@ -3,19 +3,20 @@
 The checker reads pods, groups and queues as a user would, and shares no code with the scheduler. Everything is small,
 so it finds by trying all subsets which pods and gangs of a queue fit together within what the queue deserves. The
 others are on lent room. A waiting gang that could start within what its queue deserves, if all that is on lent room
-were evicted, should have started.
+were evicted, should have started; unless its queue would then hold no more within what it deserves, because in other
+resources it has its due already.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 from random import Random
 
-from msgspec.structs import replace
+from msgspec.structs import replace as edited
 
 from builders import GPU, group, node, pod, priority_class, queue
 from builders import plugin as part
@@ -81,7 +82,7 @@ def world(seed: int) -> World:
     queues = [queue(name, weight=weights[name], deserved=deserved[name] or None) for name in leaves]
     if kind == "tree":
         parents = random.choice([["top"], ["left", "right"]])
-        queues = [replace(q, spec=replace(q.spec, parent=random.choice(parents))) for q in queues]
+        queues = [edited(q, spec=edited(q.spec, parent=random.choice(parents))) for q in queues]
         queues += [queue(name) for name in parents]
     hogs = leaves[: random.choice([1, 1, 2])]
     waves = [
@@ -166,10 +167,15 @@ def held(works: dict[str, Work], owner: str) -> Size:
     }
 
 
-def kept(works: dict[str, Work], owner: str, limits: dict[str, Fraction], total: Size) -> dict[str, int]:
+def kept(mine: Sequence[Work], limits: dict[str, Fraction], total: Size) -> dict[str, int]:
     """How many pods of each work are in the best packing of a queue within these limits. Pods that nobody may evict are
     kept in any case."""
-    mine = [work for work in works.values() if work.queue == owner and work.running]
+    _, counts = best_packing(mine, limits, total)
+    return {work.name: len(work.running) if work.stays else n for work, n in zip(mine, counts, strict=True)}
+
+
+def best_packing(mine: Sequence[Work], limits: dict[str, Fraction], total: Size) -> tuple[Fraction, tuple[int, ...]]:
+    """(its value in shares of the cluster, how many pods of each work)."""
     choices = [
         [n for n in range(len(work.running) + 1) if n == 0 or n >= work.least or len(work.running) < work.least]
         for work in mine
@@ -179,7 +185,11 @@ def kept(works: dict[str, Work], owner: str, limits: dict[str, Fraction], total:
         used = {r: sum(n * work.size.get(r, 0) for n, work in zip(counts, mine, strict=True)) for r in limits}
         if all(used[r] <= limits[r] for r in limits):
             best = max(best, (sum((Fraction(used[r], total[r]) for r in limits), Fraction(0)), counts))
-    return {work.name: len(work.running) if work.stays else n for work, n in zip(mine, best[1], strict=True)}
+    return best
+
+
+def running(works: dict[str, Work], owner: str) -> list[Work]:
+    return [work for work in works.values() if work.queue == owner and work.running]
 
 
 def helpless(made: World) -> list[str]:
@@ -187,7 +197,7 @@ def helpless(made: World) -> list[str]:
     works = read(made.story)
     shares = due(made, works)
     total = {r: sum(size[r] for size in made.nodes.values()) for r in RESOURCES}
-    keeps = {owner: kept(works, owner, shares[owner], total) for owner in made.weights}
+    keeps = {owner: kept(running(works, owner), shares[owner], total) for owner in made.weights}
     return [
         work.name
         for work in works.values()
@@ -204,6 +214,11 @@ def _could_start(
     lacks = [r for r in work.size if r in mine and has[r] < mine[r]]
     strict = list(work.size) if made.kind == "proportion" else lacks
     if not lacks or any(has[r] + missing * work.size[r] > mine[r] for r in strict if r in mine):
+        return False
+    total = {r: sum(size[r] for size in made.nodes.values()) for r in RESOURCES}
+    with_it = [other for other in running(works, work.queue) if other is not work]
+    with_it.append(replace(work, running=work.running + ["somewhere"] * missing))
+    if best_packing(with_it, mine, total)[0] <= best_packing(running(works, work.queue), mine, total)[0]:
         return False
     free = {name: dict(size) for name, size in made.nodes.items()}
     for other in works.values():
