@@ -461,8 +461,8 @@ def may_take(current: Session, known: Cluster, evictor: str, candidate: str, *, 
     return current.may_evict("reclaimable", task_of(known, evictor), task_of(known, candidate), whole=whole)
 
 
-# dev has all ten CPUs, then sci comes with equal weight. It takes while it has less after the move: 4 and 6. The fifth
-# would make it 5 and 5, which is not less.
+# dev has all ten CPUs, then sci comes with equal weight. It takes while it has no more after the move: 5 and 5. The
+# sixth would make it 6 and 4.
 def test_a_department_takes_back_its_share_and_then_all_is_quiet() -> None:
     story = Story(
         node("n1", cpu=10),
@@ -475,8 +475,8 @@ def test_a_department_takes_back_its_share_and_then_all_is_quiet() -> None:
         actions="reclaim, allocate",
         tiers=RECLAIM,
     )
-    assert story.live(3, successors=True) == 4
-    assert amounts(story, "sci", "dev") == {"sci": {"cpu": 4}, "dev": {"cpu": 6}}
+    assert story.live(3, successors=True) == 5
+    assert amounts(story, "sci", "dev") == {"sci": {"cpu": 5}, "dev": {"cpu": 5}}
     assert story.live(5, successors=True) == 0
 
 

@@ -168,24 +168,27 @@ def test_nobody_is_taken_below_a_guarantee(size: int, allowed: bool) -> None:
     assert may_take(session(known, tiers=PROPORTION), known, "default/w", "default/a-0") is allowed
 
 
-# A gang of four fills four CPUs; q2 wants 2 and deserves them. Without the gang q1 lacks 2, as much as q2 does now.
-# If q2 wanted only 1, the gang would leave q1 short of 3 for the sake of 1.
-@pytest.mark.parametrize(("wanted", "allowed"), [(2, True), (1, False)])
-def test_a_gang_that_goes_as_a_whole_is_judged_as_a_whole(wanted: int, allowed: bool) -> None:
+# A gang of four fills four CPUs; q2 wants some and deserves up to 2. Whatever it wants, the gang is larger than what is
+# left for q1, so all of it is on lent room. A gang of 3 would be more than q2 deserves, and a gang of 2 beside two pods
+# is within q1's 3: the pods go, one by one.
+@pytest.mark.parametrize(("wanted", "members", "allowed"), [(2, 4, True), (1, 4, True), (3, 4, False), (1, 2, False)])
+def test_a_gang_that_goes_as_a_whole_is_judged_as_a_whole(wanted: int, members: int, allowed: bool) -> None:
     known = cluster(
         node("n1", cpu=4),
         queue("q1"),
         queue("q2"),
-        group("g1", queue="q1", min_member=4),
+        group("g1", queue="q1", min_member=members),
+        group("rest", queue="q1", min_member=0),
         group("g2", queue="q2", min_member=wanted),
-        pods("a", 4, group="g1", cpu=1, node="n1"),
+        pods("a", members, group="g1", cpu=1, node="n1"),
+        pods("b", 4 - members, group="rest", cpu=1, node="n1"),
         pods("w", wanted, group="g2", cpu=1),
     )
     current = session(known, tiers=[["gang"], ["proportion"]])
-    members = [f"default/a-{number}" for number in range(4)]
-    assert not any(may_take(current, known, "default/w-0", name) for name in members)
+    gang = [f"default/a-{number}" for number in range(members)]
+    assert not any(may_take(current, known, "default/w-0", name) for name in gang)
     statement = current.statement()
-    for name in members:  # one after the other: the last is judged like the first
+    for name in gang:  # one after the other: the last is judged like the first
         assert may_take(current, known, "default/w-0", name, whole=True) is allowed
         if allowed:
             statement.evict(known.tasks[name], reason="Reclaimed", message="")  # type: ignore[index]

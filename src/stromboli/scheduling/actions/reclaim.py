@@ -18,6 +18,7 @@ from stromboli.scheduling.eviction import EvictionMemory, VictimSearch, place_wi
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing import pending_request
 from stromboli.scheduling.walk import Walk
 
 
@@ -52,6 +53,7 @@ class Reclaim(Action):
             owner = task.job.queue
             return (session.victim_queue_key(owner, job.queue), last_first[owner.name])
 
+        requested = pending_request(job) > 0
         lenders = [queue for queue in queues if queue is not job.queue and queue.reclaimable]
         return VictimSearch(
             session,
@@ -59,15 +61,20 @@ class Reclaim(Action):
             lenders,
             among=lambda task: True,
             group=tuple(queue.name for queue in lenders),
-            cost=lambda victims: _taken_from_within(session, victims),
+            cost=lambda victims: _taken_from_within(session, job.queue, requested, victims),
             rank=rank,
             reason="Reclaimed",
             message=lambda task: reasons.reclaimed(task.key, job.queue.name),
         )
 
 
-def _taken_from_within(session: Session, victims: Sequence[Task]) -> Fraction:
-    """How much of what their queues deserve these victims take with them, in shares of the cluster."""
+def _taken_from_within(session: Session, claimant: Queue, requested: Any, victims: Sequence[Task]) -> Fraction:
+    """How much of what their queues deserve these victims take with them, in shares of the cluster. Only contended
+    resources count: requested by the claimant, whose queue lacks them, and borrowed by the victim's queue."""
+    own = session.deserved.get(claimant.name)
+    if own is None:
+        return Fraction(0)
+    lacking = requested & (own > claimant.allocated)
     lost: dict[QueueName, Vector] = {}
     queues: dict[QueueName, Queue] = {}
     for task in victims:
@@ -80,7 +87,7 @@ def _taken_from_within(session: Session, victims: Sequence[Task]) -> Fraction:
         deserved = session.deserved.get(queue.name)
         if deserved is not None:
             beyond = np.maximum(queue.allocated - deserved, 0)
-            within = np.maximum(lost[name] - beyond, 0) * (deserved > 0)
+            within = np.maximum(lost[name] - beyond, 0) * ((deserved > 0) & (beyond > 0) & lacking)
             for column, amount in enumerate(within.tolist()):
                 if amount and session.total[column]:
                     total += Fraction(amount, int(session.total[column]))

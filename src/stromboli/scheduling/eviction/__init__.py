@@ -5,7 +5,6 @@ to be needed, and `nominations` keeps the room for those it was made for, also f
 """
 
 from .gang_evictions import node_without_evictions, place_with_evictions, starving_jobs
-from .leaving_gangs import tentatively_gone
 from .memory import EvictionMemory
 from .nominations import Nominations, open_nominations
 from .victims import VictimSearch
@@ -18,5 +17,4 @@ __all__ = [
     "open_nominations",
     "place_with_evictions",
     "starving_jobs",
-    "tentatively_gone",
 ]

@@ -3,10 +3,12 @@ failed."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from stromboli.cluster import Queue, QueueName, Status, Task
+from stromboli.cluster import Job, JobKey, Queue, QueueName, Status, Task
 from stromboli.scheduling.session import Session
 
 from .plans import EvictionPlan
@@ -27,12 +29,21 @@ class EvictionMemory:
         self.failed: dict[Any, int] = {}  # searches without a result, and the session's version at that time
         self.plans: dict[Any, KnownPlans] = {}
         self._evictable: dict[QueueName, dict[int, list[Task]]] = {}
+        self._compositions: dict[JobKey, Hashable] = {}
 
     def evictable(self, queue: Queue) -> dict[int, list[Task]]:
         """Tasks of a queue that were evictable when first asked, by row; nobody becomes evictable in a session."""
         known = self._evictable.get(queue.name)
         if known is None:
             known = self._evictable[queue.name] = _evictable_by_row(queue)
+        return known
+
+    def composition(self, job: Job) -> Hashable:
+        """Equal for jobs of equal tasks; nobody joins a job in a session."""
+        known = self._compositions.get(job.key)
+        if known is None:
+            kinds = Counter(tuple(task.request.tolist()) for task in job.tasks.values())
+            known = self._compositions[job.key] = frozenset(kinds.items())
         return known
 
 

@@ -86,11 +86,14 @@ class VictimSearch:
 
     def _signature(self, task: Task) -> Any:
         """Tasks alike in this fare alike in a hunt, as long as nothing is committed in between: most of a long line
-        of waiting jobs need not be tried."""
+        of waiting jobs need not be tried. What else a gang needs to start counts: its queue must have a right to all
+        of it."""
         job = task.job
         assert job is not None
         has = job.allocated.tobytes()
-        return (self.kind, self.group, job.queue.name, job.namespace, job.priority, task.priority, has,
+        missing = job.min_available - job.ready_count - job.waiting_count
+        gang = (missing, self._known.composition(job)) if missing > 1 else None
+        return (self.kind, self.group, job.queue.name, job.namespace, job.priority, task.priority, has, gang,
                 self.session.placement.key(task))  # fmt: skip
 
     # -- plans --------------------------------------------------------------------------------------------------

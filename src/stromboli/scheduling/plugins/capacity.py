@@ -9,54 +9,25 @@ Queues are ordered by priority, then by the part of their deserved amount that t
 counts as having all of it, and goes after those that have. In a tree, two queues are compared by their ancestors just
 below the last common one.
 
-Reclaim. A *claim* is made by a queue that stays within its deserved amount, with the new pod, in at least one resource
-that the pod requests. The victim's queue must have *borrowed*: it has more than it deserves in such a resource or, if
-it states nothing for that resource, in another one that the victim uses. A resource for which it states nothing at all
-protects nothing. Guarantees are never reclaimed.
-
-Why reclaim ends. Pods are larger than units and use several resources, so reclaim can leave the victim's queue below
-its deserved amount. Call what is missing a *lack*, as a share of the cluster, and consider the lacks of all queues in
-all resources. A move makes the claimant's lack smaller. Every lack that it makes larger must stay smaller than the
-claimant's was. So the sorted list of all lacks, largest first, becomes lexicographically smaller with every move.
-Placing pods on idle resources makes no lack larger. The number of states is finite and deserved amounts are constant,
-so without new events reclaim ends.
-
-There is one exception: the victim's lack may become *as large* as the claimant's was, if the claimant's whole job stays
-within all that its queue deserves. Otherwise a gang that borrowed the whole cluster would never return half of it to a
-queue that deserves that half. The move cannot be reversed: the evicted job would take its queue above its deserved
-amount again, so the exception does not apply to it. The whole job counts, not only the pod, because the rest of a gang
-may use the room of a large victim, far beyond the deserved amount.
+Reclaim follows `sharing.reclaim_rule`. A resource for which a queue states nothing limits nothing and protects nothing.
 
 With `ancestorReclaimLevel` (0 by default) that many levels of ancestors take part. A queue may then claim for an
 ancestor that has less than it deserves, from queues outside that ancestor; and the victim's ancestors on these levels
-must have borrowed too. Their lacks count in the list like those of queues.
+must have borrowed, too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import lcm
-
 import numpy as np
 
-from stromboli.cluster import Job, Queue, Task, Vector
-from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
+from stromboli.cluster import Job, Queue, Vector
+from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.configuration.arguments import Arguments
-from stromboli.scheduling.eviction.leaving_gangs import tentatively_gone
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.plugins.queue_trees.queue_tree import Place, QueueTree, common
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.sharing import AdmissionPromises, RatioKey, pending_request, ratio_key
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What entitles a queue to reclaim resources for a pod."""
-
-    place: Place  # whose deserved amount it is based on: the queue or an ancestor
-    columns: list[int]  # the resources
-    lack: int  # the largest lack that it makes smaller
+from stromboli.scheduling.sharing import AdmissionPromises, RatioKey, ReclaimRule, ratio_key
 
 
 class Capacity(Plugin):
@@ -71,9 +42,6 @@ class Capacity(Plugin):
         self._session = session
         self._promises = session.state(AdmissionPromises)
         self._total: list[int] = session.total.tolist()
-        # With a common denominator, lacks of different resources are integers and compare exactly.
-        denominator = lcm(*[amount for amount in self._total if amount > 0])
-        self._per_unit = [denominator // amount if amount > 0 else 0 for amount in self._total]
         self._tree = QueueTree(session, hierarchy=hierarchy)
         self._columns = self._tree.columns
         for name, place in self._tree.places.items():
@@ -81,7 +49,11 @@ class Capacity(Plugin):
         session.add_queue_order(self._order)
         session.add_allocatable(self._may_take)
         session.add_preemptive(self._may_claim)
-        session.add_reclaimable(self._may_lose, protects=False)
+        rule = ReclaimRule(
+            session, [column for _, column in self._columns], line=self._tree.line, held=self._tree.held,
+            pending=session.pending_tasks, zero_is_unstated=True, levels=self._levels,
+        )  # fmt: skip
+        session.add_reclaimable(rule.verdict, protects=False)
         session.add_job_enqueueable(self._may_admit)
         if hierarchy:
             session.add_victim_queue_order(self._kinship)
@@ -159,73 +131,19 @@ class Capacity(Plugin):
         if refusal is not None:
             return refusal
         asked = [(name, column) for name, column in self._columns if need[column] > 0]
-        if not asked or self._claim(queue, need, back) is not None:
+        if not asked or self._has_claim(queue, need, back):
             return None
         name, column = asked[0]
         held = self._tree.held(place)[column] - back[column]
         return _over(Code.QUEUE_OVER_DESERVED, place, name, need[column], held, place.deserved[column])
 
-    def _claim(self, queue: Queue, need: list[int], back: list[int]) -> Claim | None:
-        """The claim of the queue, else of its nearest ancestor that has one and takes part."""
+    def _has_claim(self, queue: Queue, need: list[int], back: list[int]) -> bool:
+        """Whether the queue, or an ancestor that takes part, stays within its deserved amount in some resource."""
         for place in self._tree.line(queue)[: self._levels + 1]:
             held, deserved = self._tree.held(place), place.deserved
-            within = [c for _, c in self._columns if need[c] > 0 and held[c] - back[c] + need[c] <= deserved[c]]
-            if within:
-                lack = max((deserved[c] - held[c] + back[c]) * self._per_unit[c] for c in within)
-                return Claim(place, within, lack)
-        return None
-
-    def _may_lose(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
-        mine, theirs = evictor.job, candidate.job
-        if mine is None or theirs is None or mine.queue is theirs.queue:
-            return Verdict.NOTHING
-        need = evictor.request.tolist()
-        claim = self._claim(mine.queue, need, _back(evictor.request, None))
-        line, other = self._tree.line(mine.queue), self._tree.line(theirs.queue)
-        if claim is None or claim.place in other:
-            return Verdict.NO
-        leaves: list[int] = (theirs.allocated if whole else candidate.request).tolist()
-        gives = leaves
-        if whole:
-            gives = [one + more for one, more in zip(leaves, tentatively_gone(theirs).tolist(), strict=True)]
-        if not any(gives[column] > 0 for column in claim.columns):
-            return Verdict.NO
-        for level, place in enumerate(other):
-            after = [has - less for has, less in zip(self._tree.held(place), leaves, strict=True)]
-            lost = gives
-            if place in line:
-                # A common ancestor gets the new pod, too, so it loses only the difference.
-                after = [has + more for has, more in zip(after, need, strict=True)]
-                lost = [less - more for less, more in zip(gives, need, strict=True)]
-            elif self._is_kept(place, after, lost, claim, borrowed=level <= self._levels):
-                return Verdict.NO
-            if level == 0 or self._levels:
-                lack = self._lack(place, after, lost)
-                if lack > claim.lack or (lack == claim.lack and not self._stays_within(claim.place, mine)):
-                    return Verdict.NO
-        return Verdict.YES
-
-    def _is_kept(self, place: Place, after: list[int], lost: list[int], claim: Claim, *, borrowed: bool) -> bool:
-        """Whether a place keeps what it would lose: it is guaranteed or, with `borrowed`, it is not borrowed."""
-        given = [column for _, column in self._columns if lost[column] > 0]
-        if any(after[column] < place.guarantee[column] for column in given):
-            return True
-        stated = [column for column in given if place.deserved[column] > 0]
-        judged = [column for column in stated if column in claim.columns] or stated
-        if not borrowed or not judged:
-            return False
-        return all(after[column] + lost[column] <= place.deserved[column] for column in judged)
-
-    def _lack(self, place: Place, after: list[int], lost: list[int]) -> int:
-        """The largest lack a place would have, of those that grow; negative if it has enough of everything."""
-        grown = [column for _, column in self._columns if lost[column] > 0]
-        return max(((place.deserved[c] - after[c]) * self._per_unit[c] for c in grown), default=-1)
-
-    def _stays_within(self, place: Place, job: Job) -> bool:
-        """Whether a place stays within every deserved amount that it states, if the whole job starts."""
-        held = self._tree.held(place)
-        more = pending_request(job).tolist()
-        return all(held[c] + more[c] <= place.deserved[c] for _, c in self._columns if more[c] and place.deserved[c])
+            if any(need[c] > 0 and held[c] - back[c] + need[c] <= deserved[c] for _, c in self._columns):
+                return True
+        return False
 
     # -- admission --------------------------------------------------------------------------------------------
 
@@ -239,7 +157,7 @@ class Capacity(Plugin):
         need = job.min_resources.tolist()
         spared = self._session.axis.zeros()
         if self._session.has_action("preempt"):
-            spared = self._promises.held_below(queue, job.priority)
+            spared = self._promises.room_below(job, with_elastic=False)
         line = self._tree.line(queue)
         if self._session.has_action("reclaim") and self._stays_within_deserved(line[0], need):
             line = line[:1]  # if an ancestor is full, other queues in it have borrowed, and this one can reclaim

@@ -5,8 +5,8 @@ that fit now, resources would stay idle after each job that ends. So the cluster
 `overcommit-factor` times its capacity, minus what is used, minus what was promised already.
 
 What a job could take from others does not keep it from being admitted: with the action reclaim, if its queue stays
-within its deserved share; with the action preempt, what jobs of lower priority in its queue hold. A job that is not
-admitted could never reclaim or preempt anything.
+within its deserved share; with the action preempt, what jobs of lower priority in its queue hold, pods above their
+minimum included. A job that is not admitted could never reclaim or preempt anything.
 
 Only sums count here. Whether the pods fit on nodes is decided by allocate.
 """
@@ -78,7 +78,7 @@ class Overcommit(Plugin):
         """What the job could take from others in its queue."""
         if not self._session.has_action("preempt"):
             return 0
-        return self._promises.held_below(job.queue, job.priority)
+        return self._promises.room_below(job, with_elastic=True)
 
     def _in_use(self) -> Vector:
         """The sum over ready nodes. Thousands of jobs may ask, so it is computed again only after a change."""

@@ -15,35 +15,37 @@ overused only if it has its full deserved share of every resource, so a queue th
 GPUs. Resources that would stay idle, because pods are larger than what is left of each share, can be lent up to the
 hard limits (`lending`). Unused guarantees of other queues are not lent.
 
-Who may take room from whom. Only contended resources count: those that the claimant requests, of which its queue has
-less than it deserves and the other queue more. What nobody lacks, such as CPU and memory beside scarce GPUs, counts
-neither for nor against. In each contended resource the claimant's queue must stay within what it deserves with the new
-pod. A pod that takes its queue beyond what it deserves stands on lent room: it may be reclaimed even if its queue then
-has less than it deserves, but never below its guarantee. Nobody can turn this around: the claimant's queue has no more
-than it deserves of what it took, so there is nothing to take from it.
+Reclaim follows `sharing.reclaim_rule`: a queue that has less than it deserves takes back what others have borrowed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from stromboli.cluster import PODS, Job, Queue, QueueName, Task, Vector
-from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
-from stromboli.scheduling.eviction.leaving_gangs import tentatively_gone
+from stromboli.cluster import PODS, Job, Queue, QueueName, Vector
+from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.sharing import AdmissionPromises, Claim, RatioKey, divide, pending_request, ratio_key
+from stromboli.scheduling.sharing import (
+    AdmissionPromises,
+    Claim,
+    RatioKey,
+    ReclaimRule,
+    divide,
+    pending_request,
+    ratio_key,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Entitlement:
     """What a queue may have in this session, by column. Lists of int, because they are read thousands of times."""
 
+    name: str
+    members: tuple[Queue, ...]  # the queue itself
     deserved: list[int]
     real_capability: list[int]
     guarantee: list[int]
@@ -67,7 +69,12 @@ class Proportion(Plugin):
         session.add_overused(self._is_overused)
         session.add_allocatable(self._may_take)
         session.add_preemptive(lambda queue, request, credit: self._may_take(queue, request, credit, False))
-        session.add_reclaimable(self._may_lose, protects=False)
+        rule = ReclaimRule(
+            session, [column for _, column in self._columns],
+            line=lambda queue: (self.entitlements[queue.name],), held=lambda own: own.members[0].allocated.tolist(),
+            pending=session.pending_tasks, zero_is_unstated=False,
+        )  # fmt: skip
+        session.add_reclaimable(rule.verdict, protects=False)
         session.add_job_enqueueable(self._may_admit)
 
     # -- who deserves what ------------------------------------------------------------------------------------
@@ -92,7 +99,9 @@ class Proportion(Plugin):
             ]
             deserved[:, column] = divide(self._total[column], claims)
         return {
-            queue.name: Entitlement(deserved[i].tolist(), real[i].tolist(), guarantees[i].tolist())
+            queue.name: Entitlement(
+                queue.name, (queue,), deserved[i].tolist(), real[i].tolist(), guarantees[i].tolist()
+            )
             for i, queue in enumerate(queues)
         }
 
@@ -162,44 +171,6 @@ class Proportion(Plugin):
                     return True
         return False
 
-    # -- reclaim ----------------------------------------------------------------------------------------------
-
-    def _may_lose(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
-        mine, theirs = evictor.job, candidate.job
-        if mine is None or theirs is None or mine.queue is theirs.queue:
-            return Verdict.NOTHING
-        claimant, victim = self.entitlements[mine.queue.name], self.entitlements[theirs.queue.name]
-        need, held = evictor.request.tolist(), mine.queue.allocated.tolist()
-        leaves = theirs.allocated if whole else candidate.request
-        after = (theirs.queue.allocated - leaves).tolist()
-        gives = (leaves + tentatively_gone(theirs) if whole else leaves).tolist()
-        contended = [
-            column
-            for _, column in self._columns
-            if need[column] > 0
-            and held[column] < claimant.deserved[column]
-            and after[column] + gives[column] > victim.deserved[column]
-        ]
-        # Also of what is not contended here: a third queue could claim it back.
-        needed = [column for _, column in self._columns if need[column] > 0]
-        if any(held[column] + need[column] > claimant.deserved[column] for column in needed):
-            return Verdict.NO
-        if not any(gives[column] > 0 for column in contended):
-            return Verdict.NO
-        if any(gives[column] > 0 and after[column] < victim.guarantee[column] for _, column in self._columns):
-            return Verdict.NO
-        if gives == candidate.request.tolist():
-            return Verdict.YES
-        # A gang of several takes more with it than stands on lent room. It goes if its queue then lacks no more than
-        # the claimant's does now.
-        lacking_then = self._lack(victim.deserved, after, contended)
-        return Verdict.YES if lacking_then <= self._lack(claimant.deserved, held, contended) else Verdict.NO
-
-    def _lack(self, deserved: list[int], held: list[int], columns: Iterable[int]) -> Fraction:
-        """How much a queue has too little, as the largest share of the cluster."""
-        lacks = [Fraction(deserved[column] - held[column], self._total[column]) for column in columns]
-        return max(Fraction(0), *lacks)
-
     # -- admission --------------------------------------------------------------------------------------------
 
     def _may_admit(self, job: Job) -> Vote | Refusal:
@@ -212,7 +183,7 @@ class Proportion(Plugin):
         need = job.min_resources.tolist()
         committed = queue.allocated + self._promises.promised(queue) - self._promises.elastic(queue)
         if self._session.has_action("preempt"):
-            committed = committed - self._promises.held_below(queue, job.priority)
+            committed = committed - self._promises.room_below(job, with_elastic=False)
         held = committed.tolist()
         for name, column in self._columns:
             limit = limits[column]

@@ -1,8 +1,10 @@
-"""Dividing resources: by weight, with exact shares, and with the promises made at admission taken into account."""
+"""Dividing resources: by weight, with exact shares, and with the promises made at admission taken into account; and who
+may reclaim what from whom."""
 
 from .admission_promises import AdmissionPromises
 from .division import Claim, divide
 from .pending_request import pending_request
 from .ratio import Ratio, RatioKey, ratio_key
+from .reclaim_rule import ReclaimRule
 
-__all__ = ["AdmissionPromises", "Claim", "Ratio", "RatioKey", "divide", "pending_request", "ratio_key"]
+__all__ = ["AdmissionPromises", "Claim", "Ratio", "RatioKey", "ReclaimRule", "divide", "pending_request", "ratio_key"]

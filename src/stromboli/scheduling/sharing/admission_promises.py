@@ -8,7 +8,11 @@ be promised twice. Both checks of the enqueue action, for the cluster and for a 
                for admitted jobs, and for running jobs that reached their minimum and lost pods since;
                gated pods do not count
     elastic  = what the job uses - minResources, at least 0: more than it was admitted for,
-               so it does not keep other jobs from being admitted
+               so it does not keep other jobs of its queue from being admitted
+
+What jobs of lower priority hold is room for a job that may preempt them: their elastic part, and the minimum, too, if
+the whole job can be evicted. Two jobs cannot count on the same victims. When the first of them is admitted, it is
+promised what it needs, and that is no room for the second.
 
 Three mistakes are easy to make here. A pod that is being bound counts as used, so it must not count as promised, too. A
 job that one plugin would admit and another one rejects is not admitted: only `admit` counts. And a job that states no
@@ -20,10 +24,19 @@ the number of pods is a limit of nodes.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, Queue, Status, Vector
 from stromboli.scheduling.framework import Framework
+
+
+class _Room(NamedTuple):
+    """What could be taken from jobs of one priority: of their minimums, with what they were promised, and beyond."""
+
+    minimum: Vector
+    elastic: Vector
 
 
 class AdmissionPromises:
@@ -37,7 +50,7 @@ class AdmissionPromises:
         self._elastic = self._promised.copy()
         self._everywhere = session.axis.zeros()  # the sum of what is promised
         self._in_namespace: dict[tuple[str, str], Vector] | None = None  # by queue and namespace
-        self._below: dict[str, list[tuple[int, Vector]]] = {}  # by queue: (priority, what jobs up to it hold)
+        self._below: dict[str, dict[int, _Room]] = {}  # by queue and priority
 
     def promised(self, queue: Queue) -> Vector:
         self._update()
@@ -77,22 +90,35 @@ class AdmissionPromises:
         promised = self.promised_in(queue, namespace)
         return promised if held is None else np.asarray(held + promised)
 
-    def held_below(self, queue: Queue, priority: int) -> Vector:
-        """What jobs of lower priority in the queue have and were promised, without elastic parts: a job of this
-        priority could preempt it."""
+    def room_below(self, job: Job, *, with_elastic: bool) -> Vector:
+        """What a job could preempt in its queue, and what was promised to jobs of lower priority. `with_elastic`:
+        including elastic parts. Where those count as free for everybody, they must not be subtracted twice."""
         self._update()
-        known = self._below.get(queue.name)
-        if known is None:
-            by_priority: dict[int, Vector] = {}
-            for job in queue.jobs.values():
-                held = by_priority.setdefault(job.priority, self._session.axis.zeros())
-                held += job.allocated
-                if job.min_resources is not None and job.phase != "Pending":
-                    held -= np.maximum(job.allocated - job.min_resources, 0)
-                if job.key in self._counted:
-                    held += _missing(job)
-            known = self._below[queue.name] = sorted(by_priority.items(), key=lambda item: item[0])
-        return sum((held for below, held in known if below < priority), start=self._session.axis.zeros())
+        pending = [task for task in job.tasks.values() if task.status is Status.PENDING]
+        if pending and not any(task.may_preempt for task in pending):
+            return self._session.axis.zeros()
+        by_priority = self._below.get(job.queue.name)
+        if by_priority is None:
+            by_priority = self._below[job.queue.name] = {}
+            for other in job.queue.jobs.values():
+                if other.key in self._counted or other.allocated.any():
+                    self._add_room(other, by_priority)
+        room = self._session.axis.zeros()
+        for priority, (minimum, elastic) in by_priority.items():
+            if priority < job.priority:
+                room += minimum + elastic if with_elastic else minimum
+        return room
+
+    def _add_room(self, job: Job, by_priority: dict[int, _Room]) -> None:
+        room = by_priority.setdefault(job.priority, _Room(self._session.axis.zeros(), self._session.axis.zeros()))
+        evictable = _evictable(job)
+        beyond = np.zeros_like(evictable)
+        if job.min_resources is not None and job.phase != "Pending":
+            beyond = np.minimum(evictable, np.maximum(job.allocated - job.min_resources, 0))
+        room.elastic[:] += beyond
+        room.minimum[:] += evictable - beyond
+        if job.key in self._counted:
+            room.minimum[:] += _missing(job)
 
     def admit(self, job: Job) -> None:
         """A job was admitted; its phase says so from now on."""
@@ -104,6 +130,9 @@ class AdmissionPromises:
         self._everywhere += missing
         if self._in_namespace is not None:
             self._add_to_namespace(job, missing)
+        if (rooms := self._below.get(job.queue.name)) is not None:
+            zeros = self._session.axis.zeros()
+            rooms.setdefault(job.priority, _Room(zeros, zeros.copy())).minimum[:] += missing
 
     def _add_to_namespace(self, job: Job, missing: Vector) -> None:
         assert self._in_namespace is not None
@@ -165,6 +194,17 @@ class AdmissionPromises:
 
 
 _OCCUPYING = sorted(OCCUPYING)
+_HELD = OCCUPYING | {Status.PIPELINED}
+
+
+def _evictable(job: Job) -> Vector:
+    """What could be evicted of a job: all of it, or what is above its minimum if some of its pods must stay."""
+    held = [task for task in job.tasks.values() if task.status in _HELD]
+    may_go = [task for task in held if task.preemptable]
+    if len(may_go) < len(held):
+        above = 0 if job.goes_whole else max(len(held) - job.min_available, 0)
+        return sum((task.request for task in may_go[:above]), start=np.zeros_like(job.allocated))
+    return job.allocated
 
 
 def _missing(job: Job) -> Vector:

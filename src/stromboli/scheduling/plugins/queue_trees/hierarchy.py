@@ -21,9 +21,11 @@ a queue's key is the tuple of (saturated, share / weight) of all steps of its pa
 steps are compared; a path that ends there goes before longer ones.
 
 Reclaim simulates the move: the claimant with its pod, the victim without. Just below the last common branch, the
-claimant's branch must then still have the strictly smaller share / weight, both scaled and in plain sums. Plain sums
-are needed because a scaled share falls when a job gets its first pod: two queues could reclaim from each other forever.
-Saturation does not matter here: a claimant that has all it needs after the move is not refused for that.
+claimant's branch must then still have the smaller share / weight, both scaled and in plain sums. Plain sums are needed
+because a scaled share falls when a job gets its first pod: two queues could reclaim from each other forever. Even
+shares are allowed if the victim's plain share falls: a gang may have exactly the half that is its due. The move cannot
+be reversed, because that would make the shares uneven the other way. Saturation does not matter here: a claimant that
+has all it needs after the move is not refused for that.
 
 No annotation can break the tree. Without a path, or with one that does not start at root, a queue is a child of root
 with weight 1. If others have the same path or one below it, it is a child with weight 1 of the branch it names. If
@@ -204,13 +206,16 @@ class Hierarchy:
             return Verdict.NOTHING
         self._catch_up()
         claimant, victim = parting(self._branch[mine.queue.name], self._branch[theirs.queue.name])
+        had_before = max(self._plain(victim))
         with self._simulated_move(mine, evictor.request, theirs, theirs.allocated if whole else candidate.request):
             self._update(claimant.path[0])
             self._update(victim.path[0])
-            in_the_tree = claimant.standing[1] < victim.standing[1]
+            in_the_tree = claimant.standing[1], victim.standing[1]
             has, had = max(self._plain(claimant)), max(self._plain(victim))
-        in_plain_sums = has * victim.weight < had * claimant.weight
-        return Verdict.YES if in_the_tree and in_plain_sums else Verdict.NO
+        in_plain_sums = has * victim.weight, had * claimant.weight
+        smaller = all(one < other for one, other in (in_the_tree, in_plain_sums))
+        even = all(one <= other for one, other in (in_the_tree, in_plain_sums)) and had < had_before
+        return Verdict.YES if smaller or even else Verdict.NO
 
     @contextmanager
     def _simulated_move(self, mine: Job, arriving: Vector, theirs: Job, leaving: Vector) -> Iterator[None]:

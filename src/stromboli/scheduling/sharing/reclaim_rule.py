@@ -1,0 +1,212 @@
+"""From whom a queue may reclaim, and why that ends: one rule for `proportion`, `capacity` and trees of queues.
+
+Only contended resources count: those that the claimant's pod requests, of which its queue has less than it deserves and
+the victim's queue more. What nobody lacks, such as CPU and memory beside scarce GPUs, counts neither for nor against.
+In each contended resource the claimant's queue stays within what it deserves, with all pods that the gang still needs
+to start. The victim gives back at least one contended resource. A resource for which the victim's queue states nothing
+is one of which it deserves nothing; but if the victim uses others for which the queue does state an amount, and is
+within all of them, it stays. Guarantees are never reclaimed.
+
+What a queue holds by right is the best packing of its pods and gangs within its deserved amount (`rightful_use`). The
+rest stands on lent room, and may be reclaimed even if its queue then has less than it deserves. One condition remains:
+
+    what all queues hold by right, as a sum of shares of the cluster, is larger after the plan than before it
+
+This is why reclaim ends. Call the sum P. Every plan of evictions makes P larger. Placing pods on idle resources never
+makes it smaller, because a packing may leave the new pods out. If no pods, queues and nodes come or go, the evicted
+pods wait again and deserved amounts stay the same, so there is only a finite number of values of P. No queue can
+reverse a move: the claimant's pods are in its packing, and to evict them would make P smaller.
+
+There is one exception. A job that its owner restarts when it loses a pod has no pods for a moment, and then its queue
+deserves less. So it is evicted only if its queue loses no more by right than those pods of the claimant gain that
+have no place yet, within what their queue deserves. Its pods above the minimum count one by one in this.
+
+Comparing what queues lack in amounts does not work. If lacks had to become smaller, a pod of 8 GPUs in a queue that
+deserves 6 would never return the 2 GPUs it borrowed: without it, its queue lacks more than the claimant does. And if
+they did not count at all, two queues that have borrowed CPU and memory from each other would evict each other forever,
+because a pod uses more than the resource that is claimed.
+
+In a tree, `levels` ancestors of each queue take part. A queue may then claim for an ancestor that has less than it
+deserves, from queues outside it, and the victim's ancestors on these levels must have borrowed, too. There is one P for
+each level. A claim of a queue's ancestor on some level makes P of that level larger, and P of no lower level smaller.
+P of higher levels may become smaller, so what grows with every plan is the list of all P, compared from the lowest
+level up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from stromboli.cluster import Job, JobKey, Queue, Task
+from stromboli.scheduling.callbacks import Verdict
+from stromboli.scheduling.framework import Framework
+
+from .leaving_gangs import tentatively_gone
+from .rightful_use import Entitled, RightfulUse, total_request
+
+P = TypeVar("P", bound=Entitled)
+
+
+@dataclass(frozen=True, slots=True)
+class _Move(Generic[P]):
+    """A candidate that could leave, alone or with its whole gang. Amounts are by column."""
+
+    candidate: Task
+    whole: bool
+    leaves: list[int]  # what its queue would lose from now on
+    gives: list[int]  # with what of its gang has been evicted already
+    lines: list[P]  # the places that lose it: its queue and ancestors, without those that the claimant has, too
+
+
+class ReclaimRule(Generic[P]):
+    def __init__(
+        self,
+        session: Framework,
+        columns: Sequence[int],
+        *,
+        line: Callable[[Queue], Sequence[P]],
+        held: Callable[[P], list[int]],
+        pending: Callable[[Job], list[Task]],
+        zero_is_unstated: bool,
+        levels: int = 0,
+    ) -> None:
+        """`line`: a queue and its ancestors, nearest first. `held`: what a place has now. `pending`: the waiting tasks
+        of a job, in the order in which they are placed. `zero_is_unstated`: see RightfulUse."""
+        self._columns = columns
+        self._line = line
+        self._held = held
+        self._pending = pending
+        self._levels = levels
+        self._use = RightfulUse(session, zero_is_unstated=zero_is_unstated)
+        self._log = session.ledger.log
+        # What was found out since the last change of the ledger.
+        self._verdicts: dict[tuple[str, str, bool, bool, bytes], Verdict] = {}
+        self._arrivals: dict[tuple[JobKey, str], list[Task]] = {}
+        self._gains: dict[tuple[JobKey, str, str, bool], int] = {}
+        self._read_to = -1
+
+    def verdict(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
+        mine, theirs = evictor.job, candidate.job
+        if mine is None or theirs is None or mine.queue is theirs.queue:
+            return Verdict.NOTHING
+        if self._read_to != len(self._log):
+            self._read_to = len(self._log)
+            self._verdicts.clear()
+            self._arrivals.clear()
+            self._gains.clear()
+        # Most pods are units of their own: those of one size in one queue are judged alike.
+        alone = not whole and theirs.min_available <= 1 and not theirs.goes_whole
+        key = (evictor.key, theirs.queue.name if alone else theirs.key, alone, whole, candidate.request.tobytes())
+        known = self._verdicts.get(key)
+        if known is None:
+            known = self._verdicts[key] = self._judge(evictor, candidate, whole, mine, theirs)
+        return known
+
+    def _judge(self, evictor: Task, candidate: Task, whole: bool, mine: Job, theirs: Job) -> Verdict:
+        line = self._line(mine.queue)
+        leaves: list[int] = (theirs.allocated if whole else candidate.request).tolist()
+        gives: list[int] = (theirs.allocated + tentatively_gone(theirs)).tolist() if whole else leaves
+        lines = [place for place in self._line(theirs.queue) if place not in line]
+        move = _Move(candidate, whole, leaves, gives, lines)
+        if not lines or self._takes_guaranteed(move):
+            return Verdict.NO
+        above = self._line(theirs.queue)
+        for level, place in enumerate(line[: self._levels + 1]):
+            if place in above:
+                break
+            if self._may_claim(level, place, evictor, move):
+                return Verdict.YES
+        return Verdict.NO
+
+    def _takes_guaranteed(self, move: _Move[P]) -> bool:
+        return any(
+            move.gives[column] > 0 and held[column] - move.leaves[column] < place.guarantee[column]
+            for place, held in ((place, self._held(place)) for place in move.lines)
+            for column in self._columns
+        )
+
+    def _may_claim(self, level: int, place: P, evictor: Task, move: _Move[P]) -> bool:
+        """Whether a place of the claimant may claim what the move gives."""
+        need, held, deserved = evictor.request.tolist(), self._held(place), place.deserved
+        states = self._use.states
+        lacking = [c for c in self._columns if need[c] > 0 and states(place, c) and held[c] < deserved[c]]
+        if not all(self._has_borrowed(other, move, lacking) for other in move.lines[: self._levels + 1]):
+            return False
+        contended = [column for column in lacking if self._has_more(move.lines[0], move, column)]
+        if not any(move.gives[column] > 0 for column in contended):
+            return False
+        job = evictor.job
+        assert job is not None
+        arriving = self._arriving(evictor, job)
+        arrives = total_request(job, arriving)
+        if any(held[column] + arrives[column] > deserved[column] for column in contended):
+            return False
+        restarts = move.candidate.job is not None and move.candidate.job.goes_whole
+        key = (job.key, evictor.key, place.name, restarts)
+        gain = self._gains.get(key)
+        if gain is None:
+            if restarts:
+                arriving = self._all_within(place, job, arriving)
+            gain = self._gains[key] = self._use.gain(place, job, arriving, held, from_now=restarts)
+        return gain > 0 and self._is_worth(level, gain + restarts, move)
+
+    def _all_within(self, place: P, job: Job, arriving: list[Task]) -> list[Task]:
+        """All waiting tasks with which a place stays within what it deserves."""
+        held, limits = self._held(place), self._use.limits(place)
+        after = [has + more for has, more in zip(held, total_request(job, arriving), strict=True)]
+        coming = list(arriving)
+        for task in self._pending(job):
+            if task not in arriving:
+                then = [has + more for has, more in zip(after, task.request.tolist(), strict=True)]
+                if all(limit is None or amount <= limit for amount, limit in zip(then, limits, strict=True)):
+                    after = then
+                    coming.append(task)
+        return coming
+
+    def _has_more(self, place: P, move: _Move[P], column: int) -> bool:
+        """Whether a place had more than it deserves before the move. It deserves nothing of what it does not state."""
+        had = self._held(place)[column] - move.leaves[column] + move.gives[column]
+        return not self._use.states(place, column) or had > place.deserved[column]
+
+    def _has_borrowed(self, place: P, move: _Move[P], lacking: Sequence[int]) -> bool:
+        """Whether a place has more than it deserves of what it would lose. Resources that the claimant lacks decide;
+        without an amount for any of these, all others for which the place states one."""
+        stated = [c for c in self._columns if move.gives[c] > 0 and self._use.states(place, c)]
+        judged = [column for column in stated if column in lacking] or stated
+        return not judged or any(self._has_more(place, move, column) for column in judged)
+
+    def _arriving(self, evictor: Task, job: Job) -> list[Task]:
+        """The tasks that start with the evictor or not at all: itself, and what its gang needs beside those that
+        already have a place."""
+        key = (job.key, evictor.key)
+        known = self._arrivals.get(key)
+        if known is None:
+            missing = job.min_available - job.ready_count - job.waiting_count - 1
+            others = [task for task in self._pending(job) if task is not evictor] if missing > 0 else []
+            known = self._arrivals[key] = [evictor, *others[:missing]]
+        return known
+
+    def _is_worth(self, level: int, gain: int, move: _Move[P]) -> bool:
+        """Whether the sum of what places hold by right grows on this level, and falls on no lower one."""
+        for lower in range(level + 1):
+            lost = 0
+            losing = {place.name: place for place in self._losing(lower)}
+            if lower < len(move.lines):
+                victim = move.lines[lower]
+                losing.pop(victim.name, None)
+                lost += sum(self._use.loss_so_far(place) for place in losing.values())
+                if lower == level and lost + self._use.most_lost(victim, move.leaves) < gain:
+                    continue  # no need to pack anew
+                lost += self._use.loss(victim, move.candidate, move.whole)
+            else:
+                lost += sum(self._use.loss_so_far(place) for place in losing.values())
+            if lost >= gain if lower == level else lost > 0:
+                return False
+        return True
+
+    def _losing(self, level: int) -> list[P]:
+        """Places on a level that have lost something in the statement that is being made."""
+        lines = [self._line(queue) for queue in sorted(self._use.losers(), key=lambda queue: queue.name)]
+        return [line[level] for line in lines if level < len(line)]

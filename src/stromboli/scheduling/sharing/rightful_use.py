@@ -1,0 +1,163 @@
+"""How much a queue holds by right, and what a plan of evictions changes about that.
+
+What a queue holds by right is the best packing of its work within its deserved amount (`packing`): whole pods and whole
+gangs, which all together do not exceed it in any resource. The rest stands on lent room. A pod that is larger than the
+deserved amount is all on lent room; so is the second of two pods of 4 GPUs in a queue that deserves 6.
+
+`gain` is what a claimant's queue would hold by right in addition, `loss` what the queues of victims would lose. Both
+cover the whole plan so far: the evictions that the open statement already contains, and the pods it has placed.
+
+Packings are not always exact (see there). A gain is never overstated, and a loss never understated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import lcm
+from typing import Protocol
+
+import numpy as np
+
+from stromboli.cluster import PODS, Job, Queue, Status, Task
+from stromboli.scheduling.framework import Framework
+
+from .packing import Packed, pack
+from .work_units import Units, WorkUnits, held_tasks, units_of
+
+
+class Entitled(Protocol):
+    """A queue or a subtree of queues. Amounts are by column."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def members(self) -> Sequence[Queue]: ...
+    @property
+    def deserved(self) -> Sequence[int]: ...
+    @property
+    def guarantee(self) -> Sequence[int]: ...
+
+
+class RightfulUse:
+    def __init__(self, session: Framework, *, zero_is_unstated: bool) -> None:
+        """`zero_is_unstated`: a deserved amount of 0 means that the queue states nothing for that resource, which is
+        then no limit. Otherwise it means nothing is deserved."""
+        self._work = WorkUnits(session)
+        self._log = session.ledger.log
+        self._zero_is_unstated = zero_is_unstated
+        total = session.total.tolist()
+        # With a common denominator, shares of different resources are integers and compare exactly.
+        one = lcm(*[amount for amount in total if amount > 0])
+        self._values = [one // amount if amount > 0 and column != PODS else 0 for column, amount in enumerate(total)]
+        self._limits: dict[str, list[int | None]] = {}
+        self._known: dict[object, Packed] = {}  # packings, by place and change
+        self._leaving: dict[object, tuple[Units, Units]] = {}  # (units before, units after) of a job that loses a pod
+        self._read_to = -1
+
+    def states(self, place: Entitled, column: int) -> bool:
+        return self.limits(place)[column] is not None
+
+    def limits(self, place: Entitled) -> list[int | None]:
+        known = self._limits.get(place.name)
+        if known is None:
+            known = self._limits[place.name] = [
+                None if not value or (self._zero_is_unstated and amount == 0) else amount
+                for amount, value in zip(place.deserved, self._values, strict=True)
+            ]
+        return known
+
+    # -- what a plan changes --------------------------------------------------------------------------------------
+
+    def loss(self, place: Entitled, candidate: Task, whole: bool) -> int:
+        """What a place holds by right at the beginning of the statement, minus what it would hold without the
+        candidate, or with `whole` without its job."""
+        self._forget()
+        job = candidate.job
+        assert job is not None
+        leaving, staying = self._change(job, candidate, whole)
+        return self._fall(place, leaving, staying)
+
+    def loss_so_far(self, place: Entitled) -> int:
+        self._forget()
+        return self._fall(place, Counter(), Counter())
+
+    def most_lost(self, place: Entitled, leaves: Sequence[int]) -> int:
+        """An upper bound of `loss` that needs no new packing: without what leaves, the rest of a packing still fits."""
+        limits = self.limits(place)
+        counted = zip(leaves, self._values, limits, strict=True)
+        return self.loss_so_far(place) + sum(amount * value for amount, value, limit in counted if limit is not None)
+
+    def losers(self) -> set[Queue]:
+        """Queues that have lost something in the statement that is being made."""
+        jobs = [tasks[0].job for tasks in self._work.evicted().values()]
+        return {job.queue for job in jobs if job is not None}
+
+    def gain(
+        self, place: Entitled, job: Job, arriving: Sequence[Task], held: Sequence[int], *, from_now: bool = False
+    ) -> int:
+        """What a place would hold by right in addition, with these tasks and, unless `from_now`, with those that the
+        statement has placed already. `held`: what the place holds now."""
+        self._forget()
+        placed = [] if from_now else [t for t in held_tasks(job) if t.status is Status.PIPELINED and not t.nominated]
+        limits = self.limits(place)
+        comes = total_request(job, arriving)
+        more = [one + other for one, other in zip(total_request(job, placed), comes, strict=True)]
+        used = [one + other for one, other in zip(job.allocated.tolist(), comes, strict=True)]
+        fits = [
+            limit is None or not amount or has + other <= limit
+            for limit, amount, has, other in zip(limits, used, held, comes, strict=True)
+        ]
+        if all(fits):  # beside everything else that the place holds of these resources
+            counted = zip(more, self._values, limits, strict=True)
+            return sum(amount * value for amount, value, limit in counted if limit is not None)
+        tasks = held_tasks(job)
+        before = units_of(job, [task for task in tasks if task not in placed])
+        now = units_of(job, tasks)
+        then = self._packed(place, now, units_of(job, [*tasks, *arriving]))
+        first = self._packed(place, now, before, at_first=True)
+        return then.at_least - first.at_most
+
+    def _fall(self, place: Entitled, leaving: Units, staying: Units) -> int:
+        if leaving == staying and not any(queue in self.losers() for queue in place.members):
+            return 0
+        first = self._packed(place, Counter(), Counter(), at_first=True)
+        then = self._packed(place, leaving, staying)
+        return max(first.at_most - then.at_least, 0)
+
+    def _change(self, job: Job, candidate: Task, whole: bool) -> tuple[Units, Units]:
+        """(what a job is now, what it would be), in units. Pods alike change it alike."""
+        key = (job.key, whole, candidate.request.tobytes())
+        known = self._leaving.get(key)
+        if known is None:
+            tasks = held_tasks(job)
+            rest = [] if whole else [task for task in tasks if task is not candidate]
+            known = self._leaving[key] = (units_of(job, tasks), units_of(job, rest))
+        return known
+
+    def _packed(self, place: Entitled, minus: Units, plus: Units, *, at_first: bool = False) -> Packed:
+        key = (place.name, at_first, _key(minus), _key(plus))
+        known = self._known.get(key)
+        if known is None:
+            units: Units = Counter()
+            for queue in place.members:
+                units.update(self._work.before(queue) if at_first else self._work.now(queue))
+            units.subtract(minus)
+            units.update(plus)
+            known = self._known[key] = pack(+units, self.limits(place), self._values)
+        return known
+
+    def _forget(self) -> None:
+        if self._read_to != len(self._log):
+            self._read_to = len(self._log)
+            self._known.clear()
+            self._leaving.clear()
+
+
+def _key(units: Units) -> tuple[object, ...]:
+    return tuple(sorted((unit, count) for unit, count in units.items() if count))
+
+
+def total_request(job: Job, tasks: Iterable[Task]) -> list[int]:
+    amounts: list[int] = sum((task.request for task in tasks), start=np.zeros_like(job.allocated)).tolist()
+    return amounts
