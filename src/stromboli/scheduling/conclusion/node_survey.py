@@ -15,7 +15,12 @@ import numpy.typing as npt
 from stromboli.cluster import PODS, Matrix, Status, Task
 from stromboli.scheduling.callbacks import Scope
 from stromboli.scheduling.explanation import Code, reasons
-from stromboli.scheduling.explanation.node_reasons import KEPT_FOR_OTHERS, RELEASED_TO_OTHERS, TOO_MANY_PODS, insufficient
+from stromboli.scheduling.explanation.node_reasons import (
+    KEPT_FOR_OTHERS,
+    RELEASED_TO_OTHERS,
+    TOO_MANY_PODS,
+    insufficient,
+)
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
