@@ -6,7 +6,7 @@ cycle; a refusal that no longer holds is not a reason. docs/why-pending.md lists
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from stromboli.cluster import Job, Status, Task
@@ -19,6 +19,9 @@ from .final_books import FinalBooks
 from .gang_fit import gang_fit
 from .never import never_in_cluster, never_on_nodes, never_within_quota
 from .node_survey import NodeSurvey, NodeSurveys
+
+
+_SUMS = frozenset({Code.QUEUE_OVER_QUOTA, Code.INSUFFICIENT_NODE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class Explainer:
         self._books = FinalBooks(session)
         self._surveys = NodeSurveys(session, self._books)
         self._admits = session.has_action("enqueue")
+        self._known: dict[Hashable, Finding] = {}
+        self._kept_out: dict[Hashable, Explanation] = {}
 
     def find(self, job: Job) -> Finding:
         note = self._session.notes.known(job) or JobNote()
@@ -73,6 +78,16 @@ class Explainer:
     def _admission(self, job: Job, note: JobNote) -> Explanation:
         if not note.refusals:
             return Explanation("", reasons.not_considered())
+        if job.min_resources is None or note.refusals[0].code not in _SUMS:
+            return self._why_kept_out(job, note)
+        # Only sums decided, so the answer is the same for all jobs that request the same.
+        like = (job.queue.name, job.priority, job.min_available, job.min_resources.tobytes())
+        found = self._kept_out.get(like)
+        if found is None:
+            found = self._kept_out[like] = self._why_kept_out(job, note)
+        return found
+
+    def _why_kept_out(self, job: Job, note: JobNote) -> Explanation:
         refusal = self._session.job_enqueueable(job)
         if refusal is None:
             return Explanation(note.refusals[0].code, reasons.can_be_admitted())
@@ -83,11 +98,33 @@ class Explainer:
         return Explanation(refusal.code, never or reasons.refused(self._books.corrected(refusal, job)))
 
     def _at_queue_or_nodes(self, job: Job, note: JobNote) -> Finding:
-        session = self._session
-        tasks = session.pending_tasks(job)
+        tasks = self._session.pending_tasks(job)
         if not tasks:
             gated = job.gated and Explanation(Code.SCHEDULING_GATED, reasons.gated())
             return Finding(gated or Explanation("", reasons.not_considered()))
+        like = self._like(job, note, tasks)
+        if like is None:
+            return self._of_tasks(job, note, tasks)
+        found = self._known.get(like)
+        if found is None:
+            found = self._known[like] = self._of_tasks(job, note, tasks)
+        return found
+
+    def _like(self, job: Job, note: JobNote, tasks: list[Task]) -> Hashable:
+        """Jobs for which this is equal get the same answers; None if there may be no other such job. Thousands of equal
+        jobs may wait in a queue."""
+        session = self._session
+        if note.said or note.refused_by(Code.QUEUE_FIRST_IN_LINE) or job.role_minimums or session.hooks("prePredicate"):
+            return None
+        if len(tasks) != len(job.tasks) or job.counts[Status.RESERVED]:
+            return None
+        kind = session.placement.key(tasks[0])
+        if any(session.placement.key(task) != kind for task in tasks[1:]):
+            return None
+        return job.queue.name, job.priority, kind, len(tasks), job.min_available
+
+    def _of_tasks(self, job: Job, note: JobNote, tasks: list[Task]) -> Finding:
+        session = self._session
         # What a job has tentatively does not count as started.
         missing = job.min_available - (job.ready_count - job.counts[Status.ALLOCATED])
         gang = missing > 0
