@@ -225,8 +225,8 @@ def test_ji2_elastic_is_what_exceeds_the_minimum_in_each_resource(needs: dict[st
     assert story.phase("next") == phase
 
 
-# JI3. Six pods must start together, three find a node (3 × 1 of 3): the sentence has the numbers. The node is idle at the
-# end of the cycle, so it is not called full; and a gang that can never start says so first.
+# JI3. Six pods must start together, three find a node (3 × 1 of 3): the sentence has the numbers. The node is idle at
+# the end of the cycle, so it is not called full; and a gang that can never start says so first.
 # A queue that deserves all there is must not be blamed for the size of the cluster, so proportion changes nothing.
 @pytest.mark.parametrize("tiers", [GANGS, FAIR])
 def test_ji3_the_sentence_about_a_gang_that_is_short(tiers: list[list[str]]) -> None:

@@ -20,7 +20,6 @@ from .gang_fit import gang_fit
 from .never import never_in_cluster, never_on_nodes, never_within_quota
 from .node_survey import NodeSurvey, NodeSurveys
 
-
 _SUMS = frozenset({Code.QUEUE_OVER_QUOTA, Code.INSUFFICIENT_NODE})
 
 

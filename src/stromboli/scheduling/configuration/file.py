@@ -122,8 +122,8 @@ def load_configuration(
     if kind is not None:
         # All files of a simulation are YAML, and it is easy to pass the wrong one.
         raise ConfigurationError(
-            f"this looks like a scenario or a manifest (kind: {kind[1]}), not like a scheduler configuration, which has "
-            '"actions" and "tiers"',
+            f"this looks like a scenario or a manifest (kind: {kind[1]}), not like a scheduler configuration, which "
+            'has "actions" and "tiers"',
             where=where,
             line=text.count("\n", 0, kind.start()) + 1,
         )
