@@ -68,8 +68,9 @@ class Explainer:
         if job.waiting_count and job.is_pipelined:
             nodes = [t.node.name for t in job.tasks.values() if t.status is Status.PIPELINED and t.node is not None]
             return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(nodes))
-        if Code.CONDITIONALLY_READY in note.said:
-            return Explanation(Code.CONDITIONALLY_READY, note.said[Code.CONDITIONALLY_READY])
+        for code in (Code.BIND_REFUSED, Code.CONDITIONALLY_READY):
+            if code in note.said:
+                return Explanation(code, note.said[code])
         if job.phase == "Pending" and self._admits:
             return self._admission(job, note)
         return None
@@ -119,6 +120,10 @@ class Explainer:
             return None
         kind = session.placement.key(tasks[0])
         if any(session.placement.key(task) != kind for task in tasks[1:]):
+            return None
+        # What features keep for others depends on the job.
+        request = tasks[0].request * max(1, min(job.min_available, len(tasks)))
+        if any(hook.call(job, request, None) is not None for hook in session.hooks("jobAllocatable")):
             return None
         return job.queue.name, job.priority, kind, len(tasks), job.min_available
 
