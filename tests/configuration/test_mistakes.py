@@ -229,6 +229,15 @@ def test_unknown_keys_are_warnings_in_the_order_of_the_file() -> None:
     )
 
 
+def test_a_scenario_is_recognised() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        read("apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\napiVersion: v1\nkind: Pod\n")
+    assert str(refused.value) == (
+        "scheduler.yaml, line 2: this looks like a scenario or a manifest (kind: Node), not like a scheduler "
+        'configuration, which has "actions" and "tiers"'
+    )
+
+
 def test_a_file_without_plugins_is_legal_and_warned_of() -> None:
     configuration = read("actions: allocate\n")
     assert configuration.tiers == ()

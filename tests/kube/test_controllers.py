@@ -436,3 +436,30 @@ def test_an_outage_loses_nothing(place: Place, api_server: ApiServer) -> None:
     place.admit(job, version=1)
     eventually(lambda: place.names(place.pods) == wanted, timeout=60)
     assert place.admin.get(f"{place.jobs}/through")["status"]["retryCount"] == 1
+
+
+@pytest.mark.usefixtures("controllers")
+def test_what_a_server_cannot_refuse_is_rejected_or_warned_about(place: Place) -> None:
+    """A child queue with more than its parent, a Job for it, and a field without effect."""
+    outer, inner = f"{place.namespace}-outer", f"{place.namespace}-inner"
+
+    def conditions(name: str) -> list[tuple[str, str]]:
+        status = place.admin.get(f"{QUEUES}/{name}").get("status", {})
+        return [(c["type"], c["status"]) for c in status.get("conditions", [])]
+
+    def queue(name: str, **spec: Any) -> None:
+        body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+        place.admin.create(QUEUES, {**body, "spec": spec})
+
+    queue(outer, capability={"cpu": "4"})
+    eventually(lambda: place.admin.get(f"{QUEUES}/{outer}").get("status", {}).get("state") == "Open")
+    queue(inner, parent=outer, capability={"cpu": "5"})
+    eventually(lambda: conditions(inner) == [("Accepted", "False")])
+    assert conditions(outer) == []
+    place.submit("odd", [task("main", 1)], queue=inner, networkTopology={"mode": "hard"})
+    refused = eventually(lambda: place.events("Refused"))
+    assert refused == [f'spec.queue: the queue "{inner}" is invalid, so it accepts no jobs; its condition says why']
+    assert eventually(lambda: place.events("NoEffect")) == ["Without effect in this version: spec.networkTopology."]
+
+    place.admin.patch(f"{QUEUES}/{inner}", {"spec": {"capability": {"cpu": "3"}}})
+    eventually(lambda: conditions(inner) == [])

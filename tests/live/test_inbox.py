@@ -285,6 +285,20 @@ def test_an_invalid_object_is_hidden_until_it_is_corrected(bad: KObject, good: K
     assert inbox.drain() == []
 
 
+def test_a_queue_that_the_controllers_reject_is_hidden_until_they_accept_it() -> None:
+    refused: list[str] = []
+    inbox = Inbox(refused=lambda obj, why: refused.append(why))
+    good = established(queue("q"))
+    condition = Condition(type="Accepted", status="False", reason="Invalid", message="it does not fit its parent")
+    bad = replace(good, status=replace(good.status, conditions=[condition]))
+    for news in (good, bad, good):
+        inbox.put(Applied(news))
+    assert described(inbox.drain()) == ["+q", "-q", "+q"]
+    inbox.put(Applied(bad))
+    assert inbox.hidden == {(Queue, "q"): "it does not fit its parent"}
+    assert refused == []  # the controllers have sent an event
+
+
 def test_an_invalid_reservation_is_hidden() -> None:
     complaints = Complaints()
     inbox = Inbox(refused=complaints)

@@ -264,7 +264,8 @@ def test_the_cluster_promises_a_little_more_than_it_has(factor: object, minimum:
         assert refusal is None
     else:
         need = round(minimum * 1000)
-        assert refusal == Refusal("InsufficientNode", resource="cpu", need=need, have=left, total=left)
+        said = "" if factor == 1.0 else "1.2"
+        assert refusal == Refusal("InsufficientNode", resource="cpu", need=need, have=left, total=left, factor=said)
 
 
 # 7200m, of which 1000m run and 3000m were promised: 3200m are left.

@@ -1,6 +1,7 @@
 """Fields and annotations that we accept, because manifests written for Volcano have them, but that do nothing yet.
 
-Whoever sets one relies on it. So it is never ignored silently: a simulation warns about each of them.
+Whoever sets one relies on it. So it is never ignored silently: a simulation and the
+controllers warn about each of them.
 """
 
 from __future__ import annotations
@@ -43,6 +44,12 @@ def fields_without_effect(obj: KObject) -> list[str]:
             return []
     annotations = obj.metadata.annotations
     return [*paths, *(f"metadata.annotations[{name}]" for name in ANNOTATIONS if name in annotations)]
+
+
+def no_effect_message(obj: KObject) -> str:
+    """The warning about these fields; "" if there are none."""
+    paths = fields_without_effect(obj)
+    return f"Without effect in this version: {', '.join(paths)}." if paths else ""
 
 
 def _of_queue(spec: QueueSpec) -> Iterator[str]:

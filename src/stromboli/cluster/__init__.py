@@ -6,7 +6,7 @@ and queues), `ledger` and `node_table` (amounts per node), and `model` (the clas
 
 from .cluster import Cluster
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
-from .ledger import Holding, Ledger
+from .ledger import SHARED, Holding, Ledger
 from .model import OCCUPYING, WAITING, Job, JobKey, NamespaceInfo, Node, Queue, QueueName, Shape, Status, Task, TaskKey
 from .node_table import NodeTable
 from .object_warnings import ObjectWarning
@@ -18,6 +18,7 @@ __all__ = [
     "MEMORY",
     "OCCUPYING",
     "PODS",
+    "SHARED",
     "UNLIMITED",
     "WAITING",
     "Applied",

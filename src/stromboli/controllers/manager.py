@@ -15,7 +15,9 @@ from stromboli.api.defaults import MAX_JOB_REPLICAS
 from . import disruption_budget, podgroup, queue
 from .changes import Change, Objects, Update
 from .job import JobController, PodLimits, check_job
+from .object_warnings import ObjectWarnings
 from .pod_index import PodIndex
+from .queue_tree import QueueTree
 from .replicaset import ReplicaSetController
 from .validator import Validator
 
@@ -46,6 +48,9 @@ class ControllerManager:
         self._runs_builtin_controllers = run_builtin_controllers
         self._required_queues = tuple(required_queues)
         self._validator = Validator(enabled=validate, check_job=check_job, max_job_replicas=max_job_replicas)
+        # A simulation refuses such queues and prints such warnings itself.
+        self._queue_tree = QueueTree() if validate else None
+        self._warnings = ObjectWarnings(own_queues=self._required_queues) if validate else None
         self._replica_sets = ReplicaSetController()
         self._jobs = JobController(self._validator, run_plugins=run_job_plugins, limits=pod_limits)
 
@@ -64,7 +69,11 @@ class ControllerManager:
             changes += disruption_budget.reconcile(objects, pods)
         changes += self._jobs.reconcile(objects, pods, now)
         changes += podgroup.reconcile(objects, pods, self._validator, now, scheduler_name=self._scheduler_name)
-        changes += queue.reconcile(objects, self._validator, now, required=self._required_queues)
+        changes += queue.reconcile(
+            objects, self._validator, now, required=self._required_queues, unfit=self._queue_tree
+        )
+        if self._warnings is not None:
+            changes += self._warnings.reconcile(objects)
         return changes
 
     def change_failed(self, change: Change) -> None:

@@ -31,6 +31,7 @@ from stromboli.api import Command, Condition, ObjectMeta, PodGroup, Queue, Queue
 
 from .changes import Change, Create, Delete, Notify, Objects, Update
 from .commands import next_commands
+from .queue_tree import QueueTree
 from .validator import Validator, reject_queue, with_accepted_condition
 
 OPEN, CLOSING, CLOSED, UNKNOWN = "Open", "Closing", "Closed", "Unknown"
@@ -44,7 +45,10 @@ _COUNT_BY_PHASE = {
 }
 
 
-def reconcile(objects: Objects, validator: Validator, now: float, *, required: Sequence[str]) -> list[Change]:
+def reconcile(
+    objects: Objects, validator: Validator, now: float, *, required: Sequence[str], unfit: QueueTree | None = None
+) -> list[Change]:
+    """`unfit` finds queues that do not fit the others; without it, nobody has to."""
     queues = {queue.metadata.name: queue for queue in objects.list(Queue)}
     counts = _count_groups(objects.list(PodGroup))
     changes: list[Change] = []
@@ -58,9 +62,12 @@ def reconcile(objects: Objects, validator: Validator, now: float, *, required: S
         changes.append(Delete(command, reason="the command is being executed"))
 
     states: dict[str, str] = {}
+    errors = {name: error for name, queue in queues.items() if (error := validator.error_in(queue))}
+    if unfit is not None:
+        errors |= unfit.errors(queue for name, queue in queues.items() if name not in errors)
     for queue in _parents_first(queues):
         name = queue.metadata.name
-        error = validator.error_in(queue)
+        error = errors.get(name, "")
         if error:
             states[name] = queue.status.state or OPEN
             changes += reject_queue(queue, error, now)

@@ -97,6 +97,11 @@ def with_accepted_condition(
     return [*others, accepted]
 
 
+def rejection_of(queue: Queue) -> str:
+    """Why the Queue controller has rejected a queue, by its condition; "" if it has not."""
+    return next((c.message for c in queue.status.conditions if c.type == ACCEPTED and c.status == "False"), "")
+
+
 def reject_queue(queue: Queue, error: str, now: float) -> list[Change]:
     conditions = with_accepted_condition(queue.status.conditions, Condition, error, now)
     return rejection(queue, replace(queue, status=replace(queue.status, conditions=conditions)), error)

@@ -13,7 +13,8 @@ from stromboli.cluster import Job, JobKey, Status, Task, TaskKey
 
 from .callbacks import NodeFilter, ReasonIds, Rows, Scope
 from .explanation import Code
-from .explanation.reasons import avoided_after_refusal, bind_refused
+from .explanation.node_reasons import BIND_REFUSED
+from .explanation.reasons import bind_refused
 from .session import Session
 
 FEATURE = "bind_backoff"
@@ -28,7 +29,7 @@ def open_bind_backoff(session: Session) -> None:
         refused = task.refused
         if refused is None:
             return None
-        reason = session.node_reason(Code.BIND_REFUSED, avoided_after_refusal(), resolvable=False)
+        reason = session.reason_id(BIND_REFUSED)
         verdicts = np.zeros(len(session.nodes), dtype=np.int32)
         if refused.until > session.now:
             verdicts[:] = reason

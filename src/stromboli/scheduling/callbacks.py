@@ -68,7 +68,9 @@ class Refusal:
     have: int = 0
     total: int = 0
     subject: str = ""  # the queue, namespace, role … that refuses
-    kept: int = 0  # what is kept for another job, beside what the queue has
+    kept: int = 0  # what is kept for other jobs or promised to them, beside what the queue has
+    spared: int = 0  # the part of `have` that does not count, because it can be taken back
+    factor: str = ""  # `total` is what the cluster has, times this
 
 
 class Scope(Enum):

@@ -11,9 +11,9 @@ from functools import partial
 
 from stromboli.cluster import Cluster, Snapshot
 
+from .conclusion import conclude
 from .configuration import Configuration, PluginOption
 from .decisions import Cycle
-from .explanation import conclude
 from .features import FEATURES
 from .plugin import Plugin
 from .registry import Registry
@@ -40,7 +40,7 @@ def close_session(session: Session) -> Cycle:
     """Call what was registered for the end, record the outcome of each job, and return the decisions."""
     for hook in session.hooks("close"):
         hook.call()
-    conclude(session, session.notes)
+    conclude(session)
     return session.cycle
 
 

@@ -244,7 +244,9 @@ class ExtensionPoints:
 
     def node_reason(self, code: str, text: str, *, resolvable: bool) -> int:
         """The id of this reason, from 1, for the answers of a filter."""
-        reason = NodeReason(code, text, resolvable)
+        return self.reason_id(NodeReason(code, text, resolvable))
+
+    def reason_id(self, reason: NodeReason) -> int:
         known = self._reason_ids.get(reason)
         if known is None:
             self.node_reasons.append(reason)

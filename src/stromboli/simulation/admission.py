@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stromboli.api import ApiError, Job, KObject, Pod, PodGroup, PriorityClass, Queue, names, validate_queue_tree
+from stromboli.api import (
+    ApiError,
+    Job,
+    KObject,
+    Pod,
+    PodGroup,
+    PriorityClass,
+    Queue,
+    names,
+    validate_queue_tree,
+    validate_submission,
+)
 
 from .store import Store
 
@@ -66,15 +77,8 @@ def _default_class(store: Store) -> PriorityClass | None:
 
 
 def _check_queue(name: str, what: str, store: Store) -> None:
-    if name == names.ROOT_QUEUE:
-        raise ApiError("spec.queue", f"{what} cannot be submitted to the queue root itself")
-    queue = store.get(Queue, name)
-    if queue is None:
-        raise ApiError("spec.queue", f'there is no queue "{name}"')
-    if queue.status.state not in ("", "Open"):
-        raise ApiError("spec.queue", f'the queue "{name}" is {queue.status.state}, so it accepts no {what}')
-    if any(other.spec.parent == name for other in store.list(Queue)):
-        raise ApiError("spec.queue", f'the queue "{name}" has queues below it; only a leaf queue accepts {what}')
+    has_children = any(other.spec.parent == name for other in store.list(Queue))
+    validate_submission(name, what, store.get(Queue, name), has_children=has_children)
 
 
 def _place(queue: Queue) -> tuple[object, ...]:

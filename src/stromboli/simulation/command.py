@@ -58,7 +58,9 @@ class _Duration(click.ParamType[Microseconds]):
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--config", metavar="FILE", help="The scheduler's configuration. Default: built in.")
 @click.option("--descheduler-config", metavar="FILE", hidden=True)  # shown once there is a descheduler
-@click.option("--until", type=_Duration(), help="Run until this time, such as 90s or 1h30m.")
+@click.option(
+    "--until", type=_Duration(), help="Run until this time: 90s, 10m, 1h30m, or a number of seconds such as 120."
+)
 @click.option(
     "--period",
     type=_Duration(positive=True),

@@ -33,10 +33,10 @@ from stromboli.api import (
     Pod,
     PodGroup,
     Queue,
-    fields_without_effect,
     is_namespaced,
     key,
     names,
+    no_effect_message,
 )
 from stromboli.api.pod_timing import PodTiming, pod_timing
 from stromboli.controllers import is_terminating
@@ -100,9 +100,9 @@ class World:
             self._pod_patched(patch.key, at)
 
     def _warn_of_fields_without_effect(self, obj: KObject, at: Microseconds) -> None:
-        paths = fields_without_effect(obj)
-        if paths:
-            self.journal.warn(at, key(obj), "NoEffect", f"Without effect in this version: {', '.join(paths)}.")
+        message = no_effect_message(obj)
+        if message:
+            self.journal.warn(at, key(obj), "NoEffect", message)
 
     def _pod_patched(self, pod_key: str, at: Microseconds) -> None:
         pod = self.store.get(Pod, pod_key)

@@ -5,7 +5,8 @@ a cycle at once: a node's heartbeat, a message on a waiting pod, the echo of our
 decision: room that comes or goes, a pod that wants a node, a changed rule.
 
 Objects of our own kinds are validated here, because servers before 1.25 do not evaluate the rules of their schemas. An
-invalid object is hidden from the scheduler, and its owner gets the reason.
+invalid object is hidden from the scheduler, and its owner gets the reason. So is a queue that the controllers have
+rejected because it does not fit the other queues; they have said why.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 
 from stromboli.api import ApiError, KObject, Node, Pod, PodGroup, Queue, Reservation, default, key, validate
 from stromboli.cluster import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
+from stromboli.controllers.validator import rejection_of
 
 Refused = Callable[[KObject, str], None]
 
@@ -81,6 +83,9 @@ class Inbox:
         why = _validation_error(obj)
         if why is not None:
             self._refused(obj, why)
+        elif isinstance(obj, Queue):
+            why = rejection_of(obj) or None
+        if why is not None:
             if before is not None:
                 self.put(Deleted(before))
             self.hidden[type(obj), object_key] = why

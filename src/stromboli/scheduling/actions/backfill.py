@@ -114,10 +114,9 @@ class Backfill(Action):
                 continue
             fitting = session.placement.fitting(task)
             rows = fitting.choose(task, 1, session.placement.room_now())
-            if rows and statement.allocate(task, session.nodes.nodes[rows[0]]):
-                note.found += 1
-            elif note.histogram is None:
-                note.histogram = fitting.histogram()
+            placed = bool(rows) and statement.allocate(task, session.nodes.nodes[rows[0]])
+            if not placed and note.blocked is None:
+                note.blocked = task
         if complete(job):
             statement.commit()
         else:

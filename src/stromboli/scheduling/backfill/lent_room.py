@@ -20,6 +20,7 @@ from stromboli.api import names
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import OCCUPYING, Job, Matrix, Node, Status, Task, Vector
 from stromboli.scheduling.decisions import Notice
+from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.reasons import Code, given_back
 from stromboli.scheduling.explanation.reasons import conditionally_ready as conditionally_ready_sentence
 from stromboli.scheduling.session import Session
@@ -111,7 +112,7 @@ def take_back(session: Session, statement: Statement, job: Job) -> bool:
     assert statement.operations == before
     statement.discard()
     for victim in victims:
-        statement.evict(victim, reason="GivenBack", message=given_back(job.key))
+        statement.evict(victim, reason="GivenBack", message=given_back(display_name(job)))
     for task, node in places:
         if not statement.pipeline(task, node):
             statement.discard()

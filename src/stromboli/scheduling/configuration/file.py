@@ -19,6 +19,7 @@ plugins and actions check their arguments when the registry creates them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -57,6 +58,7 @@ _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "HyperNodeGradient": ("hyperNodeGradient",),
     "Hierarchy": ("hierarchy",),
 }
+_OBJECT: Final = re.compile(r"^kind: *([A-Za-z]+) *$", re.MULTILINE)
 _OFF_UNLESS_SET: Final = frozenset({"hierarchy", "clusterOrder"})
 
 _DEFAULT_ACTIONS: Final = ("enqueue", "reclaim", "allocate", "preempt", "reserve", "backfill")
@@ -116,6 +118,15 @@ def load_configuration(
     plugins: Collection[str],
 ) -> Configuration:
     """Read the text of a configuration file. `actions` and `plugins` are the names that exist."""
+    kind = _OBJECT.search(text)
+    if kind is not None:
+        # All files of a simulation are YAML, and it is easy to pass the wrong one.
+        raise ConfigurationError(
+            f"this looks like a scenario or a manifest (kind: {kind[1]}), not like a scheduler configuration, which "
+            'has "actions" and "tiers"',
+            where=where,
+            line=text.count("\n", 0, kind.start()) + 1,
+        )
     return _File(where, actions=actions, plugins=plugins).read(read_located(text, where=where))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stromboli.cluster import Job, Node, Status, Task
+from stromboli.cluster import Job, Node, Task
 from stromboli.scheduling.gang import TentativePlaces, conditionally_ready, is_eligible
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
@@ -98,10 +98,7 @@ class _Attempt:
         assert victim_search is not None
         reprieve_needless(session, statement, job, victim_search.gone)
         statement.commit()
-        note = session.notes.attempt(job)
-        note.released_on = sorted(
-            t.node.name for t in job.tasks.values() if t.status is Status.PIPELINED and t.node is not None
-        )
+        session.notes.attempt(job)
         return True
 
 

@@ -1,14 +1,13 @@
-"""Why jobs wait: reason codes and sentences, notes that actions leave, and the conclusion of a cycle.
+"""Why jobs wait: reason codes and sentences, and the notes that actions leave.
 
-`reasons` holds every sentence a user reads, `notes` what actions found out about each job, `conclusion` turns both into
-conditions and statuses at the end of a cycle. `orphans` covers pods and groups that no session sees.
+`reasons` and `node_reasons` hold every sentence a user reads about a waiting pod, `notes` what actions found out about
+each job. `stromboli.scheduling.conclusion` turns both into conditions and statuses at the end of a cycle. `orphans`
+covers pods and groups that no session sees.
 """
 
-from .conclusion import conclude
-from .histogram import Histogram
 from .notes import JobNote, Notes
 from .orphans import orphans
 from .reasons import Code
 from .waiting_clock import WAITING, waiting_since
 
-__all__ = ["WAITING", "Code", "Histogram", "JobNote", "Notes", "conclude", "orphans", "waiting_since"]
+__all__ = ["WAITING", "Code", "JobNote", "Notes", "orphans", "waiting_since"]

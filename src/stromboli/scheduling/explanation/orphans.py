@@ -15,7 +15,7 @@ from stromboli.cluster import Cluster, Job, Status, Task
 from stromboli.scheduling.decisions import Decision, Explanation, PatchGroup, PatchPod
 
 from . import reasons
-from .conclusion import UNSCHEDULABLE
+from .conditions import UNSCHEDULABLE
 from .reasons import Code
 
 

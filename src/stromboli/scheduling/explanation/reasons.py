@@ -1,7 +1,10 @@
 """What users read about a waiting or evicted pod: reason codes and their sentences.
 
 Every sentence says what is missing, how much, and what to do about it. Codes are stable names for programs; sentences
-may change. All of them are in this module, so that they keep one style and a reader can check them in one place.
+may change. All of them are in this module, and the phrases about nodes in `node_reasons`, so that they keep one style
+and a reader can check them in one place. The exceptions are the texts of your own plugins.
+
+Amounts are those of the cluster at the end of a cycle, and requests those of all pods that must start together.
 """
 
 from __future__ import annotations
@@ -64,13 +67,14 @@ def refused(refusal: Refusal) -> str:
             return f"Queue {subject} has child queues, and only leaf queues take pods; use one of its children."
         case Code.QUEUE_OVER_QUOTA:
             return (
-                f"Queue {subject} would exceed its quota: {need} {resource} requested, {have} allocated, "
-                f"at most {total} allowed. Wait for its jobs to finish, or raise its capability."
+                f"Queue {subject} would exceed its quota: {need} {resource} requested, {have} allocated"
+                f"{_beside(refusal)}, at most {total} allowed. Wait for its jobs to finish, or raise its capability."
             )
         case Code.QUEUE_OVER_DESERVED:
             return (
-                f"Queue {subject} would exceed its deserved share: {need} {resource} requested, {have} allocated, "
-                f"{total} deserved. It gets more when other queues request less, or with a higher weight."
+                f"Queue {subject} would exceed its deserved share: {need} {resource} requested, {have} allocated"
+                f"{_beside(refusal)}, {total} deserved. It gets more when other queues request less, or with a higher "
+                "weight."
             )
         case Code.NAMESPACE_SHARE_AHEAD:
             return subject
@@ -79,13 +83,15 @@ def refused(refusal: Refusal) -> str:
         case Code.NOT_ENOUGH_PODS:
             return f"The gang has too few pods: {need} required, {have} created. Create the others or lower minMember."
         case Code.INSUFFICIENT_NODE:
-            return (
-                f"Waiting to be admitted, insufficient {resource}: {need} requested, {have} of {total} available. "
-                + (
-                    "The job is admitted when other jobs finish."
-                    if refusal.need <= refusal.total
-                    else "The cluster never has that much; request less, or add nodes."
+            times = f" (what the cluster has, times the overcommit factor {refusal.factor})" if refusal.factor else ""
+            if refusal.need > refusal.total:
+                return (
+                    f"The job can never be admitted: {need} {resource} requested, and at most {total} can be admitted"
+                    f"{times}. Request less, or add nodes."
                 )
+            return (
+                f"Waiting to be admitted, insufficient {resource}: {need} requested, {have} of {total} available{times}"
+                ". The job is admitted when other jobs finish."
             )
         case Code.QUEUE_FIRST_IN_LINE:
             return f"Queue {subject} is FIFO, and an earlier job in it is still waiting. See the reason of that job."
@@ -102,8 +108,50 @@ def bind_refused(pod: str, node: str, why: str, times: int, others: int, retry: 
     return f"The API server refused to bind {pod} to {node}{often}: {why.rstrip('.')}.{also}{when}"
 
 
-def avoided_after_refusal() -> str:
-    return "avoided for a while, because a bind was refused"
+def _beside(refusal: Refusal) -> str:
+    """What counts beside the allocated amount, or does not count of it."""
+    text = ""
+    if refusal.spared:
+        text += f" ({format_amount(refusal.resource, refusal.spared)} of it can be taken back)"
+    if refusal.kept:
+        text += f", {format_amount(refusal.resource, refusal.kept)} kept for other pods"
+    return text
+
+
+# -- what can never start ---------------------------------------------------------------------------------------------
+
+
+def never_within_quota(who: str, queue: str, resource: str, requested: int, most: int) -> str:
+    """`who`: "gang" or "pod"."""
+    need, limit = format_amount(resource, requested), format_amount(resource, most)
+    return (
+        f"The {who} can never start: {need} {resource} requested, and queue {queue} may have at most {limit}. "
+        "Request less, or raise the queue's capability."
+    )
+
+
+def never_on_a_node(who: str, resource: str, requested: int, most: int) -> str:
+    """`resource`: of which no node has enough; "" if it takes several resources to rule out every node."""
+    if not resource:
+        return f"The {who} can never start: no node that a pod of it may use is large enough, even if it is empty."
+    need, largest = format_amount(resource, requested), format_amount(resource, most)
+    return (
+        f"The {who} can never start: {need} {resource} requested for one pod, and nodes that it may use have at most "
+        f"{largest}."
+    )
+
+
+def never_on_all_nodes(pods: int, most: int) -> str:
+    return f"The gang can never start: it needs {pods} equal pods, and empty nodes have room for only {most}."
+
+
+def never_in_cluster(resource: str, requested: int, total: int) -> str:
+    need, there = format_amount(resource, requested), format_amount(resource, total)
+    return f"The gang can never start: {need} {resource} requested, and the cluster has {there}."
+
+
+def can_be_admitted() -> str:
+    return "The job can be admitted now. It was not when jobs were admitted; it is tried again in the next cycle."
 
 
 def no_group(group: str) -> str:
@@ -138,19 +186,28 @@ def object_warning(kind: str, value: str) -> tuple[str, str]:
     return "NoPriorityClass", f"PriorityClass {value} does not exist; the group has priority 0 until it is created."
 
 
-def no_node(nodes: int, counts: Iterable[tuple[str, int]]) -> str:
-    """Why no node can run a pod: (problem, number of nodes) pairs, the most frequent problem first."""
+def node_counts(nodes: int, available: int, counts: Iterable[tuple[str, int]], *, gang: bool = False) -> str:
+    """Which nodes can run a pod, and why the others cannot: (problem, number of nodes) pairs. The most frequent problem
+    comes first. All numbers together are the number of nodes. `gang`: it is about the first pod of a gang that has no
+    node once the others have theirs; before that, there may be nodes for it."""
     if nodes == 0:
         return "The cluster has no nodes; add some."
     parts = [f"{number} {text}" for text, number in sorted(counts, key=lambda pair: (-pair[1], pair[0]))]
-    return f"0 of {nodes} nodes are available: " + ", ".join(parts) + "."
+    problems = (": " + ", ".join(parts)) if parts else ""
+    if gang and available:
+        return f"{available} of {nodes} nodes have room for some of them{problems}."
+    return f"{available} of {nodes} nodes are available{problems}."
 
 
-def share_ahead(first: str, share: float, weight: int, behind: str, its_share: float, its_weight: int) -> str:
-    """One namespace goes before another because its weighted share is smaller."""
+def share_ahead(
+    first: str, share: float, weight: int, behind: str, its_share: float, its_weight: int, *, with_promised: bool
+) -> str:
+    """One namespace goes before another because its weighted share is smaller. `with_promised`: a share includes what
+    waiting pods were promised."""
+    promised = ", with what waiting pods were promised" if with_promised else ""
     return (
         f"Namespace {first} goes first: its share in this queue is {share:.1%} at weight {weight}, "
-        f"the share of {behind} is {its_share:.1%} at weight {its_weight}."
+        f"the share of {behind} is {its_share:.1%} at weight {its_weight}{promised}."
     )
 
 
@@ -167,12 +224,20 @@ def gang_short(found: int, needed: int, tasks: int, why: str) -> str:
     ).rstrip()
 
 
+def some_gated(number: int) -> str:
+    return f"{number} of the others have scheduling gates."
+
+
+def scheduled() -> str:
+    return "All pods that must start together have a node."
+
+
+def gang_unschedulable(missing: int, tasks: int, why: str) -> str:
+    return f"{missing}/{tasks} tasks in gang unschedulable: {why}"
+
+
 def waiting_for_release(nodes: Iterable[str]) -> str:
     return "Waiting for terminating pods on " + ", ".join(sorted(set(nodes))) + "; their resources go to this pod."
-
-
-def reserved_for(jobs: Iterable[str]) -> str:
-    return "reserved for " + ", ".join(jobs)
 
 
 def starving_reserved(missing: Iterable[tuple[str, str, Iterable[str]]]) -> str:
@@ -228,6 +293,15 @@ def gated() -> str:
 
 def not_considered() -> str:
     return "No action considered the pod in this cycle; it waits for the next one."
+
+
+def not_tried_again(nodes: str) -> str:
+    """`nodes`: the counts of nodes."""
+    return f"{nodes} No action placed the pod in this cycle; it is tried again in the next one."
+
+
+def goes_before(first: str, behind: str) -> str:
+    return f"Namespace {first} goes before {behind} in this queue."
 
 
 def preempted(preemptor: str) -> str:

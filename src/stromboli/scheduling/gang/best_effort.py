@@ -32,7 +32,7 @@ def complete_with_best_effort(session: Session, statement: Statement, job: Job) 
         fitting = session.placement.fitting(task)
         rows = fitting.choose(task, 1, session.placement.room_now())
         if not rows or not statement.allocate(task, session.nodes.nodes[rows[0]]):
-            session.notes.of(job).histogram = fitting.histogram()
+            session.notes.of(job).blocked = task
             return False
         if complete(job):
             return True

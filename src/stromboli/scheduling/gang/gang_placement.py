@@ -77,22 +77,16 @@ def place_gang(
         placed = _place(session, statement, fitting, group[:allowed]) if allowed else 0
         while conditionally and placed < len(group) and _place_otherwise(session, statement, group[placed]):
             placed += 1
-        note.found += placed
         for _ in range(placed):
             tasks.popleft()
         if placed < len(group):
             tasks.popleft()
             failed.add(kind)
             failed_roles.add(first.role)
-            if placed < allowed and note.histogram is None:
-                note.histogram = fitting.histogram()
+            if placed < allowed and note.blocked is None:
+                note.blocked = first
             if not _worth_going_on(job, tasks, failed, failed_roles, session):
                 break
-    note.released_on = sorted(
-        operation.task.node.name
-        for operation in statement.operations
-        if operation.task.status is Status.PIPELINED and operation.task.node is not None
-    )
 
 
 def _alike(session: Session, tasks: deque[Task], kind: tuple[str, object], most: int) -> list[Task]:

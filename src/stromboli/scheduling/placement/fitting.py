@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.api.quantity import format_amount
-from stromboli.cluster import PODS, Matrix, Task, Vector
+from stromboli.cluster import Matrix, Task, Vector
 from stromboli.scheduling.callbacks import FilterHook, NodeFilter, NodeScore, ReasonIds, Rows, Scope, Scores
-from stromboli.scheduling.explanation import Code, Histogram
+from stromboli.scheduling.explanation.node_reasons import NOT_READY
 from stromboli.scheduling.framework import Framework
 
 from .kernel_choice import BIG_CLUSTER
@@ -51,9 +50,7 @@ class Fitting:
         self._filters: list[tuple[NodeFilter, Scope]] = []
         self._scores: list[tuple[NodeScore, Scope]] = []
         self._static: ReasonIds = np.zeros(size, dtype=np.int32)
-        self._static[~session.nodes.ready] = session.node_reason(
-            Code.PREDICATE_NODE_READY, "not ready", resolvable=False
-        )
+        self._static[~session.nodes.ready] = session.reason_id(NOT_READY)
         for hook in filters:
             judge = hook.prepare(task)
             if judge is None:
@@ -81,8 +78,6 @@ class Fitting:
         self._tree: Any = None
         self.refresh()
         self._failed_at = -1  # ledger.freed when no room was found the last time
-        self._histogram: Histogram | None = None
-        self._histogram_at = -1
 
     @property
     def alone(self) -> bool:
@@ -221,39 +216,6 @@ class Fitting:
         """No room was found before, and nothing was freed since. Never true with filters that depend on other nodes,
         such as inter-pod affinity: there a placement may make a node possible."""
         return self._failed_at == self.session.ledger.freed and not self._filters_everywhere
-
-    # -- explaining ---------------------------------------------------------------------------------------------
-
-    def histogram(self) -> Histogram:
-        """Why no node can run a task of this kind, with the number of nodes for each reason."""
-        if self._histogram is not None and self._histogram_at == self.session.ledger.freed:
-            return self._histogram
-        session = self.session
-        counts: dict[tuple[str, str], int] = {}
-        ids, numbers = np.unique(self.reasons[self.reasons > 0], return_counts=True)
-        for reason_id, number in zip(ids.tolist(), numbers.tolist(), strict=True):
-            reason = session.node_reasons[reason_id - 1]
-            pair = (reason.code, reason.text)
-            counts[pair] = counts.get(pair, 0) + number
-        room = session.nodes.future_idle
-        left = self.mask.copy()
-        for name, column in session.axis.by_name():
-            if self.request[column] == 0:
-                continue
-            short = left & (room[:, column] < self.request[column])
-            number = int(short.sum())
-            if number:
-                if column == PODS:
-                    counts[(Code.PREDICATE_POD_COUNT, "at the maximum number of pods")] = number
-                else:
-                    need = format_amount(name, int(self.request[column]))
-                    most = format_amount(name, max(0, int(room[short, column].max())))
-                    text = f"with insufficient {name} ({need} requested, at most {most} free)"
-                    counts[(Code.INSUFFICIENT_NODE, text)] = number
-                left &= ~short
-        self._histogram = Histogram(len(self.mask), counts)
-        self._histogram_at = session.ledger.freed
-        return self._histogram
 
 
 def _fill(reasons: ReasonIds, rows: Rows, judge: NodeFilter) -> None:

@@ -37,6 +37,7 @@ class Overcommit(Plugin):
         if given < 1:  # would never fill the cluster, but existing files have such values
             given = _DEFAULT_FACTOR
         self._factor = Fraction(str(given))  # 1.2 exactly, not the nearest float
+        self._factor_text = "" if given == 1 else f"{given:g}"
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -64,6 +65,7 @@ class Overcommit(Plugin):
                     need=need,
                     have=max(left, 0),
                     total=self._promisable[column],
+                    factor=self._factor_text,
                 )
         return Vote.PERMIT
 

@@ -19,7 +19,7 @@ import numpy as np
 from stromboli.cluster import Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Scope
 from stromboli.scheduling.configuration.arguments import Arguments
-from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.explanation.node_reasons import CORDONED, NOT_SELECTED, tainted
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.plugins.node_filters.host_ports import HostPortsFilter
 from stromboli.scheduling.plugins.node_filters.node_facts import KEEPS_AWAY, NodeFacts
@@ -76,7 +76,7 @@ class _NodeRules:
         if not len(rows):
             return None
         answers = self._nothing()
-        answers[rows] = self._session.node_reason(Code.PREDICATE_NODE_UNSCHEDULABLE, "cordoned", resolvable=False)
+        answers[rows] = self._session.reason_id(CORDONED)
         return answers.__getitem__
 
     def affinity(self, task: Task) -> NodeFilter | None:
@@ -84,20 +84,13 @@ class _NodeRules:
         if required is None:
             return None
         answers = self._nothing()
-        answers[~required] = self._session.node_reason(
-            Code.PREDICATE_NODE_AFFINITY, "not matching the pod's node selector or affinity", resolvable=False
-        )
+        answers[~required] = self._session.reason_id(NOT_SELECTED)
         return answers.__getitem__
 
     def taints(self, task: Task) -> NodeFilter | None:
         answers = self._nothing()
         for taint, rows in self._facts.repelled_by(task.shape.pod.spec.tolerations, KEEPS_AWAY):
-            # Only the key: there may be as many different values as nodes.
-            answers[rows] = self._session.node_reason(
-                Code.PREDICATE_TAINT_TOLERATION,
-                f"with taint {taint.key}, which the pod does not tolerate",
-                resolvable=False,
-            )
+            answers[rows] = self._session.reason_id(tainted(taint.key))
         return answers.__getitem__ if answers.any() else None
 
     def _nothing(self) -> ReasonIds:

@@ -10,12 +10,12 @@ import numpy as np
 
 from stromboli.cluster import PODS, Job, JobKey, Matrix, Status, Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Rows, Scope
-from stromboli.scheduling.explanation import Code
-from stromboli.scheduling.explanation.reasons import reserved_for
+from stromboli.scheduling.explanation.display_names import display_name
+from stromboli.scheduling.explanation.node_reasons import reserved_for
 from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
-from .holders import reserved_rows
+from .holders import holders, reserved_rows
 from .rules import Starvation
 
 
@@ -36,10 +36,9 @@ def close_reserved_nodes(session: Session) -> None:
         if known_at != session.ledger.reserved_epoch:
             known_at = session.ledger.reserved_epoch
             to_strangers = np.zeros(len(session.nodes), dtype=np.int32)
+            names = {key: display_name(job) for key, job in holders(session).items()}
             for row, jobs in reserved_rows(session).items():
-                to_strangers[row] = session.node_reason(
-                    Code.NODE_RESOURCE_RESERVED, reserved_for(sorted(jobs)), resolvable=False
-                )
+                to_strangers[row] = session.reason_id(reserved_for(names[key] for key in jobs))
         return to_strangers
 
     def prepare(task: Task) -> NodeFilter | None:

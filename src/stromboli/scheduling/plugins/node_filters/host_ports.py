@@ -13,7 +13,7 @@ import numpy as np
 from stromboli.api import Pod
 from stromboli.cluster import Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Rows
-from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.explanation.node_reasons import PORT_IN_USE
 from stromboli.scheduling.session import Session
 
 from .population import is_there
@@ -51,9 +51,7 @@ class HostPortsFilter:
         self._session = session
         self._nodes = session.nodes.nodes
         self._ports: dict[int, frozenset[Port]] = {}  # by shape
-        self._taken = session.node_reason(
-            Code.PREDICATE_NODE_PORTS, "with a requested host port already in use", resolvable=True
-        )
+        self._taken = session.reason_id(PORT_IN_USE)
 
     def prepare(self, task: Task) -> NodeFilter | None:
         wanted = self._of(task)

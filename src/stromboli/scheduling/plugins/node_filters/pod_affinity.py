@@ -21,7 +21,7 @@ import numpy as np
 
 from stromboli.cluster import Task
 from stromboli.scheduling.callbacks import NodeFilter, NodeScore, ReasonIds, Scores
-from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.explanation.node_reasons import EXCLUDED_BY_PODS, NEAR_EXCLUDED_PODS, NO_POD_TO_BE_NEAR
 from stromboli.scheduling.session import Session
 
 from .node_facts import LabelColumn, NodeFacts
@@ -41,16 +41,9 @@ class PodAffinityFilter:
             of_others=lambda says: says.required and says.weight < 0,
         )
         self.key = self._terms.key
-        code = Code.PREDICATE_INTER_POD_AFFINITY
-        self._lonely = session.node_reason(
-            code, "not near the pods that the pod's affinity requires", resolvable=False
-        )
-        self._disliked = session.node_reason(
-            code, "near pods that the pod's anti-affinity excludes", resolvable=True
-        )
-        self._unwelcome = session.node_reason(
-            code, "near pods whose anti-affinity excludes this pod", resolvable=True
-        )
+        self._lonely = session.reason_id(NO_POD_TO_BE_NEAR)
+        self._disliked = session.reason_id(NEAR_EXCLUDED_PODS)
+        self._unwelcome = session.reason_id(EXCLUDED_BY_PODS)
 
     def prepare(self, task: Task) -> NodeFilter | None:
         terms = self._terms

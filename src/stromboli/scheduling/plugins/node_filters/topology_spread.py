@@ -30,7 +30,7 @@ from stromboli.api import TopologySpreadConstraint
 from stromboli.api.selectors import spread_constraint_selects
 from stromboli.cluster import Task
 from stromboli.scheduling.callbacks import NodeFilter, NodeScore, ReasonIds, Scores
-from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.explanation.node_reasons import NO_TOPOLOGY_LABEL, TOO_UNEVEN
 from stromboli.scheduling.session import Session
 
 from .node_facts import LabelColumn, Mask, NodeFacts
@@ -112,11 +112,8 @@ class SpreadFilter(TopologySpread):
 
     def __init__(self, session: Session, facts: NodeFacts, population: Population) -> None:
         super().__init__(facts, population, when_unsatisfiable="DoNotSchedule")
-        code = Code.PREDICATE_POD_TOPOLOGY_SPREAD
-        self._missing = session.node_reason(
-            code, "without a label that the pod's topology spread constraints require", resolvable=False
-        )
-        self._uneven = session.node_reason(code, "where the pod would exceed its topology maxSkew", resolvable=True)
+        self._missing = session.reason_id(NO_TOPOLOGY_LABEL)
+        self._uneven = session.reason_id(TOO_UNEVEN)
 
     def prepare(self, task: Task) -> NodeFilter | None:
         if not self.constraints(task):

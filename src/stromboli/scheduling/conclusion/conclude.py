@@ -1,4 +1,4 @@
-"""The end of a cycle: records the outcome of each job.
+"""Records the outcome of each job.
 
 PodGroups get their phase, counts and conditions, waiting pods their reason, queues what they have allocated. Only
 changes become decisions, so in a quiet cluster nothing is written.
@@ -11,31 +11,27 @@ from functools import lru_cache
 from stromboli.api import PodGroupCondition
 from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import Job, Status, Task
+from stromboli.cluster import Job, JobKey, Status, Task
 from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, PatchPod, PatchQueue
-from stromboli.scheduling.framework import Framework
+from stromboli.scheduling.explanation import WAITING, Code, reasons, waiting_since
+from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
+from stromboli.scheduling.explanation.namespace_standings import Standings
+from stromboli.scheduling.session import Session
 
-from . import reasons
-from .namespace_standings import Standings
-from .notes import Notes
-from .reasons import Code
-from .waiting_clock import WAITING, waiting_since
-
-UNSCHEDULABLE = "Unschedulable"
-SCHEDULED = "Scheduled"
+from .explainer import Explainer
 
 _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status.RESERVED, Status.ALLOCATED})
 """Statuses of tasks that are not bound at the end of a cycle."""
 
 
-def conclude(session: Framework, notes: Notes) -> None:
+def conclude(session: Session) -> None:
     changed = session.ledger.changed_jobs
-    standings = Standings(session, notes)
+    explanations = _explain(session)
     for job in session.jobs:
-        waits = job.pending_count or job.waiting_count or job.counts[Status.ALLOCATED]
+        explanation = explanations.get(job.key)
         assert job.object is not None
-        if waits or job.key in changed or job.phase != job.object.status.phase or notes.refused(job):
-            _conclude_job(session, notes, job, standings, waits=bool(waits))
+        if explanation is not None or job.key in changed or job.phase != job.object.status.phase:
+            _conclude_job(session, job, explanation)
     changed.clear()
     for queue in session.queues.values():
         has = session.amounts(queue.allocated)
@@ -49,11 +45,28 @@ def conclude(session: Framework, notes: Notes) -> None:
         session.cycle.deserved[name] = session.amounts(deserved)
 
 
-def _conclude_job(session: Framework, notes: Notes, job: Job, standings: Standings, *, waits: bool) -> None:
-    explanation: Explanation | None = None
-    not_admitted = job.phase == "Pending" and notes.refused(job)
-    if waits or not_admitted:
-        explanation = notes.explain(job, standings.ahead_of(job))
+def _explain(session: Session) -> dict[JobKey, Explanation]:
+    """Of all jobs that wait. Before the phase of any job changes: what was promised at admission depends on it."""
+    explainer = Explainer(session)
+    waiting = [job for job in session.jobs if _waits(job) or _is_kept_out(session, job)]
+    findings = {job.key: (job, explainer.find(job)) for job in waiting}
+    room = [job for job, finding in findings.values() if finding.is_room]
+    standings = Standings(session, room)
+    return {key: finding.explain(standings.ahead_of(job)) for key, (job, finding) in findings.items()}
+
+
+def _waits(job: Job) -> bool:
+    return bool(job.pending_count or job.waiting_count or job.counts[Status.ALLOCATED])
+
+
+def _is_kept_out(session: Session, job: Job) -> bool:
+    return job.phase == "Pending" and session.notes.refused(job)
+
+
+def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -> None:
+    """`explanation`: why it waits, if it does."""
+    waits, not_admitted = _waits(job), _is_kept_out(session, job)
+    if explanation is not None:
         # Sorted: the order of tasks depends on the order of events, which may differ after a restart.
         for task_key in sorted(key for key, task in job.tasks.items() if task.status in _WAITS):
             _explain_task(session, job.tasks[task_key], explanation)
@@ -70,8 +83,7 @@ def _conclude_job(session: Framework, notes: Notes, job: Job, standings: Standin
     if unschedulable and explanation is not None:
         conditions = _conditions_of_waiting(session, job, explanation)
     elif job.tasks and job.ready_count >= max(1, job.min_available):
-        message = "All pods that must start together have a node."
-        conditions = (_condition(session, job, SCHEDULED, "TasksReady", message),)
+        conditions = (_condition(session, job, SCHEDULED, "TasksReady", reasons.scheduled()),)
     counts = job.counts
     running, succeeded, failed = counts[Status.RUNNING], counts[Status.SUCCEEDED], counts[Status.FAILED]
     status = group.status
@@ -86,13 +98,13 @@ def _stamp(now: float) -> str:
     return format_timestamp(now)
 
 
-def _conditions_of_waiting(session: Framework, job: Job, explanation: Explanation) -> tuple[PodGroupCondition, ...]:
+def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation) -> tuple[PodGroupCondition, ...]:
     """Why it waits; since when; and what features do about it."""
     message = explanation.message
     if job.tasks:
-        missing = max(0, job.min_available - job.ready_count)
+        missing = max(0, job.min_available - (job.ready_count - job.counts[Status.ALLOCATED]))
         wanted = max(len(job.tasks), job.min_available)  # some of them may not exist yet
-        message = f"{missing}/{wanted} tasks in gang unschedulable: {message}"
+        message = reasons.gang_unschedulable(missing, wanted, message)
     conditions = [_condition(session, job, UNSCHEDULABLE, "NotEnoughResources", message)]
     if job.is_pipelined and job.waiting_count:
         conditions.append(_condition(session, job, WAITING, "Promised", "", status="False"))
@@ -105,7 +117,7 @@ def _conditions_of_waiting(session: Framework, job: Job, explanation: Explanatio
 
 
 def _condition(
-    session: Framework, job: Job, kind: str, reason: str, message: str, *, status: str = "True", since: str = ""
+    session: Session, job: Job, kind: str, reason: str, message: str, *, status: str = "True", since: str = ""
 ) -> PodGroupCondition:
     """The old condition if only its time would change."""
     assert job.object is not None
@@ -145,7 +157,7 @@ def _has_lost_pods(job: Job) -> bool:
     return job.counts[Status.RUNNING] > 0 and _scheduled(job) < job.min_available
 
 
-def _explain_task(session: Framework, task: Task, explanation: Explanation) -> None:
+def _explain_task(session: Session, task: Task, explanation: Explanation) -> None:
     if task.gated:
         explanation = Explanation(Code.SCHEDULING_GATED, reasons.gated())
     session.cycle.waiting[task.key] = explanation

@@ -1,0 +1,92 @@
+"""Warnings about objects that are valid, but do not do what their author expects.
+
+    NoEffect   a field or annotation is set that has no effect in this version
+    Refused    the queue of a Job or PodGroup that has not started is missing, closed, invalid or not a leaf
+
+A simulation prints the same. Here they are events on the object. Each is sent once for a generation of the object, and
+again only if what it says changes: not at every resync. What was sent is forgotten with the process; a new one may say
+it once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from stromboli.api import (
+    ApiError,
+    Job,
+    PodGroup,
+    Queue,
+    is_generated_group,
+    names,
+    no_effect_message,
+    validate_submission,
+)
+
+from .changes import Change, Notify, Objects
+from .validator import rejection_of
+
+_NOT_STARTED = ("", "Pending")
+
+Warned = Queue | PodGroup | Job
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What was said about a version of an object; "" for nothing."""
+
+    object: Warned
+    no_effect: str
+    refusal: str
+
+    def message(self, reason: str) -> str:
+        return self.no_effect if reason == "NoEffect" else self.refusal
+
+    def of(self, reason: str) -> tuple[int, str]:
+        """Equal for versions for which the warning need not be sent again."""
+        return self.object.metadata.generation, self.message(reason)
+
+
+class ObjectWarnings:
+    def __init__(self, *, own_queues: Collection[str]) -> None:
+        """`own_queues` are created by us: that they do not exist yet is no mistake."""
+        self._own_queues = frozenset(own_queues)
+        self._sent: dict[str, _Sent] = {}  # by uid
+
+    def reconcile(self, objects: Objects) -> list[Change]:
+        """The warnings about all objects; those that are gone are forgotten."""
+        before, self._sent = self._sent, {}
+        queues = {queue.metadata.name: queue for queue in objects.list(Queue)}
+        parents = {queue.spec.parent for queue in queues.values() if queue.spec.parent}
+        changes: list[Change] = []
+        warned: list[Warned] = [*queues.values(), *objects.list(PodGroup), *objects.list(Job)]
+        for obj in warned:
+            known = before.get(obj.metadata.uid)
+            # Most objects are the same as in the last pass.
+            no_effect = known.no_effect if known is not None and known.object is obj else no_effect_message(obj)
+            now = self._sent[obj.metadata.uid] = _Sent(obj, no_effect, self._refusal(obj, queues, parents))
+            for reason in ("NoEffect", "Refused"):
+                message = now.message(reason)
+                if message and (known is None or known.of(reason) != now.of(reason)):
+                    changes.append(Notify(obj, reason, message, warning=True))
+        return changes
+
+    def _refusal(self, obj: Warned, queues: dict[str, Queue], parents: Collection[str]) -> str:
+        if isinstance(obj, Job):
+            name, what, phase = obj.spec.queue, "jobs", obj.status.state.phase
+        elif isinstance(obj, PodGroup) and not obj.metadata.owner_references and not is_generated_group(obj):
+            name, what, phase = obj.spec.queue, "groups", obj.status.phase
+        else:
+            return ""
+        name = name or names.DEFAULT_QUEUE
+        queue = queues.get(name)
+        if phase not in _NOT_STARTED or (queue is None and name in self._own_queues - {names.ROOT_QUEUE}):
+            return ""
+        if queue is not None and rejection_of(queue):
+            return f'spec.queue: the queue "{name}" is invalid, so it accepts no {what}; its condition says why'
+        try:
+            validate_submission(name, what, queue, has_children=name in parents)
+        except ApiError as error:
+            return f"{error.field}: {error.message}"
+        return ""

@@ -1,0 +1,11 @@
+"""The end of a cycle: the outcome of each job, and the reasons of those that wait.
+
+Actions note what refused a job. The numbers in the sentences are computed here, after all actions: what they saw were
+trials, in which half a gang was placed or others had tentative places. `final_books` has the amounts without those,
+`node_survey` counts nodes, `gang_fit` says how many pods of a gang fit, `never` finds gangs that cannot start at all,
+`explainer` chooses the dominant reason, and `conclude` writes conditions and statuses.
+"""
+
+from .conclude import conclude
+
+__all__ = ["conclude"]

@@ -1,0 +1,171 @@
+"""The dominant reason of a waiting job, and its sentence.
+
+What an action noted says which checks to repeat. Each is repeated with the whole gang and the state at the end of the
+cycle; a refusal that no longer holds is not a reason. docs/why-pending.md lists the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from stromboli.cluster import Job, Status, Task
+from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.decisions import Explanation
+from stromboli.scheduling.explanation import Code, JobNote, reasons
+from stromboli.scheduling.session import Session
+
+from .final_books import FinalBooks
+from .gang_fit import gang_fit
+from .never import never_in_cluster, never_on_nodes, never_within_quota
+from .node_survey import NodeSurvey, NodeSurveys
+
+_SUMS = frozenset({Code.QUEUE_OVER_QUOTA, Code.INSUFFICIENT_NODE})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    explanation: Explanation
+    never: str = ""  # why the job can never start, if so
+    nodes: NodeSurvey | None = None  # if nodes are the reason
+
+    @property
+    def is_room(self) -> bool:
+        """Nothing is in the way but that there is not enough room on nodes."""
+        return self.nodes is not None and self.nodes.dominant == Code.INSUFFICIENT_NODE
+
+    def explain(self, ahead: Refusal | None) -> Explanation:
+        """`ahead`: a namespace that goes first."""
+        why = self.explanation
+        if ahead is not None and self.nodes is not None:
+            why = Explanation(ahead.code, f"{reasons.refused(ahead)} {self.nodes.sentence()}")
+        return Explanation(why.code, f"{self.never} {why.message}") if self.never else why
+
+
+class Explainer:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._books = FinalBooks(session)
+        self._surveys = NodeSurveys(session, self._books)
+        self._admits = session.has_action("enqueue")
+        self._known: dict[Hashable, Finding] = {}
+        self._kept_out: dict[Hashable, Explanation] = {}
+
+    def find(self, job: Job) -> Finding:
+        note = self._session.notes.known(job) or JobNote()
+        found = self._first(job, note)
+        return Finding(found) if found is not None else self._at_queue_or_nodes(job, note)
+
+    def _first(self, job: Job, note: JobNote) -> Explanation | None:
+        """What is looked at before the queue's limits and the nodes."""
+        session = self._session
+        for refusal in note.refusals:
+            if refusal.code == Code.QUEUE_CLOSED:
+                return Explanation(refusal.code, reasons.refused(refusal))
+            if refusal.code == Code.NOT_ENOUGH_PODS:
+                refusal = session.job_valid(job) or refusal
+                return Explanation(refusal.code, reasons.refused(refusal))
+        if job.waiting_count and job.is_pipelined:
+            nodes = [t.node.name for t in job.tasks.values() if t.status is Status.PIPELINED and t.node is not None]
+            return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(nodes))
+        for code in (Code.BIND_REFUSED, Code.CONDITIONALLY_READY):
+            if code in note.said:
+                return Explanation(code, note.said[code])
+        if job.phase == "Pending" and self._admits:
+            return self._admission(job, note)
+        return None
+
+    def _admission(self, job: Job, note: JobNote) -> Explanation:
+        if not note.refusals:
+            return Explanation("", reasons.not_considered())
+        if job.min_resources is None or note.refusals[0].code not in _SUMS:
+            return self._why_kept_out(job, note)
+        # Only sums decided, so the answer is the same for all jobs that request the same.
+        like = (job.queue.name, job.priority, job.min_available, job.min_resources.tobytes())
+        found = self._kept_out.get(like)
+        if found is None:
+            found = self._kept_out[like] = self._why_kept_out(job, note)
+        return found
+
+    def _why_kept_out(self, job: Job, note: JobNote) -> Explanation:
+        refusal = self._session.job_enqueueable(job)
+        if refusal is None:
+            return Explanation(note.refusals[0].code, reasons.can_be_admitted())
+        never = ""
+        if job.min_resources is not None:
+            never = never_within_quota(self._session, job, job.min_resources)
+            never = never or never_in_cluster(self._session, job.min_resources)
+        return Explanation(refusal.code, never or reasons.refused(self._books.corrected(refusal, job)))
+
+    def _at_queue_or_nodes(self, job: Job, note: JobNote) -> Finding:
+        tasks = self._session.pending_tasks(job)
+        if not tasks:
+            gated = job.gated and Explanation(Code.SCHEDULING_GATED, reasons.gated())
+            return Finding(gated or Explanation("", reasons.not_considered()))
+        like = self._like(job, note, tasks)
+        if like is None:
+            return self._of_tasks(job, note, tasks)
+        found = self._known.get(like)
+        if found is None:
+            found = self._known[like] = self._of_tasks(job, note, tasks)
+        return found
+
+    def _like(self, job: Job, note: JobNote, tasks: list[Task]) -> Hashable:
+        """Jobs for which this is equal get the same answers; None if there may be no other such job. Thousands of equal
+        jobs may wait in a queue."""
+        session = self._session
+        if note.said or note.refused_by(Code.QUEUE_FIRST_IN_LINE) or job.role_minimums or session.hooks("prePredicate"):
+            return None
+        if len(tasks) != len(job.tasks) or job.counts[Status.RESERVED]:
+            return None
+        kind = session.placement.key(tasks[0])
+        if any(session.placement.key(task) != kind for task in tasks[1:]):
+            return None
+        # What features keep for others depends on the job.
+        request = tasks[0].request * max(1, min(job.min_available, len(tasks)))
+        if any(hook.call(job, request, None) is not None for hook in session.hooks("jobAllocatable")):
+            return None
+        return job.queue.name, job.priority, kind, len(tasks), job.min_available
+
+    def _of_tasks(self, job: Job, note: JobNote, tasks: list[Task]) -> Finding:
+        session = self._session
+        # What a job has tentatively does not count as started.
+        missing = job.min_available - (job.ready_count - job.counts[Status.ALLOCATED])
+        gang = missing > 0
+        missing = max(1, missing)
+        needed = tasks[:missing]
+        whole = sum((task.request for task in needed), start=self._books.own(job) if gang else session.axis.zeros())
+        never = never_within_quota(session, job, whole)
+        if never:
+            return Finding(Explanation(Code.QUEUE_OVER_QUOTA, never))
+        never = never_on_nodes(session, self._surveys, job, tasks, missing)
+        refusal = self._refusal(job, needed)
+        if refusal is not None:
+            return Finding(Explanation(refusal.code, reasons.refused(refusal)), never)
+        if Code.STARVING_RESERVED in note.said:
+            return Finding(Explanation(Code.STARVING_RESERVED, note.said[Code.STARVING_RESERVED]), never)
+        for refusal in note.refusals:
+            if refusal.code == Code.QUEUE_FIRST_IN_LINE:
+                return Finding(Explanation(refusal.code, reasons.refused(refusal)), never)
+        return self._nodes(job, tasks, missing, never, gang=gang)
+
+    def _refusal(self, job: Job, needed: Sequence[Task]) -> Refusal | None:
+        """What the queue, or a plugin, says to all pods that must start together."""
+        session = self._session
+        request = sum((task.request for task in needed), start=session.axis.zeros())
+        refusal = session.allocatable(job.queue, request, job=job)
+        if refusal is not None:
+            return self._books.corrected(refusal, job)
+        return session.pre_filter(needed[0])
+
+    def _nodes(self, job: Job, tasks: list[Task], missing: int, never: str, *, gang: bool) -> Finding:
+        found, survey = gang_fit(self._session, self._surveys, job, tasks, missing)
+        if found >= missing:
+            return Finding(Explanation("", reasons.not_tried_again(survey.sentence())))
+        if gang and found:
+            why = survey.sentence(gang=True)
+            if len(tasks) < missing and found == len(tasks):
+                why = reasons.some_gated(job.gated)
+            sentence = reasons.gang_short(found, missing, len(job.tasks), why)
+            return Finding(Explanation(Code.GANG_SHORT, sentence), never, survey)
+        return Finding(Explanation(survey.dominant, survey.sentence()), never, survey)

@@ -1,0 +1,47 @@
+"""How many pods of a gang fit at the end of a cycle.
+
+For equal pods it is arithmetic. For others, and where a placement changes what the filters say, the gang is placed once
+more and taken away again: what the allocate action found was before the changes of this cycle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from stromboli.cluster import Job, Task
+from stromboli.scheduling.gang import complete_with_best_effort, place_gang
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.statement import Kind
+
+from .node_survey import NodeSurvey, NodeSurveys
+
+
+def gang_fit(
+    session: Session, surveys: NodeSurveys, job: Job, tasks: Sequence[Task], missing: int
+) -> tuple[int, NodeSurvey]:
+    """How many of the `missing` pods fit now; and the nodes, for the first pod that has none. `tasks`: all that may be
+    placed, in order."""
+    first = tasks[0]
+    survey = surveys.of(first)
+    if missing == 1:
+        return min(survey.available, 1), survey
+    key = session.placement.key(first)
+    alike = all(session.placement.key(task) == key for task in tasks)
+    if alike and not session.placement.fitting(first).alone:
+        return min(missing, survey.fit_now, len(tasks)), survey
+    found, blocked = _trial(session, job, tasks)
+    return min(missing, found), survey if blocked is None else surveys.of(blocked)
+
+
+def _trial(session: Session, job: Job, tasks: Sequence[Task]) -> tuple[int, Task | None]:
+    before = session.notes.of(job)
+    statement = session.statement()
+    place_gang(session, statement, job, deque(t for t in tasks if not t.best_effort), lending=True, conditionally=False)
+    if session.notes.of(job).blocked is None:
+        complete_with_best_effort(session, statement, job)
+    found = sum(operation.kind is Kind.ALLOCATE for operation in statement.operations)
+    blocked = session.notes.of(job).blocked
+    statement.discard()
+    session.notes.recall(job, before)
+    return found, blocked

@@ -1,0 +1,166 @@
+"""All nodes, as one kind of pod finds them at the end of a cycle: available, or why not.
+
+Each node is counted once, so the numbers of a sentence add up to the nodes there are. A node that has room for a pod
+now is available, also if the room is not enough for a whole gang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stromboli.cluster import PODS, Matrix, Status, Task
+from stromboli.scheduling.callbacks import Scope
+from stromboli.scheduling.explanation import Code, reasons
+from stromboli.scheduling.explanation.node_reasons import (
+    KEPT_FOR_OTHERS,
+    RELEASED_TO_OTHERS,
+    TOO_MANY_PODS,
+    insufficient,
+)
+from stromboli.scheduling.placement import Fitting
+from stromboli.scheduling.session import Session
+
+from .final_books import FinalBooks
+
+Mask = npt.NDArray[np.bool_]
+
+_LASTING = frozenset({Code.PREDICATE_NODE_AFFINITY, Code.PREDICATE_TAINT_TOLERATION})
+"""Reasons that do not go away when pods finish, nodes come back or reservations end."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSurvey:
+    nodes: int  # the number of all nodes
+    available: int  # nodes with room for a pod
+    counts: dict[tuple[str, str], int]  # the others by (code, phrase)
+    fit_now: int  # how many pods of this kind have room together
+    fit_empty: int  # … and how many would have on empty nodes
+    usable: int  # nodes that no lasting reason rules out
+    too_large: tuple[str, int, int] | None  # (resource, requested, most on a node), if no usable node has enough
+
+    @property
+    def dominant(self) -> str:
+        """The code that stands on the most nodes."""
+        by_code: dict[str, int] = {}
+        for (code, _), number in self.counts.items():
+            by_code[code] = by_code.get(code, 0) + number
+        if not by_code:
+            return Code.INSUFFICIENT_NODE
+        return min(by_code, key=lambda code: (-by_code[code], _rank(code), code))
+
+    def sentence(self, *, gang: bool = False) -> str:
+        counts = [(phrase, number) for (_, phrase), number in self.counts.items()]
+        return reasons.node_counts(self.nodes, self.available, counts, gang=gang)
+
+
+def _rank(code: str) -> int:
+    order = reasons.DOMINANT_AT_A_TIE
+    return order.index(code) if code in order else len(order)
+
+
+class NodeSurveys:
+    """The surveys of a session, one for each kind of task. The ledger must not change meanwhile, but for trials that
+    are undone."""
+
+    def __init__(self, session: Session, books: FinalBooks) -> None:
+        self._session = session
+        self._books = books
+        self._known: dict[Hashable, NodeSurvey] = {}
+
+    def of(self, task: Task) -> NodeSurvey:
+        job = task.job
+        # Jobs with reserved room see more than others do.
+        holder = job.key if job is not None and job.counts[Status.RESERVED] else None
+        key = (self._session.placement.key(task), holder)
+        survey = self._known.get(key)
+        if survey is None:
+            survey = self._known[key] = self._survey(task)
+        return survey
+
+    def _survey(self, task: Task) -> NodeSurvey:
+        session = self._session
+        fitting = session.placement.fitting(task)
+        counts = _rejected(session, fitting)
+        lasting = _ruled_out(session, fitting, task)
+        left = fitting.mask.copy()
+        if session.ledger.in_transit:
+            # If the pod could have what terminating pods use there, it would be promised to it.
+            idle = self._books.idle
+            later = left & ~fitting.has_room(idle) & fitting.has_room(idle + session.nodes.releasing)
+            if later.any():
+                counts[RELEASED_TO_OTHERS] = int(later.sum())
+            left &= ~later
+        for name, column in session.axis.by_name():
+            requested = int(fitting.request[column])
+            if requested == 0:
+                continue
+            short = left & (self._books.idle[:, column] < requested)
+            if short.any():
+                most = int(self._books.idle[short, column].max())
+                pair = TOO_MANY_PODS if column == PODS else insufficient(name, requested, most)
+                counts[pair] = int(short.sum())
+                left &= ~short
+        room = session.placement.room_now(task.job)
+        kept = left & ~fitting.has_room(room)
+        if kept.any():
+            counts[KEPT_FOR_OTHERS] = int(kept.sum())
+        left &= ~kept
+        allocatable = session.nodes.allocatable
+        return NodeSurvey(
+            nodes=len(left),
+            available=int(left.sum()),
+            counts=counts,
+            fit_now=_number(fitting, room, left),
+            fit_empty=_number(fitting, allocatable, ~lasting),
+            usable=int((~lasting).sum()),
+            too_large=_too_large(session, fitting, allocatable[~lasting]),
+        )
+
+
+def _rejected(session: Session, fitting: Fitting) -> dict[tuple[str, str], int]:
+    """Nodes that a filter rejects, by (code, phrase)."""
+    counts: dict[tuple[str, str], int] = {}
+    ids, numbers = np.unique(fitting.reasons[fitting.reasons > 0], return_counts=True)
+    for reason_id, number in zip(ids.tolist(), numbers.tolist(), strict=True):
+        reason = session.node_reasons[reason_id - 1]
+        pair = (reason.code, reason.text)
+        counts[pair] = counts.get(pair, 0) + number
+    return counts
+
+
+def _ruled_out(session: Session, fitting: Fitting, task: Task) -> Mask:
+    """By row, whether there is a lasting reason. A filter before may have rejected the node for one that goes away, so
+    the others are asked about those nodes again."""
+    ids = [number for number, reason in enumerate(session.node_reasons, start=1) if reason.code in _LASTING]
+    lasting: Mask = np.isin(fitting.reasons, ids)
+    rows = np.flatnonzero((fitting.reasons > 0) & ~lasting)
+    if len(rows):
+        for hook in session.filters:
+            judge = hook.prepare(task) if hook.scope is Scope.STATIC and not hook.live else None
+            if judge is not None:
+                answers = judge(rows)
+                lasting[rows] |= np.array([bool(i) and session.node_reasons[i - 1].code in _LASTING for i in answers])
+    return lasting
+
+
+def _number(fitting: Fitting, room: Matrix, rows: Mask) -> int:
+    """How many pods of a kind fit in this room together."""
+    if not rows.any() or not len(fitting.columns):
+        return 0
+    wanted = fitting.request[fitting.columns]
+    each = (room[rows][:, fitting.columns] // wanted[None, :]).min(axis=1)
+    return int(np.maximum(each, 0).sum())
+
+
+def _too_large(session: Session, fitting: Fitting, allocatable: Matrix) -> tuple[str, int, int] | None:
+    if not len(allocatable):
+        return None
+    for name, column in session.axis.by_name():
+        requested, most = int(fitting.request[column]), int(allocatable[:, column].max())
+        if column != PODS and requested > most:
+            return name, requested, most
+    return None

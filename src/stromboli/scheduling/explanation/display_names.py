@@ -1,0 +1,18 @@
+"""What a job is called in sentences: by the name that its user gave it.
+
+Controllers generate a PodGroup for each Job, and for pods without one. Its name ends in a uid and says nothing to
+users, so the owner is named instead.
+"""
+
+from __future__ import annotations
+
+from stromboli.cluster import Job
+
+
+def display_name(job: Job) -> str:
+    """ "namespace/name" of the Job or other owner that the PodGroup was created for, else of the PodGroup."""
+    if job.object is not None:
+        for owner in job.object.metadata.owner_references:
+            if owner.controller:
+                return f"{job.namespace}/{owner.name}"
+    return job.key

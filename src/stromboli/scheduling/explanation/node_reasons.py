@@ -1,0 +1,66 @@
+"""What users read about nodes that cannot run a pod.
+
+A sentence counts nodes: "0 of 5 nodes are available: 3 cordoned, 2 with insufficient cpu (...)". The phrases of filters
+are here; each follows a number of nodes. `reasons` has the sentences around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stromboli.api.quantity import format_amount
+from stromboli.scheduling.callbacks import NodeReason
+
+from .reasons import Code
+
+NOT_READY = NodeReason(Code.PREDICATE_NODE_READY, "not ready", resolvable=False)
+CORDONED = NodeReason(Code.PREDICATE_NODE_UNSCHEDULABLE, "cordoned", resolvable=False)
+NOT_SELECTED = NodeReason(
+    Code.PREDICATE_NODE_AFFINITY, "not matching the pod's node selector or affinity", resolvable=False
+)
+BIND_REFUSED = NodeReason(Code.BIND_REFUSED, "avoided for a while, because a bind was refused", resolvable=False)
+PORT_IN_USE = NodeReason(
+    Code.PREDICATE_NODE_PORTS, "with a requested host port already in use", resolvable=True
+)  # fmt: skip
+NO_POD_TO_BE_NEAR = NodeReason(
+    Code.PREDICATE_INTER_POD_AFFINITY, "not near the pods that the pod's affinity requires", resolvable=False
+)
+NEAR_EXCLUDED_PODS = NodeReason(
+    Code.PREDICATE_INTER_POD_AFFINITY, "near pods that the pod's anti-affinity excludes", resolvable=True
+)
+EXCLUDED_BY_PODS = NodeReason(
+    Code.PREDICATE_INTER_POD_AFFINITY, "near pods whose anti-affinity excludes this pod", resolvable=True
+)
+NO_TOPOLOGY_LABEL = NodeReason(
+    Code.PREDICATE_POD_TOPOLOGY_SPREAD,
+    "without a label that the pod's topology spread constraints require",
+    resolvable=False,
+)
+TOO_UNEVEN = NodeReason(
+    Code.PREDICATE_POD_TOPOLOGY_SPREAD, "where the pod would exceed its topology maxSkew", resolvable=True
+)
+
+
+def tainted(taint: str) -> NodeReason:
+    """Only the key of the taint: there may be as many different values as nodes."""
+    return NodeReason(
+        Code.PREDICATE_TAINT_TOLERATION, f"with taint {taint}, which the pod does not tolerate", resolvable=False
+    )
+
+
+def reserved_for(jobs: Iterable[str]) -> NodeReason:
+    return NodeReason(Code.NODE_RESOURCE_RESERVED, "reserved for " + ", ".join(sorted(jobs)), resolvable=False)
+
+
+# -- amounts, counted at the end of a cycle; no eviction is decided by these ------------------------------------------
+
+
+def insufficient(resource: str, requested: int, most: int) -> tuple[str, str]:
+    """(code, phrase). `most`: the largest amount that is free on one of these nodes."""
+    need, free = format_amount(resource, requested), format_amount(resource, max(0, most))
+    return Code.INSUFFICIENT_NODE, f"with insufficient {resource} ({need} requested, at most {free} free)"
+
+
+TOO_MANY_PODS = (Code.PREDICATE_POD_COUNT, "at the maximum number of pods")
+RELEASED_TO_OTHERS = (Code.INSUFFICIENT_NODE, "with resources that terminating pods release to other pods")
+KEPT_FOR_OTHERS = (Code.INSUFFICIENT_NODE, "with free resources that are kept for other pods")
