@@ -1,23 +1,69 @@
 """All controllers behind one interface.
 
 A caller passes its objects and the time to `reconcile`, applies the changes it gets back, and calls again until there
-are none. It reports deleted pods, and it may ask when something is due next, so that virtual time can jump there.
+are none. In between it reports
+
+    every object that was created, changed or deleted       `observe`
+    deleted pods, with the circumstances of the deletion    `pod_deleted`
+    changes that could not be made                          `change_failed`, `owned_write_failed`
+
+and it may ask when something is due next, so that virtual time can jump there. A pass visits what has changed since the
+last one and what is due (see work_queue), so a pass in which nothing happened costs nothing, however large the cluster
+is. The first pass reads and visits everything.
+
 Whatever a controller remembers between two passes may be lost at any time: a new `ControllerManager` is a restart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final, Protocol
 
-from stromboli.api import Job, Pod, names
+from stromboli.api import (
+    Job,
+    KObject,
+    Pod,
+    PodDisruptionBudget,
+    PodGroup,
+    PriorityClass,
+    Queue,
+    ReplicaSet,
+    key,
+    names,
+)
 from stromboli.api.defaults import MAX_JOB_REPLICAS
+from stromboli.cluster import Applied, Deleted
 
-from . import disruption_budget, podgroup, queue
 from .changes import Change, Objects, Update
+from .disruption_budget import DisruptionBudgetController
 from .job import JobController, PodLimits, check_job
 from .pod_index import PodIndex
+from .podgroup import PodGroupController
+from .queue import QueueController
 from .replicaset import ReplicaSetController
 from .validator import Validator
+
+_OBSERVED: Final[tuple[type[KObject], ...]] = (
+    PriorityClass, Queue, ReplicaSet, Job, PodGroup, PodDisruptionBudget, Pod,
+)  # fmt: skip
+"""The kinds that controllers depend on, apart from Commands, which exist for a moment and are read in every pass."""
+
+
+class Controller(Protocol):
+    """A controller as the manager runs it."""
+
+    def observe(self, before: KObject | None, after: KObject | None) -> None:
+        """An object was created (`before` is None), changed, or deleted (`after` is None). The controller notes whom to
+        visit; it reads other objects in the next pass only, when all of them are up to date."""
+        ...
+
+    def reconcile(self, objects: Objects, now: float) -> list[Change]:
+        """Visit what has changed or is due. A visit that returns changes is repeated in the next pass."""
+        ...
+
+    def next_due(self, now: float) -> float | None:
+        """The first time after `now` at which it has to act although no object changes."""
+        ...
 
 
 class ControllerManager:
@@ -42,12 +88,18 @@ class ControllerManager:
         `pod_limits`: how many pods of Jobs one pass may create and delete; without it, all that are needed.
         `max_job_replicas`: a Job with more replicas is rejected, if we validate.
         """
-        self._scheduler_name = scheduler_name
-        self._runs_builtin_controllers = run_builtin_controllers
-        self._required_queues = tuple(required_queues)
+        self._pods = PodIndex()
         self._validator = Validator(enabled=validate, check_job=check_job, max_job_replicas=max_job_replicas)
-        self._replica_sets = ReplicaSetController()
-        self._jobs = JobController(self._validator, run_plugins=run_job_plugins, limits=pod_limits)
+        self._jobs = JobController(self._pods, self._validator, run_plugins=run_job_plugins, limits=pod_limits)
+        self._replica_sets = ReplicaSetController(self._pods) if run_builtin_controllers else None
+        self._controllers: list[Controller] = [
+            self._jobs,
+            PodGroupController(self._pods, self._validator, scheduler_name=scheduler_name),
+            QueueController(self._validator, required=tuple(required_queues)),
+        ]
+        if self._replica_sets is not None:
+            self._controllers[:0] = [self._replica_sets, DisruptionBudgetController(self._pods)]
+        self._seen: dict[tuple[type[KObject], str], KObject] | None = None  # the observed objects, after the first pass
 
     @property
     def unfinished(self) -> bool:
@@ -56,16 +108,38 @@ class ControllerManager:
 
     def reconcile(self, objects: Objects, now: float) -> list[Change]:
         """One pass of every controller. All see the same objects; the next pass sees what this one changed."""
-        pods = PodIndex(objects)
-        self._validator.start_pass()
+        if self._seen is None:
+            self._seen = {}
+            for kind in _OBSERVED:
+                for obj in objects.list(kind):
+                    self._note(kind, obj, exists=True)
         changes: list[Change] = []
-        if self._runs_builtin_controllers:
-            changes += self._replica_sets.reconcile(objects, pods, now)
-            changes += disruption_budget.reconcile(objects, pods)
-        changes += self._jobs.reconcile(objects, pods, now)
-        changes += podgroup.reconcile(objects, pods, self._validator, now, scheduler_name=self._scheduler_name)
-        changes += queue.reconcile(objects, self._validator, now, required=self._required_queues)
+        for controller in self._controllers:
+            changes += controller.reconcile(objects, now)
         return changes
+
+    def observe(self, event: Applied | Deleted) -> None:
+        """Report that an object which `reconcile` reads was created, changed or deleted."""
+        if self._seen is None:
+            return  # the first pass reads everything
+        obj = event.object
+        kind = next((kind for kind in _OBSERVED if isinstance(obj, kind)), None)
+        if kind is not None:
+            self._note(kind, obj, exists=isinstance(event, Applied))
+
+    def _note(self, kind: type[KObject], obj: KObject, *, exists: bool) -> None:
+        assert self._seen is not None
+        place = (kind, key(obj))
+        before = self._seen.get(place)
+        after = obj if exists else None
+        if after is not None:
+            self._seen[place] = after
+        elif self._seen.pop(place, None) is None:
+            return
+        self._pods.observe(before, after)
+        self._validator.observe(before, after)
+        for controller in self._controllers:
+            controller.observe(before, after)
 
     def change_failed(self, change: Change) -> None:
         """Report a change that could not be made, before the next pass: the event behind it is not handled yet."""
@@ -78,11 +152,11 @@ class ControllerManager:
 
     def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None:
         """Report that a pod is evicted, and that its object is gone. The second report of a pod has no effect."""
-        if self._runs_builtin_controllers:
+        if self._replica_sets is not None:
             self._replica_sets.pod_deleted(pod, now)
         self._jobs.pod_deleted(pod, now, evicted=evicted)
 
-    def next_due(self, objects: Objects, now: float) -> float | None:
+    def next_due(self, now: float) -> float | None:
         """When a controller has to act although no object changes; as of the last pass."""
-        dues = (self._replica_sets.next_due(now), self._jobs.next_due(now))
+        dues = (controller.next_due(now) for controller in self._controllers)
         return min((due for due in dues if due is not None), default=None)

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from stromboli.api import ApiError, Condition, KObject, Pod, PodGroup, Queue, Reservation, key, names
 from stromboli.api.quantity import format_amount
-from stromboli.cluster import Applied, Cluster
+from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.controllers import Change, ControllerManager, Create, Delete, Notify, Update
 from stromboli.scheduling.decisions import (
     Bind,
@@ -104,6 +104,7 @@ class Engine:
         self._repetition = RepetitionDetector(self.world)
         self._restart_scheduler()
         self._restart_controllers()
+        self.world.store.listener = self._observe
         self._schedule_scenario(scenario)
 
     def _schedule_scenario(self, scenario: Scenario) -> None:
@@ -191,7 +192,7 @@ class Engine:
 
     def _next_due(self, at: Microseconds) -> Microseconds | None:
         due = [self.world.event_queue.next_time()]
-        controllers = self._controllers.next_due(self.world.store, wall_clock(at))
+        controllers = self._controllers.next_due(wall_clock(at))
         if controllers is not None:
             due.append(from_wall_clock(controllers))
         return min((time for time in due if time is not None), default=None)
@@ -204,11 +205,15 @@ class Engine:
         if restart.component in ("controllers", "all"):
             self._restart_controllers()
 
+    def _observe(self, event: Applied | Deleted) -> None:
+        """Every component sees every change of an object."""
+        self.cluster.apply(event)
+        self._controllers.observe(event)
+
     def _restart_scheduler(self) -> None:
         self.cluster = Cluster(scheduler_name=names.DEFAULT_SCHEDULER)
         for obj in self.world.store.everything():
             self.cluster.apply(Applied(obj))
-        self.world.store.listener = self.cluster.apply
         self._scheduler = self._new_scheduler()
 
     def _restart_controllers(self) -> None:
@@ -221,7 +226,7 @@ class Engine:
         """Run the controllers until nothing changes any more; skip them if nothing changed since and nothing is due."""
         store = self.world.store
         now = wall_clock(at)
-        due = self._controllers.next_due(store, wall_clock(Microseconds(at - 1)))
+        due = self._controllers.next_due(wall_clock(Microseconds(at - 1)))
         if store.version == self._settled_version and (due is None or from_wall_clock(due) > at):
             return
         for _ in range(MAX_PASSES):

@@ -29,8 +29,12 @@ from .state_machine import job_minimum, task_minimum
 _SCENARIO_PREFIX = "sim.stromboli.io/"
 
 
+def group_key_of(job: Job) -> str:
+    return f"{job.metadata.namespace}/{group_name(job)}"
+
+
 def find_group(job: Job, objects: Objects) -> PodGroup | None:
-    return objects.get(PodGroup, f"{job.metadata.namespace}/{group_name(job)}")
+    return objects.get(PodGroup, group_key_of(job))
 
 
 def reconcile_group(job: Job, group: PodGroup | None, objects: Objects) -> list[Change]:
