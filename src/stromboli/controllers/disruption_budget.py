@@ -19,6 +19,7 @@ a few.
 from __future__ import annotations
 
 from collections import Counter
+from typing import ClassVar
 
 from msgspec.structs import replace
 
@@ -32,6 +33,8 @@ from .work_queue import WorkQueue
 
 
 class DisruptionBudgetController:
+    observes: ClassVar = (PodDisruptionBudget, ReplicaSet, Pod)
+
     def __init__(self, pods: PodIndex) -> None:
         self._pods = pods
         self._budgets = WorkQueue()

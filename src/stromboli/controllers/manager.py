@@ -16,21 +16,10 @@ Whatever a controller remembers between two passes may be lost at any time: a ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from stromboli.api import (
-    Job,
-    KObject,
-    Pod,
-    PodDisruptionBudget,
-    PodGroup,
-    PriorityClass,
-    Queue,
-    ReplicaSet,
-    key,
-    names,
-)
+from stromboli.api import Job, KObject, Pod, PodGroup, Queue, key, names
 from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.cluster import Applied, Deleted
 
@@ -43,14 +32,17 @@ from .queue import QueueController
 from .replicaset import ReplicaSetController
 from .validator import Validator
 
-_OBSERVED: Final[tuple[type[KObject], ...]] = (
-    PriorityClass, Queue, ReplicaSet, Job, PodGroup, PodDisruptionBudget, Pod,
-)  # fmt: skip
-"""The kinds that controllers depend on, apart from Commands, which exist for a moment and are read in every pass."""
+Observer = Callable[[KObject | None, KObject | None], None]
 
 
 class Controller(Protocol):
     """A controller as the manager runs it."""
+
+    @property
+    def observes(self) -> Sequence[type[KObject]]:
+        """The kinds whose changes it has to know. Commands are none: they exist for a moment and are read in every
+        pass."""
+        ...
 
     def observe(self, before: KObject | None, after: KObject | None) -> None:
         """An object was created (`before` is None), changed, or deleted (`after` is None). The controller notes whom to
@@ -99,7 +91,17 @@ class ControllerManager:
         ]
         if self._replica_sets is not None:
             self._controllers[:0] = [self._replica_sets, DisruptionBudgetController(self._pods)]
-        self._seen: dict[tuple[type[KObject], str], KObject] | None = None  # the observed objects, after the first pass
+        self._observers: dict[type[KObject], list[Observer]] = {
+            Job: [self._validator.observe],
+            PodGroup: [self._validator.observe],
+            Queue: [self._validator.observe],
+            Pod: [self._pods.observe],
+        }
+        for controller in self._controllers:
+            for kind in controller.observes:
+                self._observers.setdefault(kind, []).append(controller.observe)
+        self._seen: dict[type[KObject], dict[str, KObject]] = {}  # the observed objects
+        self._has_started = False
 
     @property
     def unfinished(self) -> bool:
@@ -108,11 +110,11 @@ class ControllerManager:
 
     def reconcile(self, objects: Objects, now: float) -> list[Change]:
         """One pass of every controller. All see the same objects; the next pass sees what this one changed."""
-        if self._seen is None:
-            self._seen = {}
-            for kind in _OBSERVED:
+        if not self._has_started:
+            self._has_started = True
+            for kind in self._observers:
                 for obj in objects.list(kind):
-                    self._note(kind, obj, exists=True)
+                    self.observe(Applied(obj))
         changes: list[Change] = []
         for controller in self._controllers:
             changes += controller.reconcile(objects, now)
@@ -120,26 +122,23 @@ class ControllerManager:
 
     def observe(self, event: Applied | Deleted) -> None:
         """Report that an object which `reconcile` reads was created, changed or deleted."""
-        if self._seen is None:
+        if not self._has_started:
             return  # the first pass reads everything
         obj = event.object
-        kind = next((kind for kind in _OBSERVED if isinstance(obj, kind)), None)
-        if kind is not None:
-            self._note(kind, obj, exists=isinstance(event, Applied))
-
-    def _note(self, kind: type[KObject], obj: KObject, *, exists: bool) -> None:
-        assert self._seen is not None
-        place = (kind, key(obj))
-        before = self._seen.get(place)
-        after = obj if exists else None
-        if after is not None:
-            self._seen[place] = after
-        elif self._seen.pop(place, None) is None:
+        kind = Job if isinstance(obj, Job) else type(obj)
+        observers = self._observers.get(kind)
+        if observers is None:
             return
-        self._pods.observe(before, after)
-        self._validator.observe(before, after)
-        for controller in self._controllers:
-            controller.observe(before, after)
+        seen = self._seen.setdefault(kind, {})
+        obj_key = key(obj)
+        before = seen.get(obj_key)
+        after = None
+        if isinstance(event, Applied):
+            after = seen[obj_key] = obj
+        elif seen.pop(obj_key, None) is None:
+            return
+        for observe in observers:
+            observe(before, after)
 
     def change_failed(self, change: Change) -> None:
         """Report a change that could not be made, before the next pass: the event behind it is not handled yet."""

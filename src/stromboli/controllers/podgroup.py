@@ -15,6 +15,7 @@ cannot see the owner, only the pods count.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import msgspec
 
@@ -48,6 +49,8 @@ OwnerKey = tuple[str, str, str]
 
 
 class PodGroupController:
+    observes: ClassVar = (PodGroup, ReplicaSet, Job, Pod)
+
     def __init__(self, pods: PodIndex, validator: Validator, *, scheduler_name: str) -> None:
         self._pods_by = pods
         self._validator = validator

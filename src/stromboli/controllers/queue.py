@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from msgspec.structs import replace
 
@@ -47,6 +48,8 @@ _COUNT_BY_PHASE = {
 
 
 class QueueController:
+    observes: ClassVar = (Queue, PodGroup)
+
     def __init__(self, validator: Validator, *, required: Sequence[str]) -> None:
         """`required`: queues that are created when they do not exist."""
         self._validator = validator
@@ -56,15 +59,17 @@ class QueueController:
         self._groups = _GroupCounts()
 
     def observe(self, before: KObject | None, after: KObject | None) -> None:
-        for version, exists in ((before, False), (after, True)):
-            if isinstance(version, Queue):
-                self._queues.add(version.metadata.name)
-                siblings = self._children.setdefault(_parent(version), set())
-                (siblings.add if exists else siblings.discard)(version.metadata.name)
-        if isinstance(before or after, PodGroup):
+        if isinstance(before, PodGroup) or isinstance(after, PodGroup):
             old = before if isinstance(before, PodGroup) else None
             new = after if isinstance(after, PodGroup) else None
             self._queues.add_all(self._groups.count(old, new))
+            return
+        if isinstance(before, Queue):
+            self._queues.add(before.metadata.name)
+            self._children[_parent(before)].discard(before.metadata.name)
+        if isinstance(after, Queue):
+            self._queues.add(after.metadata.name)
+            self._children.setdefault(_parent(after), set()).add(after.metadata.name)
 
     def next_due(self, now: float) -> float | None:
         return None

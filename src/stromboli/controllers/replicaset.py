@@ -19,6 +19,8 @@ The garbage collector deletes the pods of a deleted set, not this controller.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec.structs import replace
 
 from stromboli.api import KObject, ObjectMeta, Pod, ReplicaSet, ReplicaSetStatus, key
@@ -34,6 +36,8 @@ LAST_REPLICA = "scheduling.stromboli.io/last-replica"
 
 
 class ReplicaSetController:
+    observes: ClassVar = (ReplicaSet, Pod)
+
     def __init__(self, pods: PodIndex) -> None:
         self._pods = pods
         self._sets = WorkQueue()

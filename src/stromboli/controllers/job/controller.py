@@ -18,6 +18,7 @@ visit returned changes. A large job creates and deletes its pods in several pass
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from msgspec.structs import replace
 
@@ -43,6 +44,8 @@ from .validation import reject_job, with_failed_write, without_rejection
 
 
 class JobController:
+    observes: ClassVar = (PriorityClass, Job, PodGroup, Pod)
+
     def __init__(
         self, pods: PodIndex, validator: Validator, *, run_plugins: bool, limits: PodLimits | None = None
     ) -> None:
@@ -62,27 +65,26 @@ class JobController:
     # -- what happened ------------------------------------------------------------------------------------------
 
     def observe(self, before: KObject | None, after: KObject | None) -> None:
-        for version in (before, after):
-            match version:
-                case Pod():
-                    owner = owner_of(version)
-                    if owner is not None and owner[0] == "Job":
-                        self._jobs.add(f"{owner[1]}/{owner[2]}")
-                case PodGroup():
-                    job_key = self._job_of_group.get(key(version))
-                    if job_key is not None:
-                        self._jobs.add(job_key)
-                case PriorityClass():
-                    # Priorities decide what a group requests.
-                    self._jobs.add_all(self._job_of_group.values())
-                case Job():
-                    self._jobs.add(key(version))
-                case _:
-                    pass
-        if isinstance(before, Job):
-            self._job_of_group.pop(group_key_of(before), None)
-        if isinstance(after, Job):
-            self._job_of_group[group_key_of(after)] = key(after)
+        match after if after is not None else before:
+            case Pod():
+                for owner in {_job_of(before), _job_of(after)}:
+                    if owner:
+                        self._jobs.add(owner)
+            case PodGroup() as group:
+                job_key = self._job_of_group.get(key(group))
+                if job_key is not None and _matters_to_job(before) != _matters_to_job(after):
+                    self._jobs.add(job_key)
+            case PriorityClass():
+                # Priorities decide what a group requests.
+                self._jobs.add_all(self._job_of_group.values())
+            case Job() as job:
+                self._jobs.add(key(job))
+                if isinstance(before, Job):
+                    self._job_of_group.pop(group_key_of(before), None)
+                if isinstance(after, Job):
+                    self._job_of_group[group_key_of(after)] = key(after)
+            case _:
+                pass
 
     def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None:
         reference = controlling_reference(pod.metadata)
@@ -272,10 +274,16 @@ class JobController:
                     break
                 self._deletions.expect_deletion(pod)
                 changes.append(Delete(pod, reason=to_delete[pod.metadata.name]))
-        return changes + self._group_and_new_pods(updated, pods, group, allowance, objects)
+        return changes + self._group_and_new_pods(updated, pods, group, record, allowance, objects)
 
     def _group_and_new_pods(
-        self, job: Job, pods: list[Pod], group: PodGroup | None, allowance: JobAllowance, objects: Objects
+        self,
+        job: Job,
+        pods: list[Pod],
+        group: PodGroup | None,
+        record: JobRecord,
+        allowance: JobAllowance,
+        objects: Objects,
     ) -> list[Change]:
         """The changes to the group, and the missing pods. `job` has its new status."""
         phase = job.status.state.phase
@@ -283,7 +291,7 @@ class JobController:
             return delete_group(group)
         if phase == RESTARTING:
             return delete_group(group) if group is not None and is_outdated(job, group) else []
-        changes = reconcile_group(job, group, objects)
+        changes = reconcile_group(job, group, record, objects)
         if group is not None and not is_outdated(job, group) and is_admitted(group):
             decorate = pod_decorator(job) if self._runs_plugins else _undecorated
             for task, index in missing_pods(job, pods):
@@ -291,6 +299,18 @@ class JobController:
                     break
                 changes.append(Create(decorate(new_pod(job, task, index)), task))
         return changes
+
+
+def _job_of(pod: KObject | None) -> str:
+    owner = owner_of(pod) if isinstance(pod, Pod) else None
+    return f"{owner[1]}/{owner[2]}" if owner is not None and owner[0] == "Job" else ""
+
+
+def _matters_to_job(group: KObject | None) -> tuple[object, ...] | None:
+    """What a job reads of its group; most updates are about the counts and conditions of its status."""
+    if not isinstance(group, PodGroup):
+        return None
+    return group.metadata.uid, group.metadata.annotations, group.spec, group.status.phase
 
 
 def _undecorated(pod: Pod) -> Pod:
