@@ -55,8 +55,8 @@ def test_a_pod_runs_from_its_bind_and_the_next_one_gets_its_room_in_the_cycle_of
 
 
 def test_time_jumps_over_cycles_that_would_change_nothing() -> None:
-    # b waits from 0 on and gets its room at 10, when a ends; c comes at 12, waits until 15 and ends at 105. One more cycle
-    # follows each bind, and shows that nothing else changes.
+    # b waits from 0 on and gets its room at 10, when a ends; c comes at 12, waits until 15 and ends at 105. One more
+    # cycle follows each bind, and shows that nothing else changes.
     scheduler = FirstFit()
     run("one-node", "in-turn", scheduler=scheduler)
     assert scheduler.times == [0.0, 1.0, 10.0, 11.0, 12.0, 15.0, 16.0, 105.0]

@@ -137,6 +137,9 @@ class ControllerManager:
             after = seen[obj_key] = obj
         elif seen.pop(obj_key, None) is None:
             return
+        if isinstance(before, Pod) and isinstance(after, Pod) and _is_same_to_controllers(before, after):
+            self._pods.observe(before, after)
+            return
         for observe in observers:
             observe(before, after)
 
@@ -159,3 +162,19 @@ class ControllerManager:
         """When a controller has to act although no object changes; as of the last pass."""
         dues = (controller.next_due(now) for controller in self._controllers)
         return min((due for due in dues if due is not None), default=None)
+
+
+def _is_same_to_controllers(before: Pod, after: Pod) -> bool:
+    """Whether only what no controller reads has changed. The scheduler says in the conditions of every waiting pod why
+    it waits, again and again."""
+    old, new = before.metadata, after.metadata
+    was, now = before.status, after.status
+    return (
+        (old.uid, old.labels, old.annotations) == (new.uid, new.labels, new.annotations)
+        and old.deletion_timestamp == new.deletion_timestamp
+        and old.owner_references == new.owner_references
+        and (was.phase, was.reason) == (now.phase, now.reason)
+        and was.container_statuses == now.container_statuses
+        and was.init_container_statuses == now.init_container_statuses
+        and before.spec == after.spec
+    )

@@ -4,14 +4,14 @@ Cycles are at 0, one period, two periods and so on. In each cycle all events up 
 time; the controllers run until nothing changes any more; the scheduler runs once and its decisions are carried out; and
 the controllers run again.
 
-Cycles whose outcome is known are skipped. A cycle depends on the objects and on the time, and on the time only where the
-scheduler compares it with a limit; it says when the next limit is exceeded (`Cycle.next_due`). So a cycle that changed
-nothing would be repeated without a change until the next event or the next limit, and the first cycle after that is run
-next. A cycle that changed something is always followed by another one, so that the reported status of groups is up to
-date. With `every_cycle` they are run nevertheless while a pod is pending. The report is the same.
+Cycles whose outcome is known are skipped. A cycle depends on the objects and on the time, and on the time only where
+the scheduler compares it with a limit; it says when the next limit is exceeded (`Cycle.next_due`). So a cycle that
+changed nothing would be repeated without a change until the next event or the next limit, and the first cycle after
+that is run next. A cycle that changed something is always followed by another one, so that the reported status of
+groups is up to date. With `every_cycle` they are run nevertheless while a pod is pending. The report is the same.
 
-A run without `--until` ends when no events are left and nothing changes. Pods may be pending then. It also ends when its
-state repeats itself, see `repetition`.
+A run without `--until` ends when no events are left and nothing changes. Pods may be pending then. It also ends when
+its state repeats itself, see `repetition`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
-from msgspec.structs import replace
-
-from stromboli.api import ApiError, Condition, KObject, Pod, PodGroup, Queue, Reservation, key, names
+from stromboli.api import ApiError, KObject, Pod, PodGroup, Queue, Reservation, key, names
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.controllers import Change, ControllerManager, Create, Delete, Notify, Update
@@ -51,7 +49,6 @@ from .virtual_time import (
     later,
     microseconds,
     next_multiple,
-    timestamp,
     to_seconds,
     wall_clock,
 )
@@ -191,8 +188,8 @@ class Engine:
     def _skip_pending_cycles(
         self, at: Microseconds, due: Microseconds | None, wake_up: Microseconds | None
     ) -> Microseconds | None:
-        """Skip the cycles before `wake_up`, which change nothing. Those that would be run with `every_cycle` count in the
-        search for repetitions, so that a run ends at the same time."""
+        """Skip the cycles before `wake_up`, which change nothing. Those that would be run with `every_cycle` count in
+        the search for repetitions, so that a run ends at the same time."""
         if self._until is not None:
             return wake_up
         # Without events these cycles end when the run is stuck, and the next one is at the time limit.
@@ -324,7 +321,7 @@ class Engine:
             case PatchPod():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:
-                    self._put(_with_reason(pod, decision, at), at)
+                    self.world.explain(pod, decision.reason, decision.message, decision.nominated, at)
             case PatchGroup():
                 group = store.get(PodGroup, decision.job)
                 if group is not None:
@@ -357,15 +354,3 @@ class Engine:
                 listed = ", ".join(f"{format_amount(r, amount)} {r}" for r, amount in excess.items())
                 self.journal.warn(at, name, "Overcommitted", f"Its pods request {listed} more than the node offers.")
         self.world.nodes_to_check.clear()
-
-
-def _with_reason(pod: Pod, decision: PatchPod, at: Microseconds) -> Pod:
-    condition = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-    since = condition.last_transition_time if condition is not None and condition.status == "False" else timestamp(at)
-    pending = Condition(
-        type="PodScheduled", status="False", reason=decision.reason, message=decision.message,
-        last_transition_time=since,
-    )  # fmt: skip
-    others = [c for c in pod.status.conditions if c.type != "PodScheduled"]
-    status = replace(pod.status, conditions=[*others, pending], nominated_node_name=decision.nominated)
-    return replace(pod, status=status)
