@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +28,7 @@ starvation = load("starvation")
 reserve = load("reserve")
 loop_lag = load("loop_lag")
 together = load("together")
+growth = load("growth")
 
 
 def test_a_week_is_as_full_as_was_asked_for_and_always_the_same() -> None:
@@ -91,3 +93,11 @@ def test_a_world_of_the_benchmark_is_judged_and_its_files_say_how_to_run_it(
     for name in ("9-with-reserve", "9-without-reserve"):
         assert f"stromboli simulate {tmp_path / name / 'scenario.yaml'} " in told
         assert (tmp_path / name / "scheduler.yaml").exists()
+
+
+def test_growth_is_measured_at_each_size(capsys: pytest.CaptureFixture[str]) -> None:
+    growth.main(["--pods", "20", "--jobs", "3", "--doublings", "1", "--repeat", "1", "--output", "json"])
+    figures = json.loads(capsys.readouterr().out)
+    assert [row["pods"] for row in figures["passes"]] == [20, 40]
+    assert [(row["jobs"], row["finished"]) for row in figures["simulations"]] == [(3, 3), (6, 6)]
+    assert growth.table(figures["simulations"]).splitlines()[0].split()[0] == "jobs"

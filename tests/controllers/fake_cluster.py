@@ -2,7 +2,8 @@
 
 It does what an API server, a scheduler and the nodes would do to objects, when the test says so, and
 carries out what controllers ask for until they ask for nothing more. `settle` fails when controllers never
-come to rest, which is how every test here also says that they are idempotent.
+come to rest, which is how every test here also says that they are idempotent; and it fails when a visit to
+every object finds something to do that visits to what has changed did not find.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from stromboli.api import (
     key,
 )
 from stromboli.api.timestamps import format_timestamp
+from stromboli.cluster import Applied, Deleted
 from stromboli.controllers import Change, ControllerManager, Create, Delete, EnsureOwned, Notify, Update
 
 T = TypeVar("T", bound=KObject)
@@ -151,13 +153,25 @@ class FakeCluster:
         """Run the controllers until they have nothing more to say, and tell what they did."""
         done: list[Change] = []
         for _ in range(20):
-            changes = self.controllers.reconcile(self, self.now)
+            changes = self.pass_once()
             if not changes:
+                self._check_that_no_visit_was_missed()
                 return done
             for change in changes:
                 self._carry_out(change)
             done += changes
         raise AssertionError(f"controllers do not come to rest: {changes}")
+
+    def _check_that_no_visit_was_missed(self) -> None:
+        for of_kind in self._objects.values():
+            for obj in of_kind.values():
+                self.controllers.observe(Applied(obj))
+        missed = self.pass_once()
+        assert not missed, f"the objects involved were not visited: {missed}"
+
+    def pass_once(self) -> list[Change]:
+        """One pass of the controllers, whose changes are not carried out."""
+        return self.controllers.reconcile(self, self.now)
 
     def advance(self, seconds: float) -> list[Change]:
         self.now += seconds
@@ -170,7 +184,7 @@ class FakeCluster:
         self.controllers = self._make_controllers()
 
     def next_due(self) -> float | None:
-        return self.controllers.next_due(self, self.now)
+        return self.controllers.next_due(self.now)
 
     # Reading.
 
@@ -217,9 +231,11 @@ class FakeCluster:
 
     def _store(self, obj: KObject) -> None:
         self._objects.setdefault(type(obj), {})[key(obj)] = obj
+        self.controllers.observe(Applied(obj))
 
     def _drop(self, obj: KObject) -> None:
         del self._objects[type(obj)][key(obj)]
+        self.controllers.observe(Deleted(obj))
         if isinstance(obj, Pod):
             self._ends.pop(key(obj), None)
             self.controllers.pod_deleted(obj, self.now, evicted=False)

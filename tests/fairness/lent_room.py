@@ -16,11 +16,11 @@ from fractions import Fraction
 from itertools import product
 from random import Random
 
+from fairness.dividing_fairly import StatusPatch, level
 from msgspec.structs import replace as edited
 
 from builders import GPU, group, node, pod, priority_class, queue
 from builders import plugin as part
-from fairness.dividing_fairly import StatusPatch, level
 from oracles.stories import Entry, Story
 from stromboli.api import KObject, Queue, names
 from stromboli.api.pod_requests import pod_requests

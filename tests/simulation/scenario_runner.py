@@ -13,7 +13,7 @@ from stromboli.simulation.engine import Engine, SchedulerProtocol
 from stromboli.simulation.journal import Journal
 from stromboli.simulation.report import build_report, encode_report
 from stromboli.simulation.scenario import Scenario, check_scenario, read_scenario
-from stromboli.simulation.virtual_time import from_wall_clock, microseconds, to_seconds
+from stromboli.simulation.virtual_time import Microseconds, from_wall_clock, microseconds, to_seconds, wall_clock
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 
@@ -35,6 +35,9 @@ class FirstFit:
         self.times.append(at)
         snapshot = cluster.snapshot()
         cycle = Cycle()
+        to_come = [time for time in (*self.evictions, *self.also) if time > at]
+        # Just before, because a cycle follows when the time is exceeded.
+        cycle.next_due = wall_clock(Microseconds(microseconds(min(to_come)) - 1)) if to_come else None
         cycle.decisions += self.also.get(at, ())
         for victim in self.evictions.get(at, ()):
             task = cluster.tasks[TaskKey(victim)]
@@ -62,7 +65,11 @@ def load(*paths: Path | str) -> Scenario:
 
 
 def engine_for(
-    *paths: Path | str, scheduler: SchedulerProtocol | None = None, period: float = 1, until: float | None = None
+    *paths: Path | str,
+    scheduler: SchedulerProtocol | None = None,
+    period: float = 1,
+    until: float | None = None,
+    every_cycle: bool = False,
 ) -> Engine:
     """An engine that has run these files."""
     chosen = scheduler or FirstFit()
@@ -72,6 +79,7 @@ def engine_for(
         new_scheduler=lambda: chosen,
         period=microseconds(period),
         until=None if until is None else microseconds(until),
+        every_cycle=every_cycle,
     )
     engine.run()
     engine.cluster.validate()

@@ -93,7 +93,9 @@ def test_controllers_that_never_stop_are_stopped_with_the_name_of_what_they_chan
 
         def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None: ...
 
-        def next_due(self, objects: Objects, now: float) -> float | None:
+        def observe(self, event: Applied | Deleted) -> None: ...
+
+        def next_due(self, now: float) -> float | None:
             return None
 
     monkeypatch.setattr("stromboli.simulation.engine.ControllerManager", Restless)

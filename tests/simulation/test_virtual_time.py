@@ -54,10 +54,18 @@ def test_a_pod_runs_from_its_bind_and_the_next_one_gets_its_room_in_the_cycle_of
     assert report["pods"]["ns1/c"]["phase"] == "Failed"
 
 
-def test_every_cycle_is_run_while_a_pod_waits_and_time_jumps_otherwise() -> None:
-    # b waits until 10, so 0..10 are all run. From 15 on nobody waits: one cycle to settle, then the end at 105.
+def test_time_jumps_over_cycles_that_would_change_nothing() -> None:
+    # b waits from 0 on and gets its room at 10, when a ends; c comes at 12, waits until 15 and ends at 105. One more
+    # cycle follows each bind, and shows that nothing else changes.
     scheduler = FirstFit()
     run("one-node", "in-turn", scheduler=scheduler)
+    assert scheduler.times == [0.0, 1.0, 10.0, 11.0, 12.0, 15.0, 16.0, 105.0]
+
+
+def test_every_cycle_is_run_on_request_while_a_pod_waits() -> None:
+    # b waits until 10, so 0..10 are all run. From 15 on nobody waits: one cycle to settle, then the end at 105.
+    scheduler = FirstFit()
+    run("one-node", "in-turn", scheduler=scheduler, every_cycle=True)
     assert scheduler.times == [*map(float, range(17)), 105.0]
 
 

@@ -208,6 +208,7 @@ class Cluster:
         self._assign_rows()
         self.ledger.restore()
         self.ledger.log.clear()
+        self._queues.refresh_queues(list(self.ledger.changed_jobs.values()))
         self._queues.refresh_priorities()
         if self._total is None:
             table = self.ledger.table
@@ -232,6 +233,7 @@ class Cluster:
             if task.job is not None:
                 assert task.job.tasks.get(task.key) is task, f"{task} is not among the tasks of its job"
         for job in self.jobs.values():
-            assert job.queue.jobs.get(job.key) is job, f"{job} is not among the jobs of its queue"
+            listed = job.queue.jobs.get(job.key) is job
+            assert listed or job.is_over, f"{job} is not among the jobs of its queue"
         ordered = [node.name for node in self.ledger.table.nodes]
         assert ordered == sorted(self.nodes), "rows are not in the order of names"

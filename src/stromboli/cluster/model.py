@@ -205,6 +205,11 @@ class Job:
         return self.waiting_count + self.ready_count < self.min_available
 
     @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is left to schedule: its group is gone, and its pods have finished."""
+        return self.object is None and len(self.tasks) == self.counts[Status.SUCCEEDED] + self.counts[Status.FAILED]
+
+    @property
     def roles_matter(self) -> bool:
         """Whether role minimums apply. If their sum exceeds the gang's own minimum, they are ignored, as in Volcano."""
         return bool(self.role_minimums) and self.min_available >= sum(self.role_minimums.values())
@@ -249,7 +254,7 @@ class Queue:
     open: bool = True
     fifo: bool = False  # stops at its first job that cannot be placed
     parent: str = ""
-    jobs: dict[JobKey, Job] = field(default_factory=dict)
+    jobs: dict[JobKey, Job] = field(default_factory=dict)  # at a snapshot: without those that are over
     by_namespace: dict[str, Vector] = field(default_factory=dict)  # allocation of each namespace in this queue
 
     def __repr__(self) -> str:

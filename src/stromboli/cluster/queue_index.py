@@ -2,11 +2,15 @@
 
 A task may name a group, and a group may name a queue, before that object exists. Such a job or queue is created empty,
 so that its tasks are counted, and filled when the object arrives. It is dropped when nothing refers to it any more.
+
+A job is over when its group is gone and all its pods have finished. Its pods may stay for long, and there may be many
+such jobs, so a queue lists only the others: what walks over the jobs of a queue pays for those that matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable
 
 from stromboli.api import PodGroup, PriorityClass, is_generated_group, key, names
 from stromboli.api import Queue as QueueObject
@@ -33,7 +37,8 @@ class QueueIndex:
         self._warnings = warnings
         self._priorities_changed = False
         self._without_class: dict[JobKey, Job] = {}  # its PriorityClass may still arrive before the next snapshot
-        self._visible_jobs: list[Job] | None = None
+        self._over: dict[JobKey, Job] = {}  # jobs that are not among the jobs of their queue
+        self._visible_jobs: list[Job] | None = []  # None: to be collected again
 
     # -- jobs ---------------------------------------------------------------------------------------------------
 
@@ -45,14 +50,12 @@ class QueueIndex:
             job = Job(job_key, name, namespace, queue, self._axis.zeros())
             queue.jobs[job_key] = job
             self.jobs[job_key] = job
-            self._visible_jobs = None
         return job
 
     def apply_group(self, obj: PodGroup) -> None:
         job = self.job(JobKey(key(obj)))
         spec = obj.spec
-        if job.object is None:
-            self._visible_jobs = None
+        was_visible = _is_visible(job)
         job.object = obj
         job.created = creation_time(obj)
         job.min_available = spec.min_member
@@ -70,12 +73,14 @@ class QueueIndex:
         queue = self.queue(QueueName(spec.queue or names.DEFAULT_QUEUE))
         if queue is not job.queue:
             self._change_queue(job, queue)
+        self._show(job, was_visible)
 
     def delete_group(self, job_key: JobKey) -> None:
         job = self.jobs.get(job_key)
         if job is not None:
+            was_visible = _is_visible(job)
             job.object = None
-            self._visible_jobs = None
+            self._show(job, was_visible)
             self._without_class.pop(job_key, None)
             self._warnings.withdraw("PodGroup", job_key)
             self.drop_if_empty(job)
@@ -85,29 +90,48 @@ class QueueIndex:
         self._ledger.changed_jobs[job.key] = job
         if job.object is None and not job.tasks:
             del self.jobs[job.key]
-            del job.queue.jobs[job.key]
+            job.queue.jobs.pop(job.key, None)
+            self._over.pop(job.key, None)
             self._ledger.changed_jobs.pop(job.key, None)
-            self._visible_jobs = None
             self._drop_if_unused(job.queue)
+
+    def refresh_queues(self, changed: Iterable[Job]) -> None:
+        """Put changed jobs among those of their queue, or take them out because they are over."""
+        for job in changed:
+            if job.is_over:
+                self._over[job.key] = job
+                job.queue.jobs.pop(job.key, None)
+                self._drop_if_unused(job.queue)
+            elif self._over.pop(job.key, None) is not None:
+                job.queue.jobs[job.key] = job
 
     def visible_jobs(self) -> list[Job]:
         """The jobs with a PodGroup, in a queue that exists, in the order of their keys."""
         if self._visible_jobs is None:
-            visible = (job for job in self.jobs.values() if job.object is not None and job.queue.object is not None)
-            self._visible_jobs = sorted(visible, key=lambda job: job.key)
+            self._visible_jobs = sorted((job for job in self.jobs.values() if _is_visible(job)), key=_key)
         return self._visible_jobs
+
+    def _show(self, job: Job, was_visible: bool) -> None:
+        """Add a job to the visible ones or remove it, if that has changed."""
+        is_visible = _is_visible(job)
+        if self._visible_jobs is None or is_visible == was_visible:
+            return
+        if is_visible:
+            insort(self._visible_jobs, job, key=_key)
+        else:
+            del self._visible_jobs[bisect_left(self._visible_jobs, job.key, key=_key)]
 
     def _change_queue(self, job: Job, queue: Queue) -> None:
         for task in job.tasks.values():
             self._ledger.leave(task)
         old = job.queue
-        del old.jobs[job.key]
+        old.jobs.pop(job.key, None)
+        self._over.pop(job.key, None)
         job.queue = queue
         queue.jobs[job.key] = job
         for task in job.tasks.values():
             self._ledger.enter(task)
         self._drop_if_unused(old)
-        self._visible_jobs = None
 
     # -- queues -------------------------------------------------------------------------------------------------
 
@@ -147,8 +171,10 @@ class QueueIndex:
 
     def _drop_if_unused(self, queue: Queue) -> None:
         """Forget a deleted queue once no job and no holding counts for it."""
+        if queue.object is not None or queue.jobs or self.queues.get(queue.name) is not queue:
+            return
         has_holding = any(holding.queue is queue for holding in self._ledger.holdings.values())
-        if queue.object is None and not queue.jobs and not has_holding:
+        if not has_holding and not any(job.queue is queue for job in self._over.values()):
             del self.queues[queue.name]
 
     def _limits(self, capability: dict[str, int]) -> Vector:
@@ -213,3 +239,11 @@ class QueueIndex:
                 queue.guarantee = pad(queue.guarantee)
             if queue.deserved is not None:
                 queue.deserved = pad(queue.deserved)
+
+
+def _is_visible(job: Job) -> bool:
+    return job.object is not None and job.queue.object is not None
+
+
+def _key(job: Job) -> JobKey:
+    return job.key

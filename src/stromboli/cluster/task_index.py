@@ -138,7 +138,8 @@ class TaskIndex:
     def _refresh_task(self, task: Task, pod: Pod) -> None:
         """Read a new version of a known pod. The fields that the ledger counts by must not change while the task is
         in the ledger."""
-        shape = self._shapes.of(pod)
+        # Most updates are about the status and keep the spec.
+        shape = task.shape if pod.spec is task.pod.spec else self._shapes.of(pod)
         self._ensure_width()
         group = group_of(pod)
         same_group = group is None if task.job is None else task.job.key == group

@@ -11,33 +11,117 @@ set of three with one pod missing would allow the next one to be evicted, and th
     maxUnavailable: 30%  desired expected - ceil(expected * 3 / 10)
 
     allowed = healthy - desired, never below 0
+
+The pods that each budget covers are counted as they change. A budget over thousands of pods costs no more than one over
+a few.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import ClassVar
+
 from msgspec.structs import replace
 
-from stromboli.api import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus, ReplicaSet, key
+from stromboli.api import KObject, LabelSelector, Pod, PodDisruptionBudget, PodDisruptionBudgetStatus, ReplicaSet, key
 from stromboli.api.selectors import matches_labels
 
 from .changes import Change, Objects, Update
-from .pod_index import PodIndex
-from .pod_owners import controlling_reference, is_finished, is_terminating
+from .pod_index import PodIndex, owner_of
+from .pod_owners import is_finished, is_terminating
+from .work_queue import WorkQueue
 
 
-def reconcile(objects: Objects, pods: PodIndex) -> list[Change]:
-    changes: list[Change] = []
-    for budget in objects.list(PodDisruptionBudget):
-        status = budget_status(budget, pods.in_namespace(budget.metadata.namespace), objects)
-        if status != budget.status:
-            changes.append(Update(replace(budget, status=status)))
-    return changes
+class DisruptionBudgetController:
+    observes: ClassVar = (PodDisruptionBudget, ReplicaSet, Pod)
+
+    def __init__(self, pods: PodIndex) -> None:
+        self._pods = pods
+        self._budgets = WorkQueue()
+        self._covered: dict[str, dict[str, _CoveredPods]] = {}  # by namespace, then by the key of the budget
+
+    def observe(self, before: KObject | None, after: KObject | None) -> None:
+        obj = after if after is not None else before
+        assert obj is not None
+        if isinstance(obj, PodDisruptionBudget):
+            self._observe_budget(obj, exists=after is not None)
+            return
+        for budget_key, covered in self._covered.get(obj.metadata.namespace, {}).items():
+            if isinstance(obj, Pod):
+                if covered.count(key(obj), after if isinstance(after, Pod) else None):
+                    self._budgets.add(budget_key)
+            elif isinstance(obj, ReplicaSet) and key(obj) in covered.by_set:
+                self._budgets.add(budget_key)
+
+    def _observe_budget(self, budget: PodDisruptionBudget, *, exists: bool) -> None:
+        budget_key, namespace = key(budget), budget.metadata.namespace
+        self._budgets.add(budget_key)
+        of_namespace = self._covered.setdefault(namespace, {})
+        if not exists:
+            of_namespace.pop(budget_key, None)
+            return
+        known = of_namespace.get(budget_key)
+        if known is None or known.selector != budget.spec.selector:
+            covered = of_namespace[budget_key] = _CoveredPods(budget.spec.selector)
+            for pod in self._pods.in_namespace(namespace):
+                covered.count(key(pod), pod)
+
+    def next_due(self, now: float) -> float | None:
+        return None
+
+    def reconcile(self, objects: Objects, now: float) -> list[Change]:
+        changes: list[Change] = []
+        for budget_key in self._budgets.take(now):
+            budget = objects.get(PodDisruptionBudget, budget_key)
+            if budget is not None:
+                status = _budget_status(budget, self._covered[budget.metadata.namespace][budget_key], objects)
+                if status != budget.status:
+                    changes.append(Update(replace(budget, status=status)))
+                    self._budgets.add(budget_key)
+        return changes
 
 
-def budget_status(budget: PodDisruptionBudget, pods: list[Pod], objects: Objects) -> PodDisruptionBudgetStatus:
-    selector = budget.spec.selector
-    covered = [pod for pod in pods if not is_finished(pod) and matches_labels(selector, pod.metadata.labels)]
-    healthy = sum(pod.status.phase == "Running" and not is_terminating(pod) for pod in covered)
+class _CoveredPods:
+    """The unfinished pods that a selector matches, in numbers."""
+
+    def __init__(self, selector: LabelSelector | None) -> None:
+        self.selector = selector
+        self.healthy = 0
+        self.by_set: Counter[str] = Counter()  # by the key of their ReplicaSet; "" for those of other owners
+        self._counted: dict[str, tuple[str, bool]] = {}  # the set of each pod, and whether it is healthy
+
+    @property
+    def total(self) -> int:
+        return len(self._counted)
+
+    def count(self, pod_key: str, pod: Pod | None) -> bool:
+        """Count a pod as it is now, None if it is gone. Returns whether that changes the numbers."""
+        before = self._counted.pop(pod_key, None)
+        after = self._as_counted(pod)
+        if after is not None:
+            self._counted[pod_key] = after
+        if after == before:
+            return False
+        for counted, number in ((before, -1), (after, 1)):
+            if counted is not None:
+                of_set, is_healthy = counted
+                self.healthy += number * is_healthy
+                self.by_set[of_set] += number
+                if not self.by_set[of_set]:
+                    del self.by_set[of_set]
+        return True
+
+    def _as_counted(self, pod: Pod | None) -> tuple[str, bool] | None:
+        if pod is None or is_finished(pod) or not matches_labels(self.selector, pod.metadata.labels):
+            return None
+        owner = owner_of(pod)
+        of_set = f"{owner[1]}/{owner[2]}" if owner is not None and owner[0] == "ReplicaSet" else ""
+        return of_set, pod.status.phase == "Running" and not is_terminating(pod)
+
+
+def _budget_status(
+    budget: PodDisruptionBudget, covered: _CoveredPods, objects: Objects
+) -> PodDisruptionBudgetStatus:
     spec = budget.spec
     if spec.max_unavailable is not None:
         expected = _expected_pods(covered, objects)
@@ -46,15 +130,15 @@ def budget_status(budget: PodDisruptionBudget, pods: list[Pod], objects: Objects
         expected = _expected_pods(covered, objects)
         desired = _resolve(spec.min_available, expected)
     else:
-        expected = len(covered)
+        expected = covered.total
         desired = spec.min_available or 0
     has_limit = spec.max_unavailable is not None or spec.min_available is not None
     status: PodDisruptionBudgetStatus = replace(
         budget.status,
         expected_pods=expected,
-        current_healthy=healthy,
+        current_healthy=covered.healthy,
         desired_healthy=desired,
-        disruptions_allowed=max(0, healthy - desired) if has_limit and expected else 0,
+        disruptions_allowed=max(0, covered.healthy - desired) if has_limit and expected else 0,
     )
     return status
 
@@ -67,18 +151,10 @@ def _resolve(count: int | str, expected: int) -> int:
     return int(text)
 
 
-def _expected_pods(covered: list[Pod], objects: Objects) -> int:
+def _expected_pods(covered: _CoveredPods, objects: Objects) -> int:
     """The replicas of the ReplicaSets of these pods, plus one for each pod that has none."""
     total = 0
-    sets: set[str] = set()
-    for pod in covered:
-        reference = controlling_reference(pod.metadata)
-        owner = None
-        if reference is not None and reference.kind == "ReplicaSet":
-            owner = objects.get(ReplicaSet, f"{pod.metadata.namespace}/{reference.name}")
-        if owner is None:
-            total += 1
-        elif key(owner) not in sets:
-            sets.add(key(owner))
-            total += owner.spec.replicas
+    for set_key, pods in covered.by_set.items():
+        replica_set = objects.get(ReplicaSet, set_key) if set_key else None
+        total += pods if replica_set is None else replica_set.spec.replicas
     return total

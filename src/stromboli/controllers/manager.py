@@ -1,25 +1,63 @@
 """All controllers behind one interface.
 
 A caller passes its objects and the time to `reconcile`, applies the changes it gets back, and calls again until there
-are none. It reports deleted pods, and it may ask when something is due next, so that virtual time can jump there.
+are none. In between it reports
+
+    every object that was created, changed or deleted       `observe`
+    deleted pods, with the circumstances of the deletion    `pod_deleted`
+    changes that could not be made                          `change_failed`, `owned_write_failed`
+
+and it may ask when something is due next, so that virtual time can jump there. A pass visits what has changed since the
+last one and what is due (see work_queue), so a pass in which nothing happened costs nothing, however large the cluster
+is. The first pass reads and visits everything.
+
 Whatever a controller remembers between two passes may be lost at any time: a new `ControllerManager` is a restart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from stromboli.api import Job, Pod, names
+from stromboli.api import Job, KObject, Pod, PodGroup, Queue, key, names
 from stromboli.api.defaults import MAX_JOB_REPLICAS
+from stromboli.cluster import Applied, Deleted
 
-from . import disruption_budget, podgroup, queue
 from .changes import Change, Objects, Update
+from .disruption_budget import DisruptionBudgetController
 from .job import JobController, PodLimits, check_job
 from .object_warnings import ObjectWarnings
 from .pod_index import PodIndex
+from .podgroup import PodGroupController
+from .queue import QueueController
 from .queue_tree import QueueTree
 from .replicaset import ReplicaSetController
 from .validator import Validator
+
+Observer = Callable[[KObject | None, KObject | None], None]
+
+
+class Controller(Protocol):
+    """A controller as the manager runs it."""
+
+    @property
+    def observes(self) -> Sequence[type[KObject]]:
+        """The kinds whose changes it has to know. Commands are none: they exist for a moment and are read in every
+        pass."""
+        ...
+
+    def observe(self, before: KObject | None, after: KObject | None) -> None:
+        """An object was created (`before` is None), changed, or deleted (`after` is None). The controller notes whom to
+        visit; it reads other objects in the next pass only, when all of them are up to date."""
+        ...
+
+    def reconcile(self, objects: Objects, now: float) -> list[Change]:
+        """Visit what has changed or is due. A visit that returns changes is repeated in the next pass."""
+        ...
+
+    def next_due(self, now: float) -> float | None:
+        """The first time after `now` at which it has to act although no object changes."""
+        ...
 
 
 class ControllerManager:
@@ -44,15 +82,32 @@ class ControllerManager:
         `pod_limits`: how many pods of Jobs one pass may create and delete; without it, all that are needed.
         `max_job_replicas`: a Job with more replicas is rejected, if we validate.
         """
-        self._scheduler_name = scheduler_name
-        self._runs_builtin_controllers = run_builtin_controllers
-        self._required_queues = tuple(required_queues)
+        self._pods = PodIndex()
         self._validator = Validator(enabled=validate, check_job=check_job, max_job_replicas=max_job_replicas)
-        # A simulation refuses such queues and prints such warnings itself.
-        self._queue_tree = QueueTree() if validate else None
-        self._warnings = ObjectWarnings(own_queues=self._required_queues) if validate else None
-        self._replica_sets = ReplicaSetController()
-        self._jobs = JobController(self._validator, run_plugins=run_job_plugins, limits=pod_limits)
+        self._jobs = JobController(self._pods, self._validator, run_plugins=run_job_plugins, limits=pod_limits)
+        self._replica_sets = ReplicaSetController(self._pods) if run_builtin_controllers else None
+        self._controllers: list[Controller] = [
+            self._jobs,
+            PodGroupController(self._pods, self._validator, scheduler_name=scheduler_name),
+            QueueController(
+                self._validator, required=tuple(required_queues), unfit=QueueTree() if validate else None
+            ),
+        ]
+        if validate:  # a simulation refuses such queues and prints such warnings itself
+            self._controllers.append(ObjectWarnings(own_queues=tuple(required_queues)))
+        if self._replica_sets is not None:
+            self._controllers[:0] = [self._replica_sets, DisruptionBudgetController(self._pods)]
+        self._observers: dict[type[KObject], list[Observer]] = {
+            Job: [self._validator.observe],
+            PodGroup: [self._validator.observe],
+            Queue: [self._validator.observe],
+            Pod: [self._pods.observe],
+        }
+        for controller in self._controllers:
+            for kind in controller.observes:
+                self._observers.setdefault(kind, []).append(controller.observe)
+        self._seen: dict[type[KObject], dict[str, KObject]] = {}  # the observed objects
+        self._has_started = False
 
     @property
     def unfinished(self) -> bool:
@@ -61,20 +116,38 @@ class ControllerManager:
 
     def reconcile(self, objects: Objects, now: float) -> list[Change]:
         """One pass of every controller. All see the same objects; the next pass sees what this one changed."""
-        pods = PodIndex(objects)
-        self._validator.start_pass()
+        if not self._has_started:
+            self._has_started = True
+            for kind in self._observers:
+                for obj in objects.list(kind):
+                    self.observe(Applied(obj))
         changes: list[Change] = []
-        if self._runs_builtin_controllers:
-            changes += self._replica_sets.reconcile(objects, pods, now)
-            changes += disruption_budget.reconcile(objects, pods)
-        changes += self._jobs.reconcile(objects, pods, now)
-        changes += podgroup.reconcile(objects, pods, self._validator, now, scheduler_name=self._scheduler_name)
-        changes += queue.reconcile(
-            objects, self._validator, now, required=self._required_queues, unfit=self._queue_tree
-        )
-        if self._warnings is not None:
-            changes += self._warnings.reconcile(objects)
+        for controller in self._controllers:
+            changes += controller.reconcile(objects, now)
         return changes
+
+    def observe(self, event: Applied | Deleted) -> None:
+        """Report that an object which `reconcile` reads was created, changed or deleted."""
+        if not self._has_started:
+            return  # the first pass reads everything
+        obj = event.object
+        kind = Job if isinstance(obj, Job) else type(obj)
+        observers = self._observers.get(kind)
+        if observers is None:
+            return
+        seen = self._seen.setdefault(kind, {})
+        obj_key = key(obj)
+        before = seen.get(obj_key)
+        after = None
+        if isinstance(event, Applied):
+            after = seen[obj_key] = obj
+        elif seen.pop(obj_key, None) is None:
+            return
+        if isinstance(before, Pod) and isinstance(after, Pod) and _is_same_to_controllers(before, after):
+            self._pods.observe(before, after)
+            return
+        for observe in observers:
+            observe(before, after)
 
     def change_failed(self, change: Change) -> None:
         """Report a change that could not be made, before the next pass: the event behind it is not handled yet."""
@@ -87,11 +160,27 @@ class ControllerManager:
 
     def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None:
         """Report that a pod is evicted, and that its object is gone. The second report of a pod has no effect."""
-        if self._runs_builtin_controllers:
+        if self._replica_sets is not None:
             self._replica_sets.pod_deleted(pod, now)
         self._jobs.pod_deleted(pod, now, evicted=evicted)
 
-    def next_due(self, objects: Objects, now: float) -> float | None:
+    def next_due(self, now: float) -> float | None:
         """When a controller has to act although no object changes; as of the last pass."""
-        dues = (self._replica_sets.next_due(now), self._jobs.next_due(now))
+        dues = (controller.next_due(now) for controller in self._controllers)
         return min((due for due in dues if due is not None), default=None)
+
+
+def _is_same_to_controllers(before: Pod, after: Pod) -> bool:
+    """Whether only what no controller reads has changed. The scheduler says in the conditions of every waiting pod why
+    it waits, again and again."""
+    old, new = before.metadata, after.metadata
+    was, now = before.status, after.status
+    return (
+        (old.uid, old.labels, old.annotations) == (new.uid, new.labels, new.annotations)
+        and old.deletion_timestamp == new.deletion_timestamp
+        and old.owner_references == new.owner_references
+        and (was.phase, was.reason) == (now.phase, now.reason)
+        and was.container_statuses == now.container_statuses
+        and was.init_container_statuses == now.init_container_statuses
+        and before.spec == after.spec
+    )

@@ -10,12 +10,14 @@ it once more.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from stromboli.api import (
     ApiError,
     Job,
+    KObject,
     PodGroup,
     Queue,
     is_generated_group,
@@ -49,28 +51,47 @@ class _Sent:
 
 
 class ObjectWarnings:
+    observes: ClassVar = (Queue, PodGroup, Job)
+
     def __init__(self, *, own_queues: Collection[str]) -> None:
         """`own_queues` are created by us: that they do not exist yet is no mistake."""
         self._own_queues = frozenset(own_queues)
         self._sent: dict[str, _Sent] = {}  # by uid
+        self._changed: dict[str, Warned] = {}  # by uid
+        self._queues_changed = False  # then all objects are looked at
 
-    def reconcile(self, objects: Objects) -> list[Change]:
-        """The warnings about all objects; those that are gone are forgotten."""
-        before, self._sent = self._sent, {}
+    def observe(self, before: KObject | None, after: KObject | None) -> None:
+        if isinstance(before, Queue) or isinstance(after, Queue):
+            self._queues_changed |= _accepts(before) != _accepts(after)
+        if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
+            self._sent.pop(before.metadata.uid, None)
+            self._changed.pop(before.metadata.uid, None)
+        if isinstance(after, Queue | PodGroup | Job):
+            self._changed[after.metadata.uid] = after
+
+    def next_due(self, now: float) -> float | None:
+        return None
+
+    def reconcile(self, objects: Objects, now: float) -> list[Change]:
+        """The warnings about objects that changed, or whose queue did."""
+        if not self._changed and not self._queues_changed:
+            return []
+        warned: list[Warned] = list(self._changed.values())
+        if self._queues_changed:
+            warned = [*objects.list(Queue), *objects.list(PodGroup), *objects.list(Job)]
+        self._changed, self._queues_changed = {}, False
         queues = {queue.metadata.name: queue for queue in objects.list(Queue)}
         parents = {queue.spec.parent for queue in queues.values() if queue.spec.parent}
-        changes: list[Change] = []
-        warned: list[Warned] = [*queues.values(), *objects.list(PodGroup), *objects.list(Job)]
-        for obj in warned:
-            known = before.get(obj.metadata.uid)
-            # Most objects are the same as in the last pass.
-            no_effect = known.no_effect if known is not None and known.object is obj else no_effect_message(obj)
-            now = self._sent[obj.metadata.uid] = _Sent(obj, no_effect, self._refusal(obj, queues, parents))
-            for reason in ("NoEffect", "Refused"):
-                message = now.message(reason)
-                if message and (known is None or known.of(reason) != now.of(reason)):
-                    changes.append(Notify(obj, reason, message, warning=True))
-        return changes
+        return [change for obj in warned for change in self._warn(obj, queues, parents)]
+
+    def _warn(self, obj: Warned, queues: dict[str, Queue], parents: Collection[str]) -> Iterator[Change]:
+        known = self._sent.get(obj.metadata.uid)
+        no_effect = known.no_effect if known is not None and known.object is obj else no_effect_message(obj)
+        now = self._sent[obj.metadata.uid] = _Sent(obj, no_effect, self._refusal(obj, queues, parents))
+        for reason in ("NoEffect", "Refused"):
+            message = now.message(reason)
+            if message and (known is None or known.of(reason) != now.of(reason)):
+                yield Notify(obj, reason, message, warning=True)
 
     def _refusal(self, obj: Warned, queues: dict[str, Queue], parents: Collection[str]) -> str:
         if isinstance(obj, Job):
@@ -90,3 +111,10 @@ class ObjectWarnings:
         except ApiError as error:
             return f"{error.field}: {error.message}"
         return ""
+
+
+def _accepts(queue: KObject | None) -> object:
+    """What makes a queue accept Jobs and groups or not. Its status says also how much is used, all the time."""
+    if not isinstance(queue, Queue):
+        return None
+    return queue.spec, queue.status.state, rejection_of(queue)

@@ -1,64 +1,103 @@
-"""The pods of one pass, by owner, by group and by namespace.
+"""The pods by owner, by group and by namespace.
 
-Every controller needs "the pods of this owner" or "the pods of this group". `PodIndex` reads the pods once for all of
-them.
+Controllers need "the pods of this owner" or "the pods of this group". The index is kept up to date pod by pod, so
+asking costs no more than the answer.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
-from stromboli.api import Job, Pod, PodGroup, ReplicaSet, group_name_of
+from stromboli.api import Job, KObject, Pod, ReplicaSet, group_name_of, key
 
-from .changes import Objects
 from .pod_owners import controlling_reference, is_watched_kind
+
+Place = TypeVar("Place", bound=Hashable)
+
+
+class _PodsBy(Generic[Place]):
+    """Pods by something that they have in common. Lists are in the order of keys, and must not be changed."""
+
+    def __init__(self) -> None:
+        self._pods: dict[Place, dict[str, Pod]] = {}
+        self._sorted: dict[Place, list[Pod]] = {}  # of those that were asked for and have not changed since
+
+    def move(self, pod_key: str, before: Place | None, pod: Pod | None, after: Place | None) -> None:
+        if before is not None and before != after:
+            pods = self._pods[before]
+            del pods[pod_key]
+            if not pods:
+                del self._pods[before]
+            self._sorted.pop(before, None)
+        if after is not None and pod is not None:
+            self._pods.setdefault(after, {})[pod_key] = pod
+            self._sorted.pop(after, None)
+
+    def __contains__(self, place: Place) -> bool:
+        return place in self._pods
+
+    def __getitem__(self, place: Place) -> list[Pod]:
+        known = self._sorted.get(place)
+        if known is None:
+            pods = self._pods.get(place)
+            if pods is None:
+                return []
+            known = self._sorted[place] = [pods[pod_key] for pod_key in sorted(pods)]
+        return known
 
 
 class PodIndex:
-    """Lists are in the order of keys.
+    """Lists are in the order of keys, and must not be changed."""
 
-    The index is built in every pass, whether or not anything has changed, so the loop avoids all work that nobody may
-    need, such as building keys.
-    """
+    def __init__(self) -> None:
+        self._by_owner: _PodsBy[tuple[str, str, str]] = _PodsBy()
+        self._by_group: _PodsBy[tuple[str, str]] = _PodsBy()
+        self._by_namespace: _PodsBy[str] = _PodsBy()
 
-    def __init__(self, objects: Objects) -> None:
-        self.without_group: list[Pod] = []
-        self._by_group: defaultdict[tuple[str, str], list[Pod]] = defaultdict(list)
-        self._by_owner: defaultdict[tuple[str, str, str], list[Pod]] = defaultdict(list)
-        self._by_namespace: defaultdict[str, list[Pod]] | None = None
-        self._pods = objects.list(Pod)
-        for pod in self._pods:
-            metadata = pod.metadata
-            namespace = metadata.namespace
-            if metadata.owner_references:
-                reference = controlling_reference(metadata)
-                if reference is not None and is_watched_kind(reference):
-                    self._by_owner[reference.kind, namespace, reference.name].append(pod)
-            group = group_name_of(pod)
-            if group:
-                self._by_group[namespace, group].append(pod)
-            else:
-                self.without_group.append(pod)
+    def observe(self, before: KObject | None, after: KObject | None) -> None:
+        """A pod was created, changed or deleted; other objects have no effect."""
+        pod = after if after is not None else before
+        if not isinstance(pod, Pod):
+            return
+        old = before if isinstance(before, Pod) else None
+        new = after if isinstance(after, Pod) else None
+        pod_key = key(pod)
+        self._by_owner.move(pod_key, owner_of(old), new, owner_of(new))
+        self._by_group.move(pod_key, group_of(old), new, group_of(new))
+        namespace = pod.metadata.namespace
+        self._by_namespace.move(pod_key, namespace if old else None, new, namespace if new else None)
 
     def of_replica_set(self, replica_set: ReplicaSet) -> list[Pod]:
-        return self._by_owner.get(("ReplicaSet", replica_set.metadata.namespace, replica_set.metadata.name), [])
+        return self._by_owner["ReplicaSet", replica_set.metadata.namespace, replica_set.metadata.name]
 
     def of_job(self, job: Job) -> list[Pod]:
-        return self._by_owner.get(("Job", job.metadata.namespace, job.metadata.name), [])
+        return self._by_owner["Job", job.metadata.namespace, job.metadata.name]
 
-    def of_missing_groups(self, existing: Collection[tuple[str, str]]) -> Iterator[Pod]:
-        """Pods whose group (namespace and name) is not among the existing ones."""
-        for group, pods in self._by_group.items():
-            if group not in existing:
-                yield from pods
+    def of_owner(self, owner: ReplicaSet | Job) -> list[Pod]:
+        return self.of_job(owner) if isinstance(owner, Job) else self.of_replica_set(owner)
 
-    def has_pods(self, group: PodGroup) -> bool:
-        return (group.metadata.namespace, group.metadata.name) in self._by_group
+    def of_group(self, namespace: str, name: str) -> list[Pod]:
+        return self._by_group[namespace, name]
+
+    def has_pods(self, namespace: str, group_name: str) -> bool:
+        return (namespace, group_name) in self._by_group
 
     def in_namespace(self, namespace: str) -> list[Pod]:
-        if self._by_namespace is None:
-            self._by_namespace = defaultdict(list)
-            for pod in self._pods:
-                self._by_namespace[pod.metadata.namespace].append(pod)
-        return self._by_namespace.get(namespace, [])
+        return self._by_namespace[namespace]
+
+
+def owner_of(pod: Pod | None) -> tuple[str, str, str] | None:
+    """Kind, namespace and name of the Job or ReplicaSet that the pod belongs to, whether or not that exists."""
+    if pod is None or not pod.metadata.owner_references:
+        return None
+    reference = controlling_reference(pod.metadata)
+    if reference is None or not is_watched_kind(reference):
+        return None
+    return reference.kind, pod.metadata.namespace, reference.name
+
+
+def group_of(pod: Pod | None) -> tuple[str, str] | None:
+    """Namespace and name of the group that the pod names, whether or not that exists."""
+    group = group_name_of(pod) if pod is not None else ""
+    return (pod.metadata.namespace, group) if pod is not None and group else None

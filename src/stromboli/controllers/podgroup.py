@@ -15,10 +15,13 @@ cannot see the owner, only the pods count.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import msgspec
 
 from stromboli.api import (
+    Job,
+    KObject,
     ObjectMeta,
     OwnerReference,
     Pod,
@@ -29,40 +32,128 @@ from stromboli.api import (
     generated_group_name,
     group_name_of,
     is_generated_group,
+    key,
     names,
 )
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import QuantityError, amounts, format_amount
 
 from .changes import Change, Create, Delete, Objects, Update
-from .pod_index import PodIndex
+from .pod_index import PodIndex, group_of
 from .pod_owners import Owner, controlling_reference, find_owner, is_finished, is_watched_kind, owner_reference_to
 from .validator import Validator
+from .work_queue import WorkQueue
+
+OwnerKey = tuple[str, str, str]
+"""Kind, namespace and name."""
 
 
-def reconcile(
-    objects: Objects, pods: PodIndex, validator: Validator, now: float, *, scheduler_name: str
-) -> list[Change]:
-    groups = list(objects.list(PodGroup))
-    # A pod that names a missing group waits for its user to create it, unless the group is one that we generate: the
-    # process may die between creating the group and annotating the pod, and anybody may delete a group.
-    existing = {(group.metadata.namespace, group.metadata.name) for group in groups}
-    waiting = pods.of_missing_groups(existing)
-    groupless = [
-        *pods.without_group,
-        *(pod for pod in waiting if group_name_of(pod) == generated_group_name(_owner_of(pod, objects))),
-    ]
-    changes: list[Change] = []
-    created: set[str] = set()
-    for pod in groupless:
-        if pod.spec.scheduler_name in ("", scheduler_name) and not is_finished(pod):
-            changes += _assign_group(pod, objects, created)
-    for group in groups:
-        if not pods.has_pods(group) and is_generated_group(group) and not _may_get_pods(group, objects):
-            changes.append(Delete(group, reason="no pod or owner needs this group"))
+class PodGroupController:
+    observes: ClassVar = (PodGroup, ReplicaSet, Job, Pod)
+
+    def __init__(self, pods: PodIndex, validator: Validator, *, scheduler_name: str) -> None:
+        self._pods_by = pods
+        self._validator = validator
+        self._scheduler_name = scheduler_name
+        self._pods = WorkQueue()  # those that may need a group
+        self._groups = WorkQueue()
+        self._groups_by_owner: dict[OwnerKey, set[str]] = {}  # generated groups whose owners we can see
+
+    # -- what changed -------------------------------------------------------------------------------------------
+
+    def observe(self, before: KObject | None, after: KObject | None) -> None:
+        match after if after is not None else before:
+            case Pod() as pod:
+                self._observe_pod(pod, before, exists=after is not None)
+            case PodGroup() as group:
+                self._observe_group(group, before, after)
+            case ReplicaSet() | Job() as owner:
+                self._observe_owner(owner, before, after)
+            case _:
+                pass
+
+    def _observe_pod(self, pod: Pod, before: KObject | None, *, exists: bool) -> None:
+        if exists:
+            self._pods.add(key(pod))
+        group = group_of(pod)
+        group_before = group_of(before) if isinstance(before, Pod) else None
+        if group_before is not None and (not exists or group != group_before):
+            self._groups.add("/".join(group_before))
+
+    def _observe_group(self, group: PodGroup, before: KObject | None, after: KObject | None) -> None:
+        group_key = key(group)
+        if after is not None:
+            self._groups.add(group_key)
         else:
-            changes += validator.review_group(group, now)
-    return changes
+            members = self._pods_by.of_group(group.metadata.namespace, group.metadata.name)
+            self._pods.add_all(key(pod) for pod in members)
+        old, new = _watched_owner(before), _watched_owner(after)
+        if old is not None and old != new:
+            self._groups_by_owner[old].discard(group_key)
+            if not self._groups_by_owner[old]:
+                del self._groups_by_owner[old]
+        if new is not None:
+            self._groups_by_owner.setdefault(new, set()).add(group_key)
+
+    def _observe_owner(self, owner: Owner, before: KObject | None, after: KObject | None) -> None:
+        owner_key = (owner.kind, owner.metadata.namespace, owner.metadata.name)
+        self._groups.add_all(self._groups_by_owner.get(owner_key, ()))
+        if before is None or after is None or before.metadata.uid != after.metadata.uid:
+            # The name of a generated group follows from the owner's uid.
+            self._pods.add_all(key(pod) for pod in self._pods_by.of_owner(owner))
+
+    # -- a pass -------------------------------------------------------------------------------------------------
+
+    def next_due(self, now: float) -> float | None:
+        return None
+
+    def reconcile(self, objects: Objects, now: float) -> list[Change]:
+        changes: list[Change] = []
+        created: set[str] = set()
+        for pod in self._groupless_pods(objects, now):
+            if pod.spec.scheduler_name in ("", self._scheduler_name) and not is_finished(pod):
+                changes += _assign_group(pod, objects, created)
+                self._pods.add(key(pod))
+        for group_key in self._groups.take(now):
+            group = objects.get(PodGroup, group_key)
+            if group is not None:
+                of_group = self._changes_of(group, objects, now)
+                if of_group:
+                    self._groups.add(group_key)
+                changes += of_group
+        return changes
+
+    def _groupless_pods(self, objects: Objects, now: float) -> list[Pod]:
+        """Pods that name no group, and pods that name a missing group which we generate: the process may die between
+        creating the group and annotating the pod, and anybody may delete a group. A pod that names another missing
+        group waits for its user to create it."""
+        without_group: list[Pod] = []
+        waiting: list[tuple[str, Pod]] = []
+        for pod_key in self._pods.take(now):
+            pod = objects.get(Pod, pod_key)
+            if pod is None:
+                continue
+            group = group_of(pod)
+            if group is None:
+                without_group.append(pod)
+            elif objects.get(PodGroup, "/".join(group)) is None and _is_generated_for(pod, group[1], objects):
+                waiting.append((key(self._pods_by.of_group(*group)[0]), pod))
+        # Group by group, in the order of their first pods.
+        waiting.sort(key=lambda item: item[0])
+        return [*without_group, *(pod for _, pod in waiting)]
+
+    def _changes_of(self, group: PodGroup, objects: Objects, now: float) -> list[Change]:
+        has_pods = self._pods_by.has_pods(group.metadata.namespace, group.metadata.name)
+        if not has_pods and is_generated_group(group) and not _may_get_pods(group, objects):
+            return [Delete(group, reason="no pod or owner needs this group")]
+        return self._validator.review_group(group, now)
+
+
+def _watched_owner(group: KObject | None) -> OwnerKey | None:
+    reference = controlling_reference(group.metadata) if group is not None else None
+    if group is None or reference is None or not is_watched_kind(reference):
+        return None
+    return reference.kind, group.metadata.namespace, reference.name
 
 
 def _assign_group(pod: Pod, objects: Objects, created: set[str]) -> list[Change]:
@@ -87,6 +178,10 @@ def _owner_of(pod: Pod, objects: Objects) -> OwnerReference:
         return owner_reference_to(pod)
     owner = find_owner(reference, pod.metadata.namespace, objects)
     return owner_reference_to(owner) if owner is not None else reference
+
+
+def _is_generated_for(pod: Pod, group_name: str, objects: Objects) -> bool:
+    return group_name == generated_group_name(_owner_of(pod, objects))
 
 
 def _new_group(pod: Pod, owner_reference: OwnerReference, owner: Owner | None) -> PodGroup:

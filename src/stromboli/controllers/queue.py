@@ -23,16 +23,19 @@ list it. An invalid queue keeps its state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from msgspec.structs import replace
 
-from stromboli.api import Command, Condition, ObjectMeta, PodGroup, Queue, QueueStatus, default, names
+from stromboli.api import Command, Condition, KObject, ObjectMeta, PodGroup, Queue, QueueStatus, default, names
 
 from .changes import Change, Create, Delete, Notify, Objects, Update
 from .commands import next_commands
 from .queue_tree import QueueTree
 from .validator import Validator, reject_queue, with_accepted_condition
+from .work_queue import WorkQueue
 
 OPEN, CLOSING, CLOSED, UNKNOWN = "Open", "Closing", "Closed", "Unknown"
 
@@ -45,49 +48,149 @@ _COUNT_BY_PHASE = {
 }
 
 
-def reconcile(
-    objects: Objects, validator: Validator, now: float, *, required: Sequence[str], unfit: QueueTree | None = None
-) -> list[Change]:
-    """`unfit` finds queues that do not fit the others; without it, nobody has to."""
-    queues = {queue.metadata.name: queue for queue in objects.list(Queue)}
-    counts = _count_groups(objects.list(PodGroup))
-    changes: list[Change] = []
-    for name in required:
-        if name not in queues:
-            missing = Queue(metadata=ObjectMeta(name=name))
-            default(missing)
-            changes.append(Create(missing))
-    commands = next_commands("Queue", objects)
-    for command in commands.values():
-        changes.append(Delete(command, reason="the command is being executed"))
+class QueueController:
+    observes: ClassVar = (Queue, PodGroup)
 
-    states: dict[str, str] = {}
-    errors = {name: error for name, queue in queues.items() if (error := validator.error_in(queue))}
-    if unfit is not None:
-        errors |= unfit.errors(queue for name, queue in queues.items() if name not in errors)
-    for queue in _parents_first(queues):
-        name = queue.metadata.name
-        error = errors.get(name, "")
+    def __init__(self, validator: Validator, *, required: Sequence[str], unfit: QueueTree | None = None) -> None:
+        """`required`: queues that are created when they do not exist; `unfit` finds queues that do not fit the others,
+        if nobody else does."""
+        self._validator = validator
+        self._unfit = unfit
+        self._unfit_errors: dict[str, str] = {}  # by name
+        self._tree_changed = True
+        self._required = required
+        self._queues = WorkQueue()
+        self._children: dict[str, set[str]] = {}  # by the name of the parent, which need not exist
+        self._groups = _GroupCounts()
+
+    def observe(self, before: KObject | None, after: KObject | None) -> None:
+        if isinstance(before, PodGroup) or isinstance(after, PodGroup):
+            old = before if isinstance(before, PodGroup) else None
+            new = after if isinstance(after, PodGroup) else None
+            self._queues.add_all(self._groups.count(old, new))
+            return
+        self._tree_changed = True
+        if isinstance(before, Queue):
+            self._queues.add(before.metadata.name)
+            self._children[_parent(before)].discard(before.metadata.name)
+        if isinstance(after, Queue):
+            self._queues.add(after.metadata.name)
+            self._children.setdefault(_parent(after), set()).add(after.metadata.name)
+
+    def next_due(self, now: float) -> float | None:
+        return None
+
+    def reconcile(self, objects: Objects, now: float) -> list[Change]:
+        changes: list[Change] = []
+        for name in self._required:
+            if objects.get(Queue, name) is None:
+                missing = Queue(metadata=ObjectMeta(name=name))
+                default(missing)
+                changes.append(Create(missing))
+        commands = next_commands("Queue", objects)
+        for command in commands.values():
+            changes.append(Delete(command, reason="the command is being executed"))
+
+        self._check_tree(objects)
+        states: dict[str, str] = {}
+        queues = self._to_visit(objects, [*self._queues.take(now), *commands])
+        for queue in _parents_first(queues):
+            name = queue.metadata.name
+            parent = _parent(queue)
+            parent_state = states.get(parent, OPEN) if parent in queues else _last_state(parent, objects)
+            parent_open = name == names.ROOT_QUEUE or parent_state == OPEN
+            states[name], of_queue = self._visit(queue, commands.get(name), parent_open=parent_open, now=now)
+            if of_queue:
+                self._queues.add(name)
+            changes += of_queue
+        return changes
+
+    def _check_tree(self, objects: Objects) -> None:
+        """Visit the queues that fit the others no longer, or do again."""
+        if self._unfit is None or not self._tree_changed:
+            return
+        self._tree_changed = False
+        before = self._unfit_errors
+        valid = [queue for queue in objects.list(Queue) if not self._validator.error_in(queue)]
+        self._unfit_errors = dict(self._unfit.errors(valid))
+        names_in_question = before.keys() | self._unfit_errors.keys()
+        self._queues.add_all(name for name in names_in_question if before.get(name) != self._unfit_errors.get(name))
+
+    def _to_visit(self, objects: Objects, changed: Iterable[str]) -> dict[str, Queue]:
+        """The queues that changed and all below them, in the order of names: a queue depends on the state of its
+        parent."""
+        found: dict[str, Queue] = {}
+        seen: set[str] = set()
+        to_do = list(changed)
+        while to_do:
+            name = to_do.pop()
+            if name not in seen:
+                seen.add(name)
+                to_do += self._children.get(name, ())
+                queue = objects.get(Queue, name)
+                if queue is not None:
+                    found[name] = queue
+        return dict(sorted(found.items()))
+
+    def _visit(
+        self, queue: Queue, command: Command | None, *, parent_open: bool, now: float
+    ) -> tuple[str, list[Change]]:
+        """The state of the queue, and the changes to it."""
+        error = self._validator.error_in(queue) or self._unfit_errors.get(queue.metadata.name, "")
         if error:
-            states[name] = queue.status.state or OPEN
-            changes += reject_queue(queue, error, now)
-            if name in commands:
+            changes = reject_queue(queue, error, now)
+            if command is not None:
                 changes.append(Notify(queue, "CommandRefused", f"The queue is invalid: {error}", warning=True))
-            continue
-        groups = counts.get(name, {})
-        parent = queue.spec.parent or names.ROOT_QUEUE
-        parent_open = name == names.ROOT_QUEUE or states.get(parent, OPEN) == OPEN
+            return queue.status.state or OPEN, changes
+        changes = []
+        groups = self._groups.of_queue(queue.metadata.name)
         state, by_parent = _state_without_command(queue, has_groups=bool(groups), parent_open=parent_open)
-        queue_command = commands.get(name)
-        if queue_command is not None:
-            problem = _problem_with(queue_command, queue, parent_open=parent_open)
+        if command is not None:
+            problem = _problem_with(command, queue, parent_open=parent_open)
             if problem:
                 changes.append(Notify(queue, "CommandRefused", problem, warning=True))
             else:
-                state, by_parent = _state_after(queue_command, state, by_parent, has_groups=bool(groups))
-        states[name] = state
-        changes += _status_update(queue, state, by_parent, groups, now)
-    return changes
+                state, by_parent = _state_after(command, state, by_parent, has_groups=bool(groups))
+        return state, changes + _status_update(queue, state, by_parent, groups, now)
+
+
+class _GroupCounts:
+    """The counts of each queue's status: its groups by phase."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[str]] = {}  # without zeros
+
+    def of_queue(self, name: str) -> Mapping[str, int]:
+        return self._counts.get(name, {})
+
+    def count(self, before: PodGroup | None, after: PodGroup | None) -> set[str]:
+        """Count a group that was created, changed or deleted. Returns the queues whose counts have changed."""
+        places = [(_place(group), number) for group, number in ((before, -1), (after, 1)) if group is not None]
+        if len(places) == 2 and places[0][0] == places[1][0]:
+            return set()
+        for (name, phase), number in places:
+            counts = self._counts.setdefault(name, Counter())
+            counts[phase] += number
+            if not counts[phase]:
+                del counts[phase]
+            if not counts:
+                del self._counts[name]
+        return {name for (name, _), _ in places}
+
+
+def _place(group: PodGroup) -> tuple[str, str]:
+    """The queue of a group, and the count of the queue's status that it is part of."""
+    return group.spec.queue or names.DEFAULT_QUEUE, _COUNT_BY_PHASE.get(group.status.phase, "unknown")
+
+
+def _parent(queue: Queue) -> str:
+    return queue.spec.parent or names.ROOT_QUEUE
+
+
+def _last_state(name: str, objects: Objects) -> str:
+    """The state of a queue that has not changed, or would be visited. A missing one closes nothing."""
+    queue = objects.get(Queue, name)
+    return OPEN if queue is None else queue.status.state or OPEN
 
 
 def _state_without_command(queue: Queue, *, has_groups: bool, parent_open: bool) -> tuple[str, bool]:
@@ -133,7 +236,7 @@ def _closed(has_groups: bool) -> str:
     return CLOSING if has_groups else CLOSED
 
 
-def _status_update(queue: Queue, state: str, by_parent: bool, groups: dict[str, int], now: float) -> list[Change]:
+def _status_update(queue: Queue, state: str, by_parent: bool, groups: Mapping[str, int], now: float) -> list[Change]:
     status: QueueStatus = replace(
         queue.status,
         state=state,
@@ -155,16 +258,6 @@ def _status_update(queue: Queue, state: str, by_parent: bool, groups: dict[str, 
     return [Update(replace(queue, metadata=metadata, status=status))]
 
 
-def _count_groups(groups: Iterable[PodGroup]) -> dict[str, dict[str, int]]:
-    """The counts of each queue's status: its groups by phase."""
-    counts: dict[str, dict[str, int]] = {}
-    for group in groups:
-        of_queue = counts.setdefault(group.spec.queue or names.DEFAULT_QUEUE, {})
-        count = _COUNT_BY_PHASE.get(group.status.phase, "unknown")
-        of_queue[count] = of_queue.get(count, 0) + 1
-    return counts
-
-
 def _parents_first(queues: dict[str, Queue]) -> list[Queue]:
     """In the order of names, but none before its parent. A cycle of parents starts at its first name."""
     ordered: dict[str, Queue] = {}
@@ -173,7 +266,7 @@ def _parents_first(queues: dict[str, Queue]) -> list[Queue]:
         current = name
         while current in queues and current not in ordered and current not in ancestors:
             ancestors.append(current)
-            current = queues[current].spec.parent or names.ROOT_QUEUE
+            current = _parent(queues[current])
         for ancestor in reversed(ancestors):
             ordered[ancestor] = queues[ancestor]
     return list(ordered.values())

@@ -19,44 +19,67 @@ The garbage collector deletes the pods of a deleted set, not this controller.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec.structs import replace
 
-from stromboli.api import ObjectMeta, Pod, ReplicaSet, ReplicaSetStatus, key
+from stromboli.api import KObject, ObjectMeta, Pod, ReplicaSet, ReplicaSetStatus, key
 
 from .changes import Change, Create, Delete, Objects, Update
 from .deletion_tracker import DeletionTracker
-from .pod_index import PodIndex
+from .pod_index import PodIndex, owner_of
 from .pod_owners import controlling_reference, is_finished, is_terminating, owner_reference_to, was_evicted
+from .work_queue import WorkQueue
 
 REPLACEMENT_DELAY = 1.0
 LAST_REPLICA = "scheduling.stromboli.io/last-replica"
 
 
 class ReplicaSetController:
-    def __init__(self) -> None:
+    observes: ClassVar = (ReplicaSet, Pod)
+
+    def __init__(self, pods: PodIndex) -> None:
+        self._pods = pods
+        self._sets = WorkQueue()
         self._replacement_times: dict[str, list[float]] = {}  # by set: when each deleted pod may be replaced
         self._deletions = DeletionTracker()
 
     def pod_deleted(self, pod: Pod, now: float) -> None:
         reference = controlling_reference(pod.metadata)
         if reference is not None and reference.kind == "ReplicaSet":
-            self._note_deletion(f"{pod.metadata.namespace}/{reference.name}", pod, now)
+            set_key = f"{pod.metadata.namespace}/{reference.name}"
+            self._note_deletion(set_key, pod, now)
+            self._sets.add(set_key)
+            self._set_due(set_key, now)
+
+    def observe(self, before: KObject | None, after: KObject | None) -> None:
+        for version in (before, after):
+            if isinstance(version, ReplicaSet):
+                self._sets.add(key(version))
+            elif isinstance(version, Pod) and (owner := owner_of(version)) is not None and owner[0] == "ReplicaSet":
+                self._sets.add(f"{owner[1]}/{owner[2]}")
 
     def next_due(self, now: float) -> float | None:
-        return min((due for dues in self._replacement_times.values() for due in dues if due > now), default=None)
+        return self._sets.next_due(now)
 
-    def reconcile(self, objects: Objects, pods: PodIndex, now: float) -> list[Change]:
+    def reconcile(self, objects: Objects, now: float) -> list[Change]:
         changes: list[Change] = []
         self._deletions.prune(objects)
-        seen: set[str] = set()
-        for replica_set in objects.list(ReplicaSet):
-            set_key = key(replica_set)
-            seen.add(set_key)
-            if replica_set.metadata.deletion_timestamp is None:
-                changes += self._reconcile_set(replica_set, pods.of_replica_set(replica_set), objects, now)
-        for set_key in [known for known in self._replacement_times if known not in seen]:
-            del self._replacement_times[set_key]
+        for set_key in self._sets.take(now):
+            replica_set = objects.get(ReplicaSet, set_key)
+            if replica_set is None:
+                self._replacement_times.pop(set_key, None)
+            elif replica_set.metadata.deletion_timestamp is None:
+                of_set = self._reconcile_set(replica_set, self._pods.of_replica_set(replica_set), objects, now)
+                if of_set:
+                    self._sets.add(set_key)
+                changes += of_set
+            self._set_due(set_key, now)
         return changes
+
+    def _set_due(self, set_key: str, now: float) -> None:
+        dues = (due for due in self._replacement_times.get(set_key, ()) if due > now)
+        self._sets.set_due(set_key, min(dues, default=None))
 
     def _note_deletion(self, set_key: str, pod: Pod, now: float) -> None:
         if self._deletions.is_unexpected(pod):

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from stromboli.api import ApiError, Condition, Job, PodGroup, PodGroupCondition, Queue, validate
+from stromboli.api import ApiError, Condition, Job, KObject, PodGroup, PodGroupCondition, Queue, validate
 from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.timestamps import format_timestamp
 
@@ -38,21 +38,20 @@ class Validator:
         self._enabled = enabled
         self._check_job = check_job
         self._results: dict[str, tuple[Job | Queue | PodGroup, str]] = {}  # by uid: the object and its error
-        self._previous = self._results
 
-    def start_pass(self) -> None:
-        """Only the results that this pass uses are kept for the next."""
-        self._previous, self._results = self._results, {}
+    def observe(self, before: KObject | None, after: KObject | None) -> None:
+        """Forget what no longer exists."""
+        if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
+            self._results.pop(before.metadata.uid, None)
 
     def error_in(self, obj: Job | Queue | PodGroup) -> str:
         """What is wrong with an object; "" for a valid one."""
         if not self._enabled:
             return ""
         uid = obj.metadata.uid
-        known = self._previous.get(uid)
+        known = self._results.get(uid)
         if known is None or known[0] is not obj:
-            known = (obj, self._validate(obj))
-        self._results[uid] = known
+            known = self._results[uid] = (obj, self._validate(obj))
         return known[1]
 
     def review_group(self, group: PodGroup, now: float) -> list[Change]:
@@ -63,9 +62,8 @@ class Validator:
         """
         if not self._enabled:
             return []
-        before = self._previous.get(group.metadata.uid)
+        before = self._results.get(group.metadata.uid)
         if before is not None and before[0] is group:
-            self._results[group.metadata.uid] = before
             return []
         error = self.error_in(group)
         if before is not None and before[1] == error:

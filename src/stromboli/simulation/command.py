@@ -68,6 +68,7 @@ class _Duration(click.ParamType[Microseconds]):
     show_default=True,
     help="The time between two scheduling cycles.",
 )
+@click.option("--every-cycle", is_flag=True, hidden=True, help="Run cycles whose outcome is known, too.")
 @click.option(
     "-o",
     "--output",
@@ -82,6 +83,7 @@ def simulate(
     descheduler_config: str | None,
     until: Microseconds | None,
     period: Microseconds,
+    every_cycle: bool,
     output: str,
 ) -> None:
     """Run a scenario through the scheduler in virtual time.
@@ -102,7 +104,9 @@ def simulate(
     scenario = _load_scenario(files)
     for warning in configuration.warnings:
         click.echo(f"stromboli: warning: {warning}", err=True)
-    engine = _new_engine(scenario, registry, configuration, until, period, stream_events=output == "events")
+    engine = _new_engine(
+        scenario, registry, configuration, until, period, every_cycle=every_cycle, stream_events=output == "events"
+    )
     with progress_line(engine, sys.stderr, enabled=output != "events" or not sys.stdout.isatty()):
         engine.run()
     if output == "json":
@@ -141,6 +145,7 @@ def _new_engine(
     until: Microseconds | None,
     period: Microseconds,
     *,
+    every_cycle: bool,
     stream_events: bool,
 ) -> Engine:
     from stromboli.scheduling.cycle import Scheduler
@@ -158,6 +163,7 @@ def _new_engine(
         new_scheduler=lambda: Scheduler(configuration, registry),
         period=period,
         until=until,
+        every_cycle=every_cycle,
     )
 
 

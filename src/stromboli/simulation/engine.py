@@ -4,13 +4,14 @@ Cycles are at 0, one period, two periods and so on. In each cycle all events up 
 time; the controllers run until nothing changes any more; the scheduler runs once and its decisions are carried out; and
 the controllers run again.
 
-Cycles in which nothing can happen are skipped. While a pod is pending every cycle is run, because the scheduler's
-decision may depend on the time. Otherwise the next cycle is the first one at or after the next event. A cycle that
-changed something is always followed by another one, so that the reported status of groups is up to date.
+Cycles whose outcome is known are skipped. A cycle depends on the objects and on the time, and on the time only where
+the scheduler compares it with a limit; it says when the next limit is exceeded (`Cycle.next_due`). So a cycle that
+changed nothing would be repeated without a change until the next event or the next limit, and the first cycle after
+that is run next. A cycle that changed something is always followed by another one, so that the reported status of
+groups is up to date. With `every_cycle` they are run nevertheless while a pod is pending. The report is the same.
 
-A run without `--until` ends when no events are left and nothing changes. Pods may be pending then: if two cycles in a
-row changed nothing, later ones would not either, except when a time limit of the scheduler itself is exceeded. It also
-ends when its state repeats itself, see `repetition`.
+A run without `--until` ends when no events are left and nothing changes. Pods may be pending then. It also ends when
+its state repeats itself, see `repetition`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
-from msgspec.structs import replace
-
-from stromboli.api import ApiError, Condition, KObject, Pod, PodGroup, Queue, Reservation, key, names
+from stromboli.api import ApiError, KObject, Pod, PodGroup, Queue, Reservation, key, names
 from stromboli.api.quantity import format_amount
-from stromboli.cluster import Applied, Cluster
+from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.controllers import Change, ControllerManager, Create, Delete, Notify, Update
 from stromboli.scheduling.decisions import (
     Bind,
@@ -50,7 +49,6 @@ from .virtual_time import (
     later,
     microseconds,
     next_multiple,
-    timestamp,
     to_seconds,
     wall_clock,
 )
@@ -88,7 +86,9 @@ class Engine:
         new_scheduler: SchedulerFactory,
         period: Microseconds,
         until: Microseconds | None = None,
+        every_cycle: bool = False,
     ) -> None:
+        """`every_cycle`: while a pod is pending, run the cycles whose outcome is known, too."""
         self.journal = journal
         self.world = World(journal)
         self.cycle = Cycle()  # the last one
@@ -97,6 +97,7 @@ class Engine:
         self._new_scheduler = new_scheduler
         self._period = period
         self._until = until
+        self._runs_every_cycle = every_cycle
         self._settled_version = -1  # of the store, when controllers last had nothing to do
         self._last_changed = ""
         self._changed_objects = False  # whether the last cycle changed any object
@@ -104,6 +105,7 @@ class Engine:
         self._repetition = RepetitionDetector(self.world)
         self._restart_scheduler()
         self._restart_controllers()
+        self.world.store.listener = self._observe
         self._schedule_scenario(scenario)
 
     def _schedule_scenario(self, scenario: Scenario) -> None:
@@ -167,21 +169,43 @@ class Engine:
         self._warn_of_overcommitted_nodes(at)
 
     def _next(self, at: Microseconds) -> Microseconds | None:
-        """The next cycle worth running; None if there is none."""
+        """The next cycle to run; None if there is none."""
         due = self._next_due(at)
-        if self._until is None and self._repetition.returns(at, due, self._next_time_limit()):
-            self.journal.warn(at, SIMULATION, "Repeats", REPEATS)
+        if self._repeats(at, due):
             return None
-        if self.world.pending or self._changed_objects:
-            is_stuck = due is None and self._idle_cycles >= _MAX_IDLE_CYCLES
-            if self._until is not None or not is_stuck:
-                return later(at, self._period)
-            due = None
-        # A job that has no pods yet may also wait for a time limit.
-        due = min((time for time in (due, self._next_time_limit()) if time is not None), default=None)
-        if due is None:
-            return None
-        return max(next_multiple(self._period, due), later(at, self._period))
+        soon = later(at, self._period)
+        upcoming = min((time for time in (due, self._next_time_limit()) if time is not None), default=None)
+        wake_up = None if upcoming is None else max(next_multiple(self._period, upcoming), soon)
+        if self._changed_objects or self.world.pending:
+            # Without an end and without events the run is over when cycles change nothing but messages.
+            is_stuck = self._until is None and due is None and self._idle_cycles >= _MAX_IDLE_CYCLES
+            if not is_stuck:
+                if self._changed_objects or self._runs_every_cycle:
+                    return soon
+                return self._skip_pending_cycles(at, due, wake_up)
+        return wake_up
+
+    def _skip_pending_cycles(
+        self, at: Microseconds, due: Microseconds | None, wake_up: Microseconds | None
+    ) -> Microseconds | None:
+        """Skip the cycles before `wake_up`, which change nothing. Those that would be run with `every_cycle` count in
+        the search for repetitions, so that a run ends at the same time."""
+        if self._until is not None:
+            return wake_up
+        # Without events these cycles end when the run is stuck, and the next one is at the time limit.
+        cycle = later(at, self._period)
+        while (wake_up is None or cycle < wake_up) and (due is not None or self._idle_cycles < _MAX_IDLE_CYCLES):
+            self._idle_cycles += 1
+            if self._repeats(cycle, due):
+                return None
+            cycle = later(cycle, self._period)
+        return wake_up
+
+    def _repeats(self, at: Microseconds, due: Microseconds | None) -> bool:
+        if self._until is not None or not self._repetition.returns(at, due, self._next_time_limit()):
+            return False
+        self.journal.warn(at, SIMULATION, "Repeats", REPEATS)
+        return True
 
     def _next_time_limit(self) -> Microseconds | None:
         """When the scheduler may decide differently although nothing happens: its next time limit must be exceeded,
@@ -191,7 +215,7 @@ class Engine:
 
     def _next_due(self, at: Microseconds) -> Microseconds | None:
         due = [self.world.event_queue.next_time()]
-        controllers = self._controllers.next_due(self.world.store, wall_clock(at))
+        controllers = self._controllers.next_due(wall_clock(at))
         if controllers is not None:
             due.append(from_wall_clock(controllers))
         return min((time for time in due if time is not None), default=None)
@@ -204,11 +228,15 @@ class Engine:
         if restart.component in ("controllers", "all"):
             self._restart_controllers()
 
+    def _observe(self, event: Applied | Deleted) -> None:
+        """Every component sees every change of an object."""
+        self.cluster.apply(event)
+        self._controllers.observe(event)
+
     def _restart_scheduler(self) -> None:
         self.cluster = Cluster(scheduler_name=names.DEFAULT_SCHEDULER)
         for obj in self.world.store.everything():
             self.cluster.apply(Applied(obj))
-        self.world.store.listener = self.cluster.apply
         self._scheduler = self._new_scheduler()
 
     def _restart_controllers(self) -> None:
@@ -221,7 +249,7 @@ class Engine:
         """Run the controllers until nothing changes any more; skip them if nothing changed since and nothing is due."""
         store = self.world.store
         now = wall_clock(at)
-        due = self._controllers.next_due(store, wall_clock(Microseconds(at - 1)))
+        due = self._controllers.next_due(wall_clock(Microseconds(at - 1)))
         if store.version == self._settled_version and (due is None or from_wall_clock(due) > at):
             return
         for _ in range(MAX_PASSES):
@@ -293,7 +321,7 @@ class Engine:
             case PatchPod():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:
-                    self._put(_with_reason(pod, decision, at), at)
+                    self.world.explain(pod, decision.reason, decision.message, decision.nominated, at)
             case PatchGroup():
                 group = store.get(PodGroup, decision.job)
                 if group is not None:
@@ -326,15 +354,3 @@ class Engine:
                 listed = ", ".join(f"{format_amount(r, amount)} {r}" for r, amount in excess.items())
                 self.journal.warn(at, name, "Overcommitted", f"Its pods request {listed} more than the node offers.")
         self.world.nodes_to_check.clear()
-
-
-def _with_reason(pod: Pod, decision: PatchPod, at: Microseconds) -> Pod:
-    condition = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-    since = condition.last_transition_time if condition is not None and condition.status == "False" else timestamp(at)
-    pending = Condition(
-        type="PodScheduled", status="False", reason=decision.reason, message=decision.message,
-        last_transition_time=since,
-    )  # fmt: skip
-    others = [c for c in pod.status.conditions if c.type != "PodScheduled"]
-    status = replace(pod.status, conditions=[*others, pending], nominated_node_name=decision.nominated)
-    return replace(pod, status=status)

@@ -18,13 +18,13 @@ from typing import TypeVar, cast
 from msgspec.structs import replace
 
 from stromboli.api import CLUSTER_SCOPED, KINDS, KObject, OwnerReference, is_namespaced, key
-from stromboli.cluster import Applied, ClusterEvent, Deleted
+from stromboli.cluster import Applied, Deleted
 
 from .virtual_time import Microseconds, timestamp
 
 T = TypeVar("T", bound=KObject)
 
-Listener = Callable[[ClusterEvent], None]
+Listener = Callable[[Applied | Deleted], None]
 KindAndKey = tuple[str, str]  # kind and key
 
 

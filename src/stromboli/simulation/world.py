@@ -206,6 +206,18 @@ class World:
         self.journal.write(at, "Bound", key(pod), node=node)
         self._start(bound, at)
 
+    def explain(self, pod: Pod, reason: str, message: str, nominated: str, at: Microseconds) -> None:
+        """Say in the status of a pending pod why it waits. That may happen to every waiting pod in every cycle, and
+        nothing but the status changes, so there is nothing to admit and nothing for the journal."""
+        known = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+        since = known.last_transition_time if known is not None and known.status == "False" else timestamp(at)
+        waits = Condition(
+            type="PodScheduled", status="False", reason=reason, message=message, last_transition_time=since
+        )
+        others = [c for c in pod.status.conditions if c.type != "PodScheduled"]
+        status = replace(pod.status, conditions=[*others, waits], nominated_node_name=nominated)
+        self.store.update(replace(pod, status=status))
+
     def evict(self, pod: Pod, at: Microseconds, reason: str, message: str) -> None:
         if is_terminating(pod) or pod.status.phase in _FINISHED:
             return

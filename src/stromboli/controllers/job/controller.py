@@ -10,29 +10,32 @@ A pass over a job has four steps.
 The result depends on the objects alone. So a pass that is repeated, or interrupted and repeated by another process,
 continues where the first one stopped. What the controller remembers besides (`JobRecord`) may be lost without harm.
 
-A job whose last pass changed nothing is skipped until one of its objects changes or a timer expires. A large job
-creates and deletes its pods in several passes, so that others do not wait for it (see pod_budget).
+A pass visits the jobs in the work queue: those of which an object has changed or a timer expired, and those whose last
+visit returned changes. A large job creates and deletes its pods in several passes, so that others do not wait for it
+(see pod_budget).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from msgspec.structs import replace
 
-from stromboli.api import Command, Job, Pod, PodGroup, PriorityClass, key
+from stromboli.api import Command, Job, KObject, Pod, PodGroup, PriorityClass, key
 from stromboli.controllers.changes import Change, Create, Delete, Notify, Objects, Update
 from stromboli.controllers.commands import next_commands
 from stromboli.controllers.deletion_tracker import DeletionTracker
-from stromboli.controllers.pod_index import PodIndex
+from stromboli.controllers.pod_index import PodIndex, owner_of
 from stromboli.controllers.pod_owners import controlling_reference, is_finished, is_terminating, refers_to_job
 from stromboli.controllers.validator import Validator
+from stromboli.controllers.work_queue import WorkQueue
 
 from .action_requests import request_from_command, request_from_policies
 from .job_record import JobRecord
 from .pod_budget import JobAllowance, PodBudget, PodLimits
 from .pod_decoration import owned_object_changes, pod_decorator
-from .pod_group import delete_group, find_group, is_admitted, is_outdated, reconcile_group
+from .pod_group import delete_group, find_group, group_key_of, is_admitted, is_outdated, reconcile_group
 from .pod_memory import lost_before, restarting_pods, with_pod_memory
 from .pods import belongs_to, has_place, missing_pods, new_pod, version_of
 from .state_machine import PENDING, PHASES_WITHOUT_PODS, RESTARTING, apply_action, next_phase, retry_limit
@@ -41,38 +44,73 @@ from .validation import reject_job, with_failed_write, without_rejection
 
 
 class JobController:
-    def __init__(self, validator: Validator, *, run_plugins: bool, limits: PodLimits | None = None) -> None:
+    observes: ClassVar = (PriorityClass, Job, PodGroup, Pod)
+
+    def __init__(
+        self, pods: PodIndex, validator: Validator, *, run_plugins: bool, limits: PodLimits | None = None
+    ) -> None:
         """`run_plugins`: whether pods get the job's volumes and plugins. A simulated pod does not need them.
         `limits`: how many pods one pass may create and delete."""
+        self._pods = pods
         self._validator = validator
         self._runs_plugins = run_plugins
         self._limits = limits
         self._passes = 0
         self._unfinished = False
         self._deletions = DeletionTracker()
+        self._jobs = WorkQueue()
         self._records: dict[str, JobRecord] = {}
-        self._priority_classes: list[PriorityClass] = []
+        self._job_of_group: dict[str, str] = {}  # by the key of the group, whether or not that exists
+
+    # -- what happened ------------------------------------------------------------------------------------------
+
+    def observe(self, before: KObject | None, after: KObject | None) -> None:
+        match after if after is not None else before:
+            case Pod():
+                for owner in {_job_of(before), _job_of(after)}:
+                    if owner:
+                        self._jobs.add(owner)
+            case PodGroup() as group:
+                job_key = self._job_of_group.get(key(group))
+                if job_key is not None and _matters_to_job(before) != _matters_to_job(after):
+                    self._jobs.add(job_key)
+            case PriorityClass():
+                # Priorities decide what a group requests.
+                self._jobs.add_all(self._job_of_group.values())
+            case Job() as job:
+                self._jobs.add(key(job))
+                if isinstance(before, Job):
+                    self._job_of_group.pop(group_key_of(before), None)
+                if isinstance(after, Job):
+                    self._job_of_group[group_key_of(after)] = key(after)
+            case _:
+                pass
 
     def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None:
         reference = controlling_reference(pod.metadata)
         if reference is None or not refers_to_job(reference) or not self._deletions.is_unexpected(pod):
             return
         if evicted or not is_finished(pod):
-            record = self._records.setdefault(f"{pod.metadata.namespace}/{reference.name}", JobRecord())
+            job_key = f"{pod.metadata.namespace}/{reference.name}"
+            record = self._records.setdefault(job_key, JobRecord())
             record.lost_pods[pod.metadata.name] = (pod, now)
+            self._jobs.add(job_key)
 
     def update_failed(self, job: Job) -> None:
         """Report that an update of the job from the last pass could not be written."""
         record = self._records.get(key(job))
         if record is not None:
             record.restore_handled()
+            self._jobs.add(key(job))
 
     def write_failed(self, job: Job, error: str) -> None:
         """Report that an object which the job owns could not be written, and why."""
         record = self._records.get(key(job))
         if record is not None:
             record.failed_write = error
-            record.unchanged = None
+            self._jobs.add(key(job))
+
+    # -- a pass -------------------------------------------------------------------------------------------------
 
     @property
     def unfinished(self) -> bool:
@@ -80,51 +118,63 @@ class JobController:
         return self._unfinished
 
     def next_due(self, now: float) -> float | None:
-        dues = [record.due for record in self._records.values() if record.due is not None]
-        return min((due for due in dues if due > now), default=None)
+        return self._jobs.next_due(now)
 
-    def reconcile(self, objects: Objects, pods: PodIndex, now: float) -> list[Change]:
+    def reconcile(self, objects: Objects, now: float) -> list[Change]:
         self._deletions.prune(objects)
-        self._check_priority_classes(objects)
         commands = next_commands("Job", objects)
         changes: list[Change] = [
             Delete(command, reason="the command is being executed") for command in commands.values()
         ]
-        records: dict[str, JobRecord] = {}
         budget = PodBudget(self._limits)
         self._passes += 1
-        for job in self._by_turn(objects):
-            job_key = key(job)
-            record = records[job_key] = self._records.get(job_key) or JobRecord()
-            record.handled = None
-            if job.metadata.deletion_timestamp is not None:
+        self._jobs.add_all(commands)
+        for job_key in self._by_turn(self._jobs.take(now)):
+            job = objects.get(Job, job_key)
+            if job is None:
+                self._records.pop(job_key, None)
+                self._jobs.set_due(job_key, None)
                 continue
-            error = self._validator.error_in(job)
-            if error:
-                changes += reject_job(job, error, now)
-                if job_key in commands:
-                    changes.append(Notify(job, "CommandRefused", f"The job is invalid: {error}", warning=True))
-            else:
-                allowance = budget.allowance()
-                changes += self._reconcile_job(
-                    job, pods.of_job(job), commands.get(job_key), record, allowance, objects, now
-                )
-                if not allowance.cut_off:
-                    record.last_turn = 0
-                elif allowance.spent:
-                    record.last_turn = self._passes
-        self._records = records
+            record = self._records.setdefault(job_key, JobRecord())
+            record.handled = None
+            if job.metadata.deletion_timestamp is None:
+                changes += self._visit(job, commands.get(job_key), record, budget.allowance(), objects, now)
+                self._jobs.set_due(job_key, record.due)
         self._unfinished = budget.cut_off
         return changes
 
-    def _by_turn(self, objects: Objects) -> list[Job]:
+    def _by_turn(self, job_keys: list[str]) -> list[str]:
         """Jobs that were cut off come last, the one that had its turn most recently at the very end."""
 
-        def last_turn(job: Job) -> int:
-            record = self._records.get(key(job))
+        def last_turn(job_key: str) -> int:
+            record = self._records.get(job_key)
             return record.last_turn if record is not None else 0
 
-        return sorted(objects.list(Job), key=last_turn)
+        return sorted(job_keys, key=last_turn)
+
+    def _visit(
+        self,
+        job: Job,
+        command: Command | None,
+        record: JobRecord,
+        allowance: JobAllowance,
+        objects: Objects,
+        now: float,
+    ) -> list[Change]:
+        error = self._validator.error_in(job)
+        if error:
+            changes = reject_job(job, error, now)
+            if command is not None:
+                changes.append(Notify(job, "CommandRefused", f"The job is invalid: {error}", warning=True))
+            if changes:
+                self._jobs.add(key(job))
+            return changes
+        changes = self._reconcile_job(job, self._pods.of_job(job), command, record, allowance, objects, now)
+        if not allowance.cut_off:
+            record.last_turn = 0
+        elif allowance.spent:
+            record.last_turn = self._passes
+        return changes
 
     def _reconcile_job(
         self,
@@ -138,23 +188,21 @@ class JobController:
     ) -> list[Change]:
         """`owned_pods` name the job as their owner; some may belong to an earlier job of that name."""
         group = find_group(job, objects)
-        if command is None and not record.lost_pods and _is_unchanged(record, job, group, owned_pods, now):
-            return []
         pods = [pod for pod in owned_pods if belongs_to(job, pod)]
-        record.unchanged = None
         record.due = None
         if record.is_new:
             record.is_new = False
             record.lost_pods = lost_before(job, pods, now) | record.lost_pods
         expiry = _expiry(job)
         if expiry is not None and expiry <= now:
+            self._jobs.add(key(job))
             return [Delete(job, reason="ttlSecondsAfterFinished is over")]
         changes = self._changes_for(job, pods, group, command, record, allowance, objects, now)
         if expiry is not None:
             record.due = expiry
-        if not changes and not allowance.cut_off:
-            record.unchanged = (job, group, owned_pods)
-        # A pod of another owner may have the name. Then the job is reconciled in every pass until the name is free.
+        # A pod of another owner may have the name. Then the job is visited in every pass until the name is free.
+        if changes or allowance.cut_off:
+            self._jobs.add(key(job))
         possible = [change for change in changes if not (isinstance(change, Create) and _exists(change, objects))]
         return possible + _report_name_conflict(job, _conflicting_name(changes, objects), record)
 
@@ -226,10 +274,16 @@ class JobController:
                     break
                 self._deletions.expect_deletion(pod)
                 changes.append(Delete(pod, reason=to_delete[pod.metadata.name]))
-        return changes + self._group_and_new_pods(updated, pods, group, allowance, objects)
+        return changes + self._group_and_new_pods(updated, pods, group, record, allowance, objects)
 
     def _group_and_new_pods(
-        self, job: Job, pods: list[Pod], group: PodGroup | None, allowance: JobAllowance, objects: Objects
+        self,
+        job: Job,
+        pods: list[Pod],
+        group: PodGroup | None,
+        record: JobRecord,
+        allowance: JobAllowance,
+        objects: Objects,
     ) -> list[Change]:
         """The changes to the group, and the missing pods. `job` has its new status."""
         phase = job.status.state.phase
@@ -237,7 +291,7 @@ class JobController:
             return delete_group(group)
         if phase == RESTARTING:
             return delete_group(group) if group is not None and is_outdated(job, group) else []
-        changes = reconcile_group(job, group, objects)
+        changes = reconcile_group(job, group, record, objects)
         if group is not None and not is_outdated(job, group) and is_admitted(group):
             decorate = pod_decorator(job) if self._runs_plugins else _undecorated
             for task, index in missing_pods(job, pods):
@@ -246,13 +300,17 @@ class JobController:
                 changes.append(Create(decorate(new_pod(job, task, index)), task))
         return changes
 
-    def _check_priority_classes(self, objects: Objects) -> None:
-        """Priorities decide what a group requests, so every job is reconciled after one has changed."""
-        classes = list(objects.list(PriorityClass))
-        if not _same_objects(classes, self._priority_classes):
-            self._priority_classes = classes
-            for record in self._records.values():
-                record.unchanged = None
+
+def _job_of(pod: KObject | None) -> str:
+    owner = owner_of(pod) if isinstance(pod, Pod) else None
+    return f"{owner[1]}/{owner[2]}" if owner is not None and owner[0] == "Job" else ""
+
+
+def _matters_to_job(group: KObject | None) -> tuple[object, ...] | None:
+    """What a job reads of its group; most updates are about the counts and conditions of its status."""
+    if not isinstance(group, PodGroup):
+        return None
+    return group.metadata.uid, group.metadata.annotations, group.spec, group.status.phase
 
 
 def _undecorated(pod: Pod) -> Pod:
@@ -282,17 +340,6 @@ def _report_name_conflict(job: Job, name: str, record: JobRecord) -> list[Change
         return []
     message = f"Pod {name} cannot be created: another pod has that name. Delete it, or give the job another name."
     return [Notify(job, "FailedCreate", message, warning=True)]
-
-
-def _is_unchanged(record: JobRecord, job: Job, group: PodGroup | None, pods: list[Pod], now: float) -> bool:
-    if record.unchanged is None or (record.due is not None and record.due <= now):
-        return False
-    known_job, known_group, known_pods = record.unchanged
-    return known_job is job and known_group is group and _same_objects(known_pods, pods)
-
-
-def _same_objects(left: list[Pod] | list[PriorityClass], right: list[Pod] | list[PriorityClass]) -> bool:
-    return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))
 
 
 def _expiry(job: Job) -> float | None:

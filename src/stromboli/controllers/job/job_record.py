@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stromboli.api import Job, Pod, PodGroup
+from stromboli.api import JobSpec, Pod, PodGroupSpec
 
 from .lifecycle_policy import JobEvent
 
@@ -25,7 +25,8 @@ class JobRecord:
     failed_write: str = ""  # why an object that the job owns could not be written, to be reported in the next pass
     due: float | None = None  # when to reconcile again although nothing changed
     last_turn: int = 0  # the pass in which the job, cut off by the budget, last created or deleted pods
-    unchanged: tuple[Job, PodGroup | None, list[Pod]] | None = None  # what a pass without changes has seen
+    # The spec of the group, with what it was made from: the job's spec and the priorities of its tasks.
+    group_spec: tuple[JobSpec, dict[str, int], PodGroupSpec] | None = None
     handled: tuple[LostPods, dict[JobEvent, float]] | None = None  # the events that this pass acts upon
 
     def mark_handled(self) -> None:

@@ -23,19 +23,24 @@ from stromboli.api.quantity import format_amount, format_duration, parse_duratio
 from stromboli.controllers.changes import Change, Create, Delete, Objects, Update
 from stromboli.controllers.pod_owners import owner_reference_to
 
+from .job_record import JobRecord
 from .pods import group_name, version_of
 from .state_machine import job_minimum, task_minimum
 
 _SCENARIO_PREFIX = "sim.stromboli.io/"
 
 
+def group_key_of(job: Job) -> str:
+    return f"{job.metadata.namespace}/{group_name(job)}"
+
+
 def find_group(job: Job, objects: Objects) -> PodGroup | None:
-    return objects.get(PodGroup, f"{job.metadata.namespace}/{group_name(job)}")
+    return objects.get(PodGroup, group_key_of(job))
 
 
-def reconcile_group(job: Job, group: PodGroup | None, objects: Objects) -> list[Change]:
+def reconcile_group(job: Job, group: PodGroup | None, record: JobRecord, objects: Objects) -> list[Change]:
     """The changes to the group of a job that may have pods. `job` has its new status: its version counts."""
-    desired = _spec(job, objects)
+    desired = _desired_spec(job, record, objects)
     if group is None:
         return [Create(_new_group(job, desired))]
     if is_outdated(job, group):
@@ -85,13 +90,22 @@ def _replicas_above_minimum(task: TaskSpec) -> int:
     return max(0, task.replicas - task_minimum(task))
 
 
-def _spec(job: Job, objects: Objects) -> PodGroupSpec:
+def _desired_spec(job: Job, record: JobRecord, objects: Objects) -> PodGroupSpec:
+    """Depends on the job's spec and on priorities, which seldom change, so it is remembered."""
+    priorities = _priorities(job, objects)
+    known = record.group_spec
+    if known is None or known[0] is not job.spec or known[1] != priorities:
+        known = record.group_spec = (job.spec, priorities, _spec(job, priorities))
+    return known[2]
+
+
+def _spec(job: Job, priorities: Mapping[str, int]) -> PodGroupSpec:
     return PodGroupSpec(
         min_member=job_minimum(job),
         min_task_member={task.name: task_minimum(task) for task in job.spec.tasks},
         queue=job.spec.queue or names.DEFAULT_QUEUE,
         priority_class_name=job.spec.priority_class_name,
-        min_resources=minimum_resources(job, _priorities(job, objects)),
+        min_resources=minimum_resources(job, priorities),
         network_topology=job.spec.network_topology,
     )
 

@@ -245,7 +245,7 @@ class ControllersComponent:
 
     def _next_pass(self, controllers: ControllerManager, now: float, incomplete: bool) -> float | None:
         delays = [RETRY] if incomplete else []
-        due = controllers.next_due(self._cache, now)
+        due = controllers.next_due(now)
         if due is not None:
             delays.append(due - self._clock())
         retry = self._writer.backoff.next_retry()
@@ -297,7 +297,7 @@ class ControllersComponent:
                 self._report_pod_deletion(event, now)
             elif isinstance(event.object, Job):
                 event = self._hide_foreign(event, event.object)
-            self._cache.apply(event)
+            self._apply_event(event)
         for uid, pod_key in list(self._deleted_pods.items()):
             pod = self._cache.get(Pod, pod_key)
             if pod is None or pod.metadata.uid != uid:
@@ -305,7 +305,12 @@ class ControllersComponent:
             elif not is_terminating(pod):
                 # The server has deleted it and the watch will show that. Until then no controller may rely on the pod.
                 leaving = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=format_timestamp(now)))
-                self._cache.apply(Applied(leaving))
+                self._apply_event(Applied(leaving))
+
+    def _apply_event(self, event: Applied | Deleted) -> None:
+        self._cache.apply(event)
+        if self._controllers is not None:
+            self._controllers.observe(event)
 
     def _hide_foreign(self, event: Applied | Deleted, job: Job) -> Applied | Deleted:
         """Hide Jobs of other schedulers, and the commands for them."""

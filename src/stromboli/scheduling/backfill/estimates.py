@@ -65,7 +65,10 @@ class Estimates:
             return None
         fitting = session.placement.fitting(task)
         for row, needed_at in sorted(self._needed_at.items()):
-            if session.now + runs <= needed_at and self._may_take(fitting.reasons, row):
+            if session.now + runs > needed_at:
+                continue
+            session.due(needed_at - runs)  # later than that, it would not be gone in time
+            if self._may_take(fitting.reasons, row):
                 room = session.placement.room_now_on(row)
                 if bool((room[fitting.columns] >= task.request[fitting.columns]).all()):
                     return row
@@ -97,6 +100,8 @@ class Estimates:
                     else:
                         ends.append((end, node.row, task.request))
         ends.sort(key=lambda item: item[:2])
+        if ends:
+            session.due(ends[0][0] - _MOMENT)  # from then on that one has overrun its estimate, if it still runs
         return room, ends
 
     def _earliest_start(self, job: Job) -> float:
@@ -131,6 +136,7 @@ class Estimates:
         return parse_timestamp(started) + runs
 
 
+_MOMENT = 1e-6  # seconds; a time that is due has to be exceeded, and an estimate is over when it is reached
 _COUNTS_ON = frozenset({Status.ALLOCATED, Status.PIPELINED, Status.CONDITIONAL})
 
 
