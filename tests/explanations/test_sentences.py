@@ -11,7 +11,7 @@ from explanations.worlds import world
 from starvation.scenes import Scene, gang, node, pod, queue, scene
 
 WORLDS = 60
-PARTS = 6  # so that several processes share them
+PARTS = 3  # so that several processes share them
 
 
 @pytest.mark.parametrize("part", range(PARTS))
