@@ -16,11 +16,11 @@ from fractions import Fraction
 from itertools import product
 from random import Random
 
-from fairness.dividing_fairly import StatusPatch, level
 from msgspec.structs import replace as edited
 
 from builders import GPU, group, node, pod, priority_class, queue
 from builders import plugin as part
+from fairness.fair_division import Demand, level
 from oracles.stories import Entry, Story
 from stromboli.api import KObject, Queue, names
 from stromboli.api.pod_requests import pod_requests
@@ -154,8 +154,8 @@ def due(made: World, works: dict[str, Work]) -> dict[str, dict[str, Fraction]]:
         for work in works.values():
             asked[work.queue] += work.size.get(resource, 0) * (len(work.running) + work.waiting)
         total = sum(size[resource] for size in made.nodes.values())
-        wishes = {name: StatusPatch(weight, asked[name]) for name, weight in made.weights.items()}
-        for name, amount in level(total, wishes).items():
+        demands = {name: Demand(weight, asked[name]) for name, weight in made.weights.items()}
+        for name, amount in level(total, demands).items():
             shares[name][resource] = amount
     return shares
 
