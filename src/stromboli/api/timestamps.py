@@ -19,6 +19,7 @@ def parse_timestamp(text: str) -> float:
     return time.timestamp()
 
 
+@lru_cache(maxsize=256)  # everything that happens in one cycle or pass has the same time
 def format_timestamp(seconds: float) -> str:
     time = datetime.fromtimestamp(seconds, tz=UTC)
     precision = "microseconds" if time.microsecond else "seconds"

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from stromboli.api import Pod
+from stromboli.api import Pod, PodSpec
 from stromboli.api.pod_requests import is_sidecar, pod_requests
 
 from .model import Shape
@@ -60,3 +60,20 @@ class ShapeRegistry:
             self._next_id += 1
             self._shapes[key] = shape
         return shape
+
+
+def is_same_shape(spec: PodSpec, known: PodSpec) -> bool:
+    """Whether two specs have the same shape because they share the parts that it depends on. Most updates of a pod keep
+    its spec, and a bind changes only the node."""
+    return spec is known or (
+        spec.containers is known.containers
+        and spec.init_containers is known.init_containers
+        and spec.resources is known.resources
+        and spec.overhead is known.overhead
+        and spec.node_selector is known.node_selector
+        and spec.affinity is known.affinity
+        and spec.tolerations is known.tolerations
+        and spec.topology_spread_constraints is known.topology_spread_constraints
+        and spec.volumes is known.volumes
+        and spec.host_network == known.host_network
+    )

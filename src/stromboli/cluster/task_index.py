@@ -17,7 +17,7 @@ from .model import JobKey, Node, Status, Task, TaskKey
 from .object_fields import creation_time, group_of, index_of, is_preemptable, role_of, status_of, task_priority
 from .queue_index import QueueIndex
 from .refused_bind import RefusedBind
-from .shapes import ShapeRegistry
+from .shapes import ShapeRegistry, is_same_shape
 
 _ALIVE = frozenset({Status.BOUND, Status.RUNNING, Status.UNKNOWN})
 
@@ -138,8 +138,7 @@ class TaskIndex:
     def _refresh_task(self, task: Task, pod: Pod) -> None:
         """Read a new version of a known pod. The fields that the ledger counts by must not change while the task is
         in the ledger."""
-        # Most updates are about the status and keep the spec.
-        shape = task.shape if pod.spec is task.pod.spec else self._shapes.of(pod)
+        shape = task.shape if is_same_shape(pod.spec, task.pod.spec) else self._shapes.of(pod)
         self._ensure_width()
         group = group_of(pod)
         same_group = group is None if task.job is None else task.job.key == group

@@ -202,7 +202,8 @@ class Framework(ExtensionPoints):
         return scores
 
     def due(self, moment: float) -> None:
-        """Run a cycle at this time at the latest: something changes then, even without an event."""
+        """Something changes when `now` exceeds this time, even without an event. To be called in every session until
+        then: worlds may skip cycles in which nothing can change."""
         if self.cycle.next_due is None or moment < self.cycle.next_due:
             self.cycle.next_due = moment
 

@@ -136,6 +136,8 @@ class World:
         return created
 
     def would_admit(self, obj: KObject) -> bool:
+        if isinstance(obj, Pod) and not obj.spec.priority_class_name:
+            return True
         try:
             admit(obj, self.store)
         except ApiError:

@@ -18,7 +18,7 @@ import numpy as np
 
 from stromboli.api import names
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.cluster import OCCUPYING, Job, Matrix, Node, Status, Task, Vector
+from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, Node, Status, Task, Vector
 from stromboli.scheduling.decisions import Notice
 from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.reasons import Code, given_back
@@ -43,22 +43,27 @@ def accessible(session: Session, job: Job) -> Matrix:
     """What a job could have if all lent room were given back, less what others already count on."""
     nodes = session.nodes
     lent = nodes.backfilled.copy()
+    known: dict[JobKey, bool] = {}  # whether the job comes before that one
     for row in np.flatnonzero(lent.any(axis=1)).tolist():
         for task in lent_tasks(nodes.nodes[row]):
-            if not _may_send_away(session, job, task):
+            if not _may_send_away(session, job, task, known):
                 lent[row] -= task.request
     return np.asarray(session.placement.room_now(job, without=FEATURE) + lent - nodes.conditional)
 
 
-def _may_send_away(session: Session, job: Job, borrower: Task) -> bool:
+def _may_send_away(session: Session, job: Job, borrower: Task, known: dict[JobKey, bool] | None = None) -> bool:
     """Only by jobs that come before it in the order of jobs, and were there when it started: others have lent nothing.
-    Otherwise the pods of a stream would send each other away."""
+    Otherwise the pods of a stream would send each other away. `known`: answers about the order, for one state."""
     if borrower.job is None:
         return True
     started = borrower.pod.status.start_time
     if started is not None and job.created > parse_timestamp(started):
         return False
-    return session.job_key(job) < session.job_key(borrower.job)
+    if known is None:
+        return session.job_key(job) < session.job_key(borrower.job)
+    if borrower.job.key not in known:
+        known[borrower.job.key] = session.job_key(job) < session.job_key(borrower.job)
+    return known[borrower.job.key]
 
 
 def place_conditionally(session: Session, statement: Statement, task: Task) -> bool:
