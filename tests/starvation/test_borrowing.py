@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from starvation.scenes import BACKFILL, Document, Outcome, gang, node, pod, queue, scene
+from starvation.scenes import BACKFILL, Document, Outcome, gang, node, pod, priority_class, queue, scene
 from starvation.stories import LENDING
 
 WAITING = {**LENDING, "mode": "wait"}
@@ -102,3 +102,47 @@ def test_what_is_lent_counts_in_the_queue_and_is_given_back_also_if_only_the_que
     outcome = story.run()
     assert outcome.happened("Evicted") == [(3.0, "b")]
     assert outcome.started["a-0"] == outcome.started["a-1"] == 4
+
+
+@pytest.mark.parametrize("mode", ["preemption", "wait"])
+def test_who_came_after_a_borrower_started_neither_sends_it_away_nor_counts_on_its_room(mode: str) -> None:
+    # x has one of two CPUs, so the gang cannot start and its CPU is lent to b from 1 to 13. Late has a higher priority
+    # than b, but lent nothing: it came at 5. Nobody preempts here.
+    documents = [
+        priority_class("high", 100), node("n", 2), pod("x", on="n", run=30), *gang("a", 1, 1), pod("b", at=1, run=12),
+        pod("late", at=5, run=5, priority="high"),
+    ]  # fmt: skip
+    outcome = scene(documents, backfill={**LENDING, "mode": mode}, leave_out=("preempt",), until=15).run()
+    assert outcome.pod("b")["backfill"]
+    assert outcome.happened("Evicted") == []
+    assert outcome.happened("Conditional") == []
+    assert outcome.started["late"] == 13
+
+
+SERVICE: Document = {
+    "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "b"},
+    "spec": {
+        "replicas": 1, "selector": {"matchLabels": {"app": "b"}},
+        "template": {
+            "metadata": {"labels": {"app": "b"}},
+            "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": 1}}}]},
+        },
+    },
+}  # fmt: skip
+
+
+def test_room_is_kept_behind_a_borrower_that_ends() -> None:
+    # From 3 on A would have the free CPU and that of B, which ends at 7. C wants the free one.
+    story = scene(BEGIN, pod("b", run=7), pod("c", at=4, run=20), backfill=WAITING)
+    assert story.at(2).reserved == {}
+    assert story.at(5).reserved == {"n1": ["a"]}
+    assert story.at(7).started == {"b": 0, "a-0": 7, "a-1": 7}
+
+
+def test_room_is_not_kept_behind_a_service() -> None:
+    story = scene(BEGIN, SERVICE, pod("c", at=4, run=3), backfill=WAITING, until=8)
+    outcome = story.run()
+    assert outcome.happened("Conditional") == []
+    assert story.at(5).reserved == {}
+    assert outcome.started["c"] == 4
+    assert outcome.why("a-0")[0] == "GangShort"

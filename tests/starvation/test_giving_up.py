@@ -171,6 +171,20 @@ def test_the_node_is_removed() -> None:
     assert len(outcome.report["reservations"]) == 1
 
 
+def test_a_job_moves_from_a_node_that_does_not_drain_to_one_where_less_has_to() -> None:
+    # n1 has more idle at 3, so it is set aside, but two CPUs there do not drain. At 7 that has been so for more than
+    # three seconds, nobody else needs the place, and on n2 only one CPU is left to drain, until 8. Small pods would
+    # keep n2 from ever being empty.
+    n2 = [node("n2", 3), pod("short", 2, on="n2", run=4), pod("longer", 1, on="n2", run=8)]
+    small = [pod(f"small-{number}", at=7.5 + 5 * number, run=6) for number in range(4)]
+    story = scene(N1, OLD, n2, BIG, small, reserve={**EVERYWHERE, "reservationTimeout": 3}, until=20)
+    assert story.at(6).reserved == {"n1": ["big"]}
+    assert story.at(7).reserved == {"n2": ["big"]}
+    outcome = story.run()
+    given_up(outcome, why="the nodes did not drain", at=7)
+    assert outcome.started["big"] == 8
+
+
 def test_a_node_that_does_not_drain_goes_to_the_next_in_line() -> None:
     # Set aside at 3. Nothing drains for three seconds, so at 7 the node goes to `small`, which fits there.
     outcome = scene(N1, OLD, BIG, SMALL, reserve={**THRESHOLD, "reservationTimeout": 3}).run()

@@ -97,6 +97,7 @@ class Task:
     backfill: bool  # runs on resources lent by a gang that was not ready
     nominated: str  # the node from which pods are evicted for it, or ""
     refused: RefusedBind | None = None  # binds that the server refused
+    ends: bool = True  # False: as far as anybody can tell, it runs until somebody deletes it
     status: Status = Status.PENDING
     node: Node | None = None
     # The state outside any session; a snapshot restores status, node and backfill from it.

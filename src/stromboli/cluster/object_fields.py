@@ -51,6 +51,20 @@ def is_preemptable(pod: Pod) -> bool:
     return pod.metadata.annotations.get(names.PREEMPTABLE, label).lower() != "false"
 
 
+_KEPT_RUNNING_BY = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet"})
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+def ends_by_itself(pod: Pod) -> bool:
+    """False for pods of services: their owner keeps so many of them running. Static pods do not end either. A pod that
+    states how long it runs ends. Of other pods nobody can tell, so they are taken to end some day."""
+    meta = pod.metadata
+    if names.ESTIMATE in meta.annotations:
+        return True
+    kept = any(owner.controller and owner.kind in _KEPT_RUNNING_BY for owner in meta.owner_references)
+    return not kept and _MIRROR not in meta.annotations
+
+
 def task_priority(pod: Pod) -> int:
     annotation = pod.metadata.annotations.get(names.TASK_PRIORITY)
     if annotation is not None:

@@ -14,7 +14,16 @@ from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
 from .events import BindFailed
 from .ledger import Ledger
 from .model import JobKey, Node, Status, Task, TaskKey
-from .object_fields import creation_time, group_of, index_of, is_preemptable, role_of, status_of, task_priority
+from .object_fields import (
+    creation_time,
+    ends_by_itself,
+    group_of,
+    index_of,
+    is_preemptable,
+    role_of,
+    status_of,
+    task_priority,
+)
 from .queue_index import QueueIndex
 from .refused_bind import RefusedBind
 from .shapes import ShapeRegistry, is_same_shape
@@ -214,6 +223,7 @@ def _read_pod(task: Task, pod: Pod) -> None:
     task.priority = task_priority(pod)
     task.role = role_of(pod)
     task.preemptable = is_preemptable(pod)
+    task.ends = ends_by_itself(pod)
     task.may_preempt = pod.spec.preemption_policy != "Never"
     task.gated = bool(pod.spec.scheduling_gates)
     task.backfill = _runs_as_backfill(task, pod)

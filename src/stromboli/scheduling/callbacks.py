@@ -81,6 +81,15 @@ class Scope(Enum):
     CLUSTER = "cluster"  # also tasks elsewhere: again for all nodes after any change
 
 
+class Horizon(IntEnum):
+    """Which tasks count as neighbours when a filter or score is computed. Each looks further ahead than the last."""
+
+    NOW = 0  # all that are on nodes
+    RELEASED = 1  # terminating ones are gone
+    PLANNED = 2  # and those with a reserved or conditional place have started there
+    DRAINED = 3  # and those of other jobs that end by themselves are gone
+
+
 NodeFilter = Callable[[Rows], ReasonIds]
 """For each of these rows: 0 if the node can run the task, else an id from `Session.node_reason`."""
 NodeScore = Callable[[Rows], Scores]

@@ -36,8 +36,10 @@ class Framework(ExtensionPoints):
         self.total: Vector = snapshot.total
         self.cycle = Cycle()
         self.deserved: dict[QueueName, Vector] = {}  # empty if no plugin divides the cluster
-        # Set while filters and scores are computed: whether terminating pods count as gone already.
-        self.ahead = False
+        # Set while filters and scores are computed: who counts as a neighbour, and, if all that may drain has drained,
+        # for which job.
+        self.horizon = cb.Horizon.NOW
+        self.drained_for: Job | None = None
         self.version = 0  # grows with every commit, so that a failed attempt need not be repeated before
 
     def has_action(self, name: str) -> bool:

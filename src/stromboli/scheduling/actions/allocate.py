@@ -16,7 +16,7 @@ from enum import Enum
 from typing import ClassVar
 
 from stromboli.cluster import Job, JobKey, Status, Task
-from stromboli.scheduling.backfill import Lending, note_conditional, take_back
+from stromboli.scheduling.backfill import Lending, could_borrow, note_conditional, take_back
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.eviction import Nominations
@@ -57,7 +57,7 @@ class Allocate(Action):
         for job in session.jobs:
             if not is_eligible(session, job):
                 continue
-            tasks = [task for task in session.pending_tasks(job) if not task.best_effort]
+            tasks = _ordinary(session, job)
             if tasks:
                 pending[job.key] = deque(tasks)
                 jobs.append(job)
@@ -85,7 +85,7 @@ class Allocate(Action):
         said = session.notes.of(job)
         statement = session.statement()
         give_up(statement)
-        tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
+        tasks = deque(_ordinary(session, job))
         if start_gang(session, statement, job, tasks):
             session.notes.pardon(job)
             return True
@@ -130,10 +130,16 @@ class Allocate(Action):
             if refusal is not None:
                 session.notes.refuse(job, refusal)
                 held_back.append(job)
+                continue
+            # The queue has used up what it deserves, but not in what this job requests; or it has lost pods since.
+            while self._try(session, job, pending[job.key], lending=False) is Outcome.MORE:
+                pass
+            if is_held_back(session, job):
+                held_back.append(job)
         return held_back
 
     def _lend(self, session: Session, jobs: list[Job]) -> None:
-        pending = {job.key: deque(t for t in session.pending_tasks(job) if not t.best_effort) for job in jobs}
+        pending = {job.key: deque(_ordinary(session, job)) for job in jobs}
         # What is lent must be possible to take back, pod by pod.
         walk = Walk(session, [job for job in jobs if pending[job.key] and not job.goes_whole])
         while (job := walk.next()) is not None:
@@ -166,6 +172,8 @@ class Allocate(Action):
             self._open[job.key] = statement
             return Outcome.WAITS
         if conditionally_ready(job):
+            if could_borrow(session, statement, job):
+                return Outcome.NOTHING
             if session.state(Lending).rules.evicts and take_back(session, statement, job):
                 return Outcome.WAITS
             session.state(TentativePlaces).keep(job, statement)
@@ -179,6 +187,11 @@ class Allocate(Action):
             return Outcome.NOTHING
         statement.discard()
         return Outcome.NOTHING
+
+
+def _ordinary(session: Session, job: Job) -> list[Task]:
+    """Its waiting tasks that request something."""
+    return [task for task in session.pending_tasks(job) if not task.best_effort]
 
 
 def _admit_all(session: Session) -> None:

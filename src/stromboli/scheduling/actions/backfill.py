@@ -48,7 +48,8 @@ class Backfill(Action):
     def _lend(self, session: Session) -> None:
         if not session.state(TentativePlaces).given_up:
             return
-        walk = Walk(session, [job for job in session.jobs if self._may_start(session, job)])
+        holders = [job for job in session.jobs if job.counts[Status.RESERVED] and is_eligible(session, job)]
+        walk = Walk(session, [*holders, *(job for job in session.jobs if self._may_start(session, job))])
         while (job := walk.next()) is not None:
             if self._start_on_lent_room(session, job):
                 walk.again(job)
@@ -64,8 +65,9 @@ class Backfill(Action):
         if not tasks:
             return False
         said = session.notes.of(job)
-        # Who cannot be sent away again takes the room for good.
-        lendable = session.state(TentativePlaces).given_up if may_borrow(session, job) else set()
+        # Who cannot be sent away again takes the room for good; so does a job that nodes are reserved for.
+        borrows = may_borrow(session, job) and not job.counts[Status.RESERVED]
+        lendable = session.state(TentativePlaces).given_up if borrows else set()
         statement = session.statement()
         place_gang(session, statement, job, tasks, lending=True, conditionally=False)
         if not statement.operations or not session.job_ready(job):

@@ -19,7 +19,7 @@ from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import AdmissionPromises
-from stromboli.scheduling.starvation import Starvation, has_starved
+from stromboli.scheduling.starvation import Starvation, has_starved, is_known_not_to_start
 from stromboli.scheduling.walk import Walk
 
 
@@ -59,7 +59,10 @@ class Enqueue(Action):
         if not _only_room_keeps_out(session, job):
             return False
         inside = [other for other in session.jobs if other.phase == "Inqueue" and other.min_resources is not None]
-        helped = sum(not other.is_ready and has_starved(session, other, rules) for other in inside)
+        helped = sum(
+            not other.is_ready and has_starved(session, other, rules) and not is_known_not_to_start(other)
+            for other in inside
+        )
         return helped < rules.max_holders
 
 

@@ -9,9 +9,11 @@ from stromboli.scheduling.session import Session
 from .estimates import Estimates
 from .lent_room import (
     conditionally_ready_condition,
+    could_borrow,
     may_borrow,
     not_counted_on,
     note_conditional,
+    note_kept,
     place_conditionally,
     take_back,
 )
@@ -21,6 +23,7 @@ __all__ = [
     "BackfillRules",
     "Estimates",
     "Lending",
+    "could_borrow",
     "may_borrow",
     "note_conditional",
     "open_backfill",
@@ -33,4 +36,5 @@ def open_backfill(session: Session) -> None:
         with session.registering(FEATURE, tier=len(session.configuration.tiers)):
             session.add_room(lambda room, job: not_counted_on(session, room))
             session.add_group_conditions(lambda job: conditionally_ready_condition(session, job))
+            session.add_close(lambda: note_kept(session))
             session.add_fallback_placement(lambda statement, task: place_conditionally(session, statement, task))

@@ -21,7 +21,7 @@ from stromboli.api import names
 from stromboli.api.quantity import parse_duration
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import OCCUPYING, Job, Matrix, Status, Task, Vector
-from stromboli.scheduling.callbacks import ReasonIds, Rows
+from stromboli.scheduling.callbacks import Horizon, ReasonIds, Rows
 from stromboli.scheduling.explanation.reasons import Code
 from stromboli.scheduling.gang import TentativePlaces, conditionally_ready, reserved_tasks
 from stromboli.scheduling.session import Session
@@ -80,8 +80,8 @@ class Estimates:
         return not reason or self._session.node_reasons[reason - 1].code == Code.NODE_RESOURCE_RESERVED
 
     def _suits(self, task: Task) -> Matrix:
-        """By row, whether a task could go there, were it not for room and for being kept."""
-        reasons = self._session.placement.fitting(task, ahead=True).reasons
+        """By row, whether a task could go there, were it not for room, for neighbours that end, and for being kept."""
+        reasons = self._session.placement.fitting(task, horizon=Horizon.DRAINED).reasons
         return np.array([self._may_take(reasons, row) for row in range(len(reasons))], dtype=np.int64)
 
     # -- how long it takes --------------------------------------------------------------------------------------

@@ -11,7 +11,9 @@ holds, and either the pods in its way are evicted (`mode: preemption`) or it wai
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 
 import numpy as np
@@ -19,10 +21,12 @@ import numpy as np
 from stromboli.api import names
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, Node, Status, Task, Vector
+from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.decisions import Notice
 from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.reasons import Code, given_back
 from stromboli.scheduling.explanation.reasons import conditionally_ready as conditionally_ready_sentence
+from stromboli.scheduling.gang import TentativePlaces, place_gang
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -40,13 +44,15 @@ def not_counted_on(session: Session, room: Matrix) -> Matrix:
 
 
 def accessible(session: Session, job: Job) -> Matrix:
-    """What a job could have if all lent room were given back, less what others already count on."""
+    """What a job could have if all lent room were given back, less what others already count on. Where borrowers are
+    not evicted, it waits for them to end, so it does not count on the room of those that never do."""
     nodes = session.nodes
+    evicts = session.state(Lending).rules.evicts
     lent = nodes.backfilled.copy()
     known: dict[JobKey, bool] = {}  # whether the job comes before that one
     for row in np.flatnonzero(lent.any(axis=1)).tolist():
         for task in lent_tasks(nodes.nodes[row]):
-            if not _may_send_away(session, job, task, known):
+            if not _may_send_away(session, job, task, known) or not (evicts or task.ends):
                 lent[row] -= task.request
     return np.asarray(session.placement.room_now(job, without=FEATURE) + lent - nodes.conditional)
 
@@ -71,7 +77,8 @@ def place_conditionally(session: Session, statement: Statement, task: Task) -> b
     job = task.job
     if job is None or not session.state(Lending).rules.lends or not session.nodes.backfilled.any():
         return False
-    fitting = session.placement.fitting(task, ahead=True)
+    # Siblings count as neighbours on their conditional places: the gang has to fit as a whole.
+    fitting = session.placement.fitting(task, horizon=Horizon.PLANNED)
     rows = fitting.choose(task, 1, accessible(session, job))
     if not rows:
         return False
@@ -94,6 +101,29 @@ def _lent_to_queue(node: Node, job: Job) -> Vector:
 def lent_tasks(node: Node) -> list[Task]:
     """Backfill tasks on a node that are not leaving yet."""
     return [task for task in node.tasks.values() if task.backfill and task.status in OCCUPYING]
+
+
+def could_borrow(session: Session, statement: Statement, job: Job) -> bool:
+    """Whether a conditionally ready job would fit on idle room that gangs before it are only tried with. It may borrow
+    that in the backfill action, so nobody has to leave for it. The statement is empty then, and unchanged if not."""
+    others = session.state(TentativePlaces).unready()
+    if not others:
+        return False
+    said = session.notes.of(job)
+    places = [(operation.kind, operation.task, operation.task.node) for operation in statement.operations]
+    statement.discard()
+    with ExitStack() as stack:
+        for other in others:
+            stack.enter_context(session.state(TentativePlaces).suspended(other))
+        trial = session.statement()
+        tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
+        place_gang(session, trial, job, tasks, lending=True, conditionally=False)
+        fits = session.job_ready(job)
+        trial.discard()
+    session.notes.recall(job, said)
+    if not fits:
+        statement.repeat(places)
+    return fits
 
 
 # -- taking it back -------------------------------------------------------------------------------------------------
@@ -175,10 +205,19 @@ def note_conditional(session: Session, job: Job) -> None:
     note = session.notes.of(job)
     sentence = conditionally_ready_sentence(sorted(lent.key for node in nodes.values() for lent in lent_tasks(node)))
     note.said[Code.CONDITIONALLY_READY] = sentence
+    places = sorted({t.node.name for t in job.tasks.values() if t.status in _TENTATIVE and t.node is not None})
+    session.state(Lending).kept[job.key] = places
     for task in tasks:
         said = {c.reason for c in task.pod.status.conditions if c.type == "PodScheduled"}
         if Code.CONDITIONALLY_READY not in said:
             session.cycle.decisions.append(Notice("Pod", task.key, "Conditional", sentence))
+
+
+def note_kept(session: Session) -> None:
+    """At the end of a session: on which nodes conditionally ready jobs keep room."""
+    for job, names_of_nodes in sorted(session.state(Lending).kept.items()):
+        for name in names_of_nodes:
+            session.cycle.kept.setdefault(name, []).append(job)
 
 
 CONDITIONALLY_READY = "ConditionallyReady"

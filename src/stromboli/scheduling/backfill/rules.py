@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stromboli.cluster import JobKey
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.session import Session
 
@@ -34,3 +35,4 @@ class Lending:
     def __init__(self, session: Session) -> None:
         arguments = session.action_arguments("backfill")
         self.rules = BackfillRules() if arguments is None else BackfillRules.read(arguments)
+        self.kept: dict[JobKey, list[str]] = {}  # conditionally ready jobs, and the nodes on which they keep room

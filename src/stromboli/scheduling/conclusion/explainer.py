@@ -114,7 +114,9 @@ class Explainer:
         """Jobs for which this is equal get the same answers; None if there may be no other such job. Thousands of equal
         jobs may wait in a queue."""
         session = self._session
-        if note.said or note.refused_by(Code.QUEUE_FIRST_IN_LINE) or job.role_minimums or session.hooks("prePredicate"):
+        if note.said or note.never or note.refused_by(Code.QUEUE_FIRST_IN_LINE):
+            return None
+        if job.role_minimums or session.hooks("prePredicate"):
             return None
         if len(tasks) != len(job.tasks) or job.counts[Status.RESERVED]:
             return None
@@ -138,7 +140,7 @@ class Explainer:
         never = never_within_quota(session, job, whole)
         if never:
             return Finding(Explanation(Code.QUEUE_OVER_QUOTA, never))
-        never = never_on_nodes(session, self._surveys, job, tasks, missing)
+        never = never_on_nodes(session, self._surveys, job, tasks, missing) or note.never
         refusal = self._refusal(job, needed)
         if refusal is not None:
             return Finding(Explanation(refusal.code, reasons.refused(refusal)), never)

@@ -18,6 +18,7 @@ class JobNote:
     refusals: list[Refusal] = field(default_factory=list)  # by queues, admission, validity
     blocked: Task | None = None  # the first task that found no node in the last attempt
     said: dict[str, str] = field(default_factory=dict)  # sentences of features, by code
+    never: str = ""  # a sentence, if the job cannot start as it is; users read it first
 
     def refused_by(self, code: str) -> bool:
         return any(refusal.code == code for refusal in self.refusals)

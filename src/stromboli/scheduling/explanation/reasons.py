@@ -150,6 +150,25 @@ def never_in_cluster(resource: str, requested: int, total: int) -> str:
     return f"The gang can never start: {need} {resource} requested, and the cluster has {there}."
 
 
+def never_beside_services_of_queue(who: str, refusal: Refusal) -> str:
+    """The queue may not have so much, beside pods of it that do not end."""
+    resource = refusal.resource
+    need, total = format_amount(resource, refusal.need), format_amount(resource, refusal.total)
+    stays = f", of which pods that do not end use {format_amount(resource, refusal.have)}" if refusal.have > 0 else ""
+    return (
+        f"The {who} can never start: {need} {resource} requested, and queue {refusal.subject} may have at most "
+        f"{total}{stays}. Request less, or raise the queue's capability."
+    )
+
+
+def never_beside_services(who: str, found: int, needed: int, why: str) -> str:
+    """It would not fit even if all pods were gone that end. `why`: the sentence about nodes, for the next pod."""
+    return (
+        f"The {who} can never start: if all other pods that end were gone, {found} of the {needed} pods that must "
+        f"start together would fit. For the next one, {why[:1].lower()}{why[1:]}"
+    )
+
+
 def can_be_admitted() -> str:
     return "The job can be admitted now. It was not when jobs were admitted; it is tried again in the next cycle."
 

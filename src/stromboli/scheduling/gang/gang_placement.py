@@ -75,7 +75,9 @@ def place_gang(
             if refusal is not None:
                 session.notes.refuse(job, refusal)
         placed = _place(session, statement, fitting, group[:allowed]) if allowed else 0
-        while conditionally and placed < len(group) and _place_otherwise(session, statement, group[placed]):
+        # A job that runs already does not count on lent room: it is taken back for those that cannot start without.
+        counts_on_lent = conditionally and not ready
+        while counts_on_lent and placed < len(group) and _place_otherwise(session, statement, group[placed]):
             placed += 1
         for _ in range(placed):
             tasks.popleft()

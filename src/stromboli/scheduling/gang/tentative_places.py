@@ -13,6 +13,8 @@ from stromboli.cluster import Job, JobKey, Status
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
+from .readiness import conditionally_ready
+
 
 class TentativePlaces:
     def __init__(self, session: Session) -> None:
@@ -25,6 +27,11 @@ class TentativePlaces:
     def keep(self, job: Job, statement: Statement) -> None:
         """Leave the places in force until another action decides."""
         self._kept[job.key] = statement
+
+    def unready(self) -> list[Job]:
+        """Jobs whose places are kept although they are not enough, even if lent room is counted."""
+        kept = [statement.operations[0].task.job for statement in self._kept.values() if statement.operations]
+        return [job for job in kept if job is not None and not conditionally_ready(job)]
 
     def give_up(self, job: Job) -> None:
         statement = self._kept.pop(job.key, None)

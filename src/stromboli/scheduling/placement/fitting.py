@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Matrix, Task, Vector
-from stromboli.scheduling.callbacks import FilterHook, NodeFilter, NodeScore, ReasonIds, Rows, Scope, Scores
+from stromboli.cluster import Job, Matrix, Task, Vector
+from stromboli.scheduling.callbacks import FilterHook, Horizon, NodeFilter, NodeScore, ReasonIds, Rows, Scope, Scores
 from stromboli.scheduling.explanation.node_reasons import NOT_READY
 from stromboli.scheduling.framework import Framework
 
@@ -33,13 +33,15 @@ class Fitting:
         task: Task,
         filters: Sequence[FilterHook],
         *,
-        ahead: bool,
+        horizon: Horizon,
+        drained_for: Job | None = None,
     ) -> None:
         self.session = session
         self._kernels = kernels
         self._all_rows = all_rows
-        self.ahead = ahead
-        session.ahead = ahead
+        self._horizon = horizon
+        self._drained_for = drained_for
+        self._look_ahead()
         self.request: Vector = task.request
         self.columns = np.flatnonzero(self.request)
         size = len(session.nodes)
@@ -80,6 +82,11 @@ class Fitting:
         self._failed_at = -1  # ledger.freed when no room was found the last time
 
     @property
+    def depends_on_neighbours(self) -> bool:
+        """Whether the tasks on nodes decide which nodes can run the task, beyond the room that they use."""
+        return bool(self._filters)
+
+    @property
     def alone(self) -> bool:
         """Whether tasks must be placed one by one, because a placement may change a filter or score in a way that the
         kernels do not compute."""
@@ -107,11 +114,14 @@ class Fitting:
 
     # -- updates ------------------------------------------------------------------------------------------------
 
+    def _look_ahead(self) -> None:
+        self.session.horizon, self.session.drained_for = self._horizon, self._drained_for
+
     def refresh(self) -> None:
         """Update the results of the filters."""
         end = len(self.session.ledger.log)
         if self._filters and self._filtered_to != end:
-            self.session.ahead = self.ahead
+            self._look_ahead()
             rows = self._changed_since(self._filtered_to, everywhere=self._filters_everywhere)
             reasons = self._static[rows]
             for judge, _ in self._filters:
@@ -127,7 +137,7 @@ class Fitting:
         """By row, up to date."""
         end = len(self.session.ledger.log)
         if self._scored_to != end:
-            self.session.ahead = self.ahead
+            self._look_ahead()
             rows = self._changed_since(self._scored_to, everywhere=self._scores_everywhere)
             self._scored_to = end
             base = self._static_score[rows]

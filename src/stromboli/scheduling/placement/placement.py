@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from stromboli.cluster import Job, Matrix, Task, TaskKey, Vector
-from stromboli.scheduling.callbacks import KeyOfTask, Rows
+from stromboli.scheduling.callbacks import Horizon, KeyOfTask, Rows
 from stromboli.scheduling.framework import Framework
 
 from .fitting import Fitting
@@ -54,14 +54,24 @@ class Placement:
             known = self._known_keys[task.key] = (task.shape.id, *[of(task) for of in self._keys])
         return known
 
-    def fitting(self, task: Task, *, ahead: bool = False, without: str = "") -> Fitting:
-        """Up to date with the ledger. `ahead`: as if terminating pods were gone. `without`: ignore the live filters of
-        this feature."""
-        key = (self._key_without(task, without) if without else self.key(task), ahead, without)
+    def fitting(self, task: Task, *, ahead: bool = False, horizon: Horizon | None = None, without: str = "") -> Fitting:
+        """Up to date with the ledger. `ahead`: as if terminating pods were gone; `horizon`: looking further ahead.
+        `without`: ignore the live filters of this feature."""
+        if horizon is None:
+            horizon = Horizon.RELEASED if ahead else Horizon.NOW
+        elif horizon > Horizon.RELEASED:
+            near = self.fitting(task, ahead=True, without=without)
+            if not near.depends_on_neighbours:
+                return near  # looking further ahead would show the same
+        drained_for = task.job if horizon is Horizon.DRAINED and task.job is not None and task.job.ready_count else None
+        whose = None if drained_for is None else drained_for.key
+        key = (self._key_without(task, without) if without else self.key(task), horizon, whose, without)
         fitting = self._fittings.get(key)
         if fitting is None:
             filters = [hook for hook in self.session.filters if not (hook.live and hook.owner == without)]
-            fitting = Fitting(self.session, self.kernels, self.all_rows, task, filters, ahead=ahead)
+            fitting = Fitting(
+                self.session, self.kernels, self.all_rows, task, filters, horizon=horizon, drained_for=drained_for
+            )
             self._fittings[key] = fitting
         fitting.refresh()
         return fitting

@@ -7,6 +7,9 @@ pods finish, until the job fits.
 clock                 who has starved
 line                  who is served next
 node_choice           which nodes are set aside
+attempt               whether the job fits there as a whole
+drained_room          what nodes will have once all that may drain has drained
+drained_queue         whether the queue's hard limits will then allow the job
 holders               who holds what
 reserved_node_filter  closes nodes with reserved room to other jobs
 queue_holds           closes a queue's quota to other jobs of the queue
@@ -25,7 +28,7 @@ from stromboli.scheduling.session import Session
 
 from .clock import has_starved
 from .displacement import displacements
-from .holders import FEATURE, holders, rank, reserved_rows
+from .holders import FEATURE, holders, is_known_not_to_start, rank, reserved_rows
 from .line import Line
 from .namespace_holds import NamespaceHolds
 from .progress import note_progress, starving_conditions
@@ -43,6 +46,7 @@ __all__ = [
     "above_deserved",
     "has_starved",
     "holders",
+    "is_known_not_to_start",
     "open_starvation",
     "rank",
 ]

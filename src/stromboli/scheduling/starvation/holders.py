@@ -9,10 +9,12 @@ import numpy.typing as npt
 
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import Job, JobKey, Node, Status, Task, Vector
+from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.explanation import waiting_since
 from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
+from .drained_room import DrainedRoom
 from .rules import Starvation
 
 FEATURE = "starvation"
@@ -23,7 +25,9 @@ STARVING = "Starving"
 
 RESERVED = "Reserved"
 BACK_IN_LINE = "BackInLine"
-"""Reasons of that condition: nodes are set aside; or the job gave its place to another and waits for its next turn."""
+CANNOT_START = "CannotStart"
+"""Reasons of that condition: nodes are set aside; the job gave its place to another and waits for its next turn; or it
+could not start on empty nodes either."""
 
 WAITS = frozenset({Status.PENDING, Status.RESERVED, Status.CONDITIONAL})
 _PROMISED = frozenset({Status.PIPELINED, Status.ALLOCATED})
@@ -78,6 +82,11 @@ def condition_time(job: Job, reason: str) -> float | None:
     return None
 
 
+def is_known_not_to_start(job: Job) -> bool:
+    """Whether the last cycle found that the job could not start on empty nodes either."""
+    return condition_time(job, CANNOT_START) is not None
+
+
 def is_stuck(session: Session, job: Job) -> bool:
     """Whether nothing has drained on the nodes of a holder for `reservationTimeout`. The time of the group's condition
     is when something drained last."""
@@ -100,12 +109,13 @@ def release(session: Session, job: Job, why: str) -> None:
 
 
 def usable_rows(session: Session, tasks: Iterable[Task]) -> npt.NDArray[np.bool_]:
-    """Nodes on which one of these tasks could run if they were otherwise empty."""
+    """Nodes on which one of these tasks could run if all that may drain had drained."""
     rows = np.zeros(len(session.nodes), dtype=np.bool_)
     kinds = {task.shape.id: task for task in tasks if not task.best_effort}
     for _, task in sorted(kinds.items()):
-        mask = session.placement.fitting(task, ahead=True, without=FEATURE).mask & session.nodes.schedulable
-        rows |= mask & (session.nodes.allocatable >= task.request).all(axis=1)
+        mask = session.placement.fitting(task, horizon=Horizon.DRAINED, without=FEATURE).mask
+        room = session.nodes.allocatable if task.job is None else session.state(DrainedRoom).of(task.job)
+        rows |= mask & session.nodes.schedulable & (room >= task.request).all(axis=1)
     return rows
 
 

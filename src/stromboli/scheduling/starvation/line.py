@@ -4,7 +4,7 @@ Jobs are served by priority, then who waits longest. A job that cannot be served
 behind it only from nodes that it could use itself; who can be served on other nodes is served. If nothing but the
 number of nodes that may be set aside stands in its way, nobody behind it takes another one: a wide job would wait for
 ever if narrower ones used up the number again and again. A job that could not be served even if nobody else held
-anything stands in nobody's way.
+anything stands in nobody's way. If it could not start on empty nodes either, it gets a reason that says so.
 
 Two things free a place for a job in line. Holders of strictly lower priority give theirs up. And a holder whose nodes
 have not drained at all for `reservationTimeout` gives its place to the next one that can use it, and goes to the end of
@@ -17,15 +17,24 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from stromboli.cluster import Job, Status
+from stromboli.cluster import Job, Status, Vector
+from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.decisions import Notice
 from stromboli.scheduling.explanation import Code
-from stromboli.scheduling.explanation.reasons import back_in_line, limit_exceeded
-from stromboli.scheduling.gang import TentativePlaces, condition_ready, reserved_tasks
+from stromboli.scheduling.explanation.reasons import (
+    back_in_line,
+    limit_exceeded,
+    never_beside_services,
+    never_beside_services_of_queue,
+)
+from stromboli.scheduling.gang import TentativePlaces, reserved_tasks
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .holders import WAITS, condition_time, holders, is_stuck, rank, release, usable_rows
+from .attempt import Attempt, place_as_a_whole
+from .drained_queue import needed, over_quota, over_quota_for_ever
+from .drained_room import DrainedRoom
+from .holders import CANNOT_START, condition_time, holders, is_stuck, rank, release, usable_rows
 from .node_choice import NodeChoice, NodeOrder, NodeOwners
 from .queue_holds import QueueHolds
 from .rules import ReserveRules, Starvation
@@ -40,7 +49,11 @@ class Line:
         self._most_nodes = rules.most_nodes(session)
         self._order = NodeOrder(session)
         self._kept_nodes = np.zeros(len(session.nodes), dtype=np.bool_)  # for jobs that wait in line
+        # Others were promised room there, and perhaps somebody was just evicted for them. They will run there for as
+        # long as nobody knows, so a job would start late. In the next cycle it is known who runs there.
+        self._promised = (session.nodes.pipelined != 0).any(axis=1)
         self._keeps_number = False  # somebody in line waits only for the number of nodes
+        session.state(DrainedRoom).look_again()
         self._look_again()
 
     def _look_again(self) -> None:
@@ -52,7 +65,11 @@ class Line:
     def serve(self, job: Job) -> None:
         """Set nodes aside for a job, or let it wait in line."""
         with self._session.state(TentativePlaces).suspended(job):
-            if not self._fits_queue(job):
+            refusal = over_quota_for_ever(self._session, job, needed(job))
+            if refusal is not None:
+                self._say_never(job, never_beside_services_of_queue(_who(job), refusal))
+                return
+            if not self._fits_queue(job, needed(job)):
                 return
             for displaced in self._choices(job):
                 if self._take(job, displaced):
@@ -65,15 +82,11 @@ class Line:
             if is_stuck(self._session, job):
                 self._take_other_nodes(job)
 
-    def _fits_queue(self, job: Job) -> bool:
+    def _fits_queue(self, job: Job, request: Vector) -> bool:
         """Whether the queue's hard limits would allow the job if all that may drain had drained. What the queue keeps
         for holders that go first does not drain."""
-        session, queue = self._session, job.queue
-        drains = queue.allocated - job.allocated
-        kept = session.state(QueueHolds).kept_from(job)
-        credit = drains if kept is None else drains - kept
-        refusal = session.allocatable(queue, _needed(job), credit=credit)
-        return refusal is None or refusal.code != Code.QUEUE_OVER_QUOTA
+        kept = self._session.state(QueueHolds).kept_from(job)
+        return over_quota(self._session, job, request, kept=kept) is None
 
     def _choices(self, job: Job) -> Iterator[list[Job]]:
         """Whose places and nodes the job may have: nobody's, those of lower priority, those that do not drain."""
@@ -95,11 +108,11 @@ class Line:
         places = len(self._holders) - len(displaced) + (job.key not in self._holders)
         if places > self._rules.max_holders:
             return False
-        statement, _ = self._attempt(job, displaced)
-        if not condition_ready(job):
-            statement.discard()
+        attempt = self._attempt(job, displaced)
+        if not attempt.complete:
+            attempt.statement.discard()
             return False
-        statement.commit()
+        attempt.statement.commit()
         for holder in displaced:
             if holder.priority == job.priority:
                 said = back_in_line(job.key)
@@ -111,14 +124,10 @@ class Line:
             self._owners.add(job)
         return True
 
-    def _attempt(
-        self, job: Job, without: Sequence[Job], *, alone: bool = False, most: int | None = None
-    ) -> tuple[Statement, int]:
-        """Try to set aside what a job needs, as if some others held nothing any more; the second value is for how many
-        tasks only the limit on nodes stood in the way. `alone`: as if nobody waited in line before it. `most`: as if so
-        many nodes could be set aside."""
-        session = self._session
-        statement = session.statement()
+    def _attempt(self, job: Job, without: Sequence[Job], *, alone: bool = False, most: int | None = None) -> Attempt:
+        """Try to set aside what a job needs, as if some others held nothing any more. `alone`: as if nobody waited in
+        line before it. `most`: as if so many nodes could be set aside."""
+        statement = self._session.statement()
         for holder in without:
             why = "has a higher priority" if holder.priority < job.priority else "goes first: the nodes did not drain"
             for task in reserved_tasks(holder):
@@ -126,21 +135,22 @@ class Line:
         limit = self._most_nodes if most is None else most
         if self._keeps_number and not alone:
             limit = 0
-        closed = None if alone else self._kept_nodes
-        choice = NodeChoice(session, job, self._order, self._owners.without(without), limit, closed)
-        over_limit = 0
-        for task in session.pending_tasks(job):
-            if condition_ready(job):
+        closed = None if alone else self._kept_nodes | self._promised
+        return self._set_aside(job, statement, self._owners.without(without), limit, closed)
+
+    def _set_aside(
+        self, job: Job, statement: Statement, owners: NodeOwners, most: int, closed: np.ndarray | None
+    ) -> Attempt:
+        """Where the job's tasks mind their neighbours: first beside the pods that are there now, and if that fails, as
+        if those that end had ended."""
+        before = len(statement)
+        for horizon in (Horizon.PLANNED, Horizon.DRAINED):
+            statement.discard(down_to=before)
+            choice = NodeChoice(self._session, job, self._order, owners, most, closed, horizon=horizon)
+            attempt = place_as_a_whole(self._session, job, statement, choice)
+            if attempt.complete or not choice.minds_neighbours:
                 break
-            if task.best_effort or task.status is Status.RESERVED:
-                continue
-            row, limited = choice.row_for(task)
-            if row is None:
-                over_limit += limited
-                continue
-            statement.reserve(task, session.nodes.nodes[row])
-            choice.take(row)
-        return statement, over_limit
+        return attempt
 
     # -- waiting ------------------------------------------------------------------------------------------------
 
@@ -151,22 +161,39 @@ class Line:
             release(session, job, "the job needs more than can be reserved")
             self._look_again()
         others = [holder for holder in self._holders.values() if holder is not job]
-        over_limit = self._over_limit_without(job, others)
-        if over_limit is not None:
-            if over_limit:
-                self._say_limit(job, over_limit)
+        attempt = self._tried(job, others)
+        if not attempt.complete:
+            self._say_what_is_in_the_way(job, others, attempt)
             return
         self._kept_nodes |= usable_rows(session, session.pending_tasks(job))
-        statement, _ = self._attempt(job, (), alone=True, most=len(session.nodes))
-        self._keeps_number |= condition_ready(job) and len(self._holders) < self._rules.max_holders
-        statement.discard()
+        attempt = self._tried(job, (), most=len(session.nodes))
+        self._keeps_number |= attempt.complete and len(self._holders) < self._rules.max_holders
 
-    def _over_limit_without(self, job: Job, others: Sequence[Job]) -> int | None:
-        """None if the job could be served were there no others; else for how many tasks the limit stood in the way."""
-        statement, over_limit = self._attempt(job, others, alone=True)
-        would_do = condition_ready(job)
-        statement.discard()
-        return None if would_do else over_limit
+    def _tried(self, job: Job, without: Sequence[Job], *, most: int | None = None) -> Attempt:
+        """An attempt as if the job were alone, that leaves no trace."""
+        attempt = self._attempt(job, without, alone=True, most=most)
+        attempt.statement.discard()
+        return attempt
+
+    def _say_what_is_in_the_way(self, job: Job, others: Sequence[Job], attempt: Attempt) -> None:
+        """The limit on nodes; or the job could not start even if it had the cluster to itself."""
+        if attempt.over_limit:
+            over_limit = attempt.over_limit
+            attempt = self._tried(job, others, most=len(self._session.nodes))
+            if attempt.complete:
+                self._say_limit(job, over_limit)
+                return
+        self._say_never(job, never_beside_services(_who(job), attempt.found, attempt.missing, attempt.short))
+
+    def _say_never(self, job: Job, sentence: str) -> None:
+        """Nothing is set aside for a job that could not start on empty nodes, and it stands in nobody's way."""
+        if job.counts[Status.RESERVED]:
+            release(self._session, job, "the job cannot start there, even if all others leave")
+            self._look_again()
+        self._session.state(Starvation).cannot_start[job.key] = sentence
+        if condition_time(job, CANNOT_START) is None:
+            notice = Notice("PodGroup", job.key, CANNOT_START, sentence, warning=True)
+            self._session.cycle.decisions.append(notice)
 
     def _say_limit(self, job: Job, over_limit: int) -> None:
         sentence = limit_exceeded(over_limit, self._most_nodes)
@@ -184,16 +211,10 @@ class Line:
         left = {task.node.row for task in reserved_tasks(job) if task.node is not None}
         for task in reserved_tasks(job):
             statement.release(task, "the nodes did not drain")
-        closed = self._kept_nodes.copy()
+        closed = self._kept_nodes | self._promised
         closed[sorted(left)] = True
-        choice = NodeChoice(session, job, self._order, self._owners.without([job]), self._most_nodes, closed)
-        for task in session.pending_tasks(job):
-            if condition_ready(job):
-                break
-            if not task.best_effort and (row := choice.row_for(task)[0]) is not None:
-                statement.reserve(task, session.nodes.nodes[row])
-                choice.take(row)
-        if condition_ready(job) and self._short(job) < before:
+        attempt = self._set_aside(job, statement, self._owners.without([job]), self._most_nodes, closed)
+        if attempt.complete and self._short(job) < before:
             statement.commit()
             self._look_again()
         else:
@@ -214,11 +235,5 @@ class Line:
         return short
 
 
-def _needed(job: Job) -> np.ndarray:
-    """What the job requests at least to start: its largest waiting tasks are counted last."""
-    missing = job.min_available - job.ready_count
-    requests = sorted(
-        (task.request for task in job.tasks.values() if task.status in WAITS and not task.gated),
-        key=lambda request: tuple(request.tolist()),
-    )
-    return np.asarray(sum(requests[: max(missing, 0)], start=np.zeros_like(job.allocated)))
+def _who(job: Job) -> str:
+    return "gang" if job.min_available > 1 else "pod"

@@ -1,17 +1,24 @@
-"""Which nodes are set aside for a job: those that have most idle, its own first, each for one job."""
+"""Which nodes are set aside for a job: its own first, then those that have most idle, each for one job. Nodes on which
+others count come last."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass
 
 import numpy as np
 
-from stromboli.cluster import Job, JobKey, Status, Task
-from stromboli.scheduling.callbacks import Rows
+from stromboli.cluster import PODS, Job, JobKey, Matrix, Status, Task
+from stromboli.scheduling.callbacks import Horizon, Rows
+from stromboli.scheduling.explanation.node_reasons import TOO_MANY_PODS, insufficient
+from stromboli.scheduling.explanation.reasons import node_counts
 from stromboli.scheduling.gang import reserved_tasks
+from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
+from .drained_room import DrainedRoom
 from .holders import FEATURE, reserved_rows
 
 
@@ -76,9 +83,17 @@ class NodeOrder:
         return known
 
 
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    task: Task  # one of them
+    fits: np.ndarray  # by row: whether one more has room there, and may be there whatever its neighbours
+    best_last: list[int]  # those rows in order
+    minds_neighbours: bool
+
+
 class NodeChoice:
     """Nodes for the tasks of one job. What is reserved on a node, together with what the job itself uses there, never
-    exceeds what the node offers; nodes the job has already come first, as they count only once against the limit.
+    exceeds what the node will have; nodes the job has already come first, as they count only once against the limit.
 
     While a job is served, its nodes only fill up. So what fits a kind of task is worked out once, and afterwards only
     the node that was taken last is looked at again."""
@@ -91,9 +106,14 @@ class NodeChoice:
         owners: NodeOwners,
         most: int,
         closed: np.ndarray | None = None,
+        *,
+        horizon: Horizon = Horizon.PLANNED,
     ) -> None:
-        """`most`: how many nodes may be set aside in all; `closed`: rows that are kept for jobs before this one."""
+        """`most`: how many nodes may be set aside in all; `closed`: rows that are kept for jobs before this one;
+        `horizon`: which neighbours the tasks will have."""
         self._session = session
+        self._horizon = horizon
+        self._room = session.state(DrainedRoom).of(job)
         self._order = order
         self._left = most - len(owners)
         self._mine = owners.rows_of(job)
@@ -101,11 +121,18 @@ class NodeChoice:
         if closed is not None:
             self._open &= ~closed | owners.is_of(job)
         self._own_use = _own_use(job)
-        self._kinds: dict[int, tuple[Task, np.ndarray, list[int]]] = {}
+        # Others count on room there, and may start before the job.
+        self._counted_on = (session.nodes.conditional != 0).any(axis=1)
+        self._kinds: dict[tuple[int, str], _Kind] = {}
+        self.minds_neighbours = False  # whether some task has rules about its neighbours
 
     def row_for(self, task: Task) -> tuple[int | None, bool]:
         """The node to set room aside on; or None, and whether only the limit on nodes stood in the way."""
-        _, fits, best_last = self._kind(task)
+        kind = self._kind(task)
+        fits, best_last = kind.fits, kind.best_last
+        if kind.minds_neighbours:
+            self.minds_neighbours = True
+            return self._row_beside_others(task, fits & self._fitting(task).mask)
         mine = [row for row in self._mine if fits[row]]
         if mine:
             places = self._order.of(task)[1]
@@ -116,30 +143,84 @@ class NodeChoice:
             return None, False
         return (best_last[-1], False) if self._left > 0 else (None, True)
 
+    def _row_beside_others(self, task: Task, fits: np.ndarray) -> tuple[int | None, bool]:
+        """The same for a task that minds its neighbours: siblings that were given a place may open nodes and close
+        them."""
+        possible = self._in_order(task, fits)
+        mine = [row for row in possible if row in self._mine]
+        if mine or not possible:
+            return (mine[0], False) if mine else (None, False)
+        return (possible[0], False) if self._left > 0 else (None, True)
+
+    def _fitting(self, task: Task) -> Fitting:
+        return self._session.placement.fitting(task, horizon=self._horizon, without=FEATURE)
+
+    def why_not(self, task: Task) -> str:
+        """Why a task finds no node, as a sentence."""
+        session, fitting, room = self._session, self._fitting(task), self._left_over()
+        ids, numbers = np.unique(fitting.reasons[fitting.reasons > 0], return_counts=True)
+        counts: Counter[str] = Counter()
+        for reason_id, number in zip(ids.tolist(), numbers.tolist(), strict=True):
+            counts[session.node_reasons[reason_id - 1].text] += number
+        left = fitting.mask.copy()
+        for name, column in session.axis.by_name():
+            requested = int(task.request[column])
+            short = left & (room[:, column] < requested)
+            if requested and short.any():
+                most = int(room[short, column].max())
+                counts[(TOO_MANY_PODS if column == PODS else insufficient(name, requested, most))[1]] = int(short.sum())
+                left &= ~short
+        return node_counts(len(left), int(left.sum()), counts.items())
+
+    def has_slots(self, tasks: Sequence[Task]) -> bool:
+        """Whether nodes take so many more pods, each of which requests nothing."""
+        left = self._left_over()[:, PODS] * self._session.nodes.schedulable
+        kinds = Counter(task.shape.id for task in tasks)
+        examples = {task.shape.id: task for task in tasks}
+        return all(
+            int(left[self._fitting(examples[kind]).mask].clip(min=0).sum()) >= number for kind, number in kinds.items()
+        )
+
+    def _left_over(self) -> Matrix:
+        """What is left for the job on each node."""
+        left = self._room - self._session.nodes.reserved
+        for row, used in self._own_use.items():
+            left[row] -= used
+        return np.asarray(left)
+
     def take(self, row: int) -> None:
         """Room was set aside on this node."""
         if row not in self._mine:
             self._mine.append(row)
             self._left -= 1
-        for task, fits, _ in self._kinds.values():
-            fits[row] = fits[row] and self._has_room(task, row)
+        for kind in self._kinds.values():
+            kind.fits[row] = kind.fits[row] and self._has_room(kind.task, row)
 
-    def _kind(self, task: Task) -> tuple[Task, np.ndarray, list[int]]:
-        """One task of the kind, which nodes fit it, and those in order."""
-        known = self._kinds.get(task.shape.id)
+    def _kind(self, task: Task) -> _Kind:
+        known = self._kinds.get((task.shape.id, task.role))
         if known is None:
             nodes = self._session.nodes
-            suits = self._session.placement.fitting(task, ahead=True, without=FEATURE).mask & nodes.schedulable
-            fits = suits & self._open & (nodes.allocatable - nodes.reserved >= task.request).all(axis=1)
+            fits = nodes.schedulable & self._open & (self._room - nodes.reserved >= task.request).all(axis=1)
+            fitting = self._fitting(task)
+            if not fitting.depends_on_neighbours:
+                fits &= fitting.mask
             for row in self._own_use:
                 fits[row] = fits[row] and self._has_room(task, row)
-            order = self._order.of(task)[0]
-            known = self._kinds[task.shape.id] = (task, fits, order[fits[order]][::-1].tolist())
+            best_last = self._in_order(task, fits)[::-1]
+            known = _Kind(task, fits, best_last, fitting.depends_on_neighbours)
+            self._kinds[task.shape.id, task.role] = known
         return known
 
+    def _in_order(self, task: Task, fits: np.ndarray) -> list[int]:
+        """Those rows, the best first; nodes on which others count last."""
+        order = self._order.of(task)[0]
+        order = order[fits[order]]
+        last = self._counted_on[order]
+        rows: list[int] = [*order[~last].tolist(), *order[last].tolist()]
+        return rows
+
     def _has_room(self, task: Task, row: int) -> bool:
-        nodes = self._session.nodes
-        left = nodes.allocatable[row] - nodes.reserved[row] - self._own_use.get(row, 0)
+        left = self._room[row] - self._session.nodes.reserved[row] - self._own_use.get(row, 0)
         return bool((left >= task.request).all())
 
 

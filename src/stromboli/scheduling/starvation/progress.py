@@ -15,7 +15,7 @@ from stromboli.scheduling.explanation.reasons import reserved_nodes, starving_re
 from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
-from .holders import BACK_IN_LINE, RESERVED, STARVING, condition_time, holders
+from .holders import BACK_IN_LINE, CANNOT_START, RESERVED, STARVING, condition_time, holders
 from .rules import Starvation
 
 
@@ -24,12 +24,18 @@ def note_progress(session: Session) -> None:
     for job in holders(session).values():
         if reserved_tasks(job):
             session.notes.of(job).said[Code.STARVING_RESERVED] = _sentence(session, job)
+    hopeless = session.state(Starvation).cannot_start
+    for job in session.jobs if hopeless else ():
+        if job.key in hopeless:
+            session.notes.of(job).never = hopeless[job.key]
 
 
 def starving_conditions(session: Session, job: Job) -> Iterator[tuple[str, str, str]]:
     """(type, reason, message) of the group's condition about its starvation, if it has one."""
     starvation = session.state(Starvation)
-    if job.key in starvation.limits:
+    if job.key in starvation.cannot_start:
+        yield STARVING, CANNOT_START, starvation.cannot_start[job.key]
+    elif job.key in starvation.limits:
         yield STARVING, Code.RESERVATION_LIMIT_EXCEEDED, starvation.limits[job.key]
     elif job.counts[Status.RESERVED]:
         missing = [(node.name, _missing(session, node, tasks)) for node, tasks in _by_node(job)]
@@ -66,4 +72,3 @@ def _sentence(session: Session, job: Job) -> str:
         others = [t.key for t in node.tasks.values() if t.status in OCCUPYING and t.job is not job]
         parts.append((node.name, _missing(session, node, tasks), others))
     return starving_reserved(parts)
-

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from stromboli.api.waiting_reservations import reserved_node_of
-from stromboli.cluster import Job, TaskKey
+from stromboli.cluster import OCCUPYING, Job, Task, TaskKey
+from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.decisions import Unreserve
 from stromboli.scheduling.gang import reserved_tasks
+from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
+from .drained_queue import needed, over_quota_for_ever
+from .drained_room import DrainedRoom
 from .holders import FEATURE, holders, rank, release, reserved_rows
 from .rules import Starvation
 from .shares import NamespaceParts, above_deserved
@@ -50,17 +54,43 @@ def _lost_reason(session: Session, job: Job) -> str | None:
         return f"queue {job.queue.name} has more than its deserved share"
     if session.state(NamespaceParts).above_part(job):
         return f"namespace {job.namespace} has more than its part of queue {job.queue.name}"
-    for task in reserved_tasks(job):
-        node = task.node
-        if node is None:
-            return "a node was deleted"
-        if not node.ready or not node.schedulable:
-            return f"node {node.name} is cordoned or not ready"
-        if not session.placement.fitting(task, ahead=True, without=FEATURE).mask[node.row]:
-            return f"node {node.name} no longer matches the pod"
-        if bool((session.nodes.allocatable[node.row] < task.request).any()):
-            return f"node {node.name} is now too small"
+    if over_quota_for_ever(session, job, needed(job)) is not None:
+        return f"queue {job.queue.name} may not have that much"
+    return _lost_places(session, job)
+
+
+def _lost_places(session: Session, job: Job) -> str | None:
+    """All of its places are tested together, as when they were chosen."""
+    room = session.state(DrainedRoom).of(job).copy()
+    for task in job.tasks.values():
+        if task.node is not None and task.status in OCCUPYING:
+            room[task.node.row] -= task.request
+    statement = session.statement()
+    tasks = reserved_tasks(job)
+    places = [(task, task.node) for task in tasks]
+    together = any(_fitting(session, task).depends_on_neighbours for task in tasks)
+    for task in tasks if together else ():
+        statement.release(task)
+    try:
+        for task, node in places:
+            if node is None:
+                return "a node was deleted"
+            if not node.ready or not node.schedulable:
+                return f"node {node.name} is cordoned or not ready"
+            if not _fitting(session, task).mask[node.row]:
+                return f"node {node.name} no longer matches the pod"
+            room[node.row] -= task.request
+            if bool((room[node.row] < 0).any()):
+                return f"node {node.name} is now too small"
+            if together:
+                statement.reserve(task, node)
+    finally:
+        statement.discard()
     return None
+
+
+def _fitting(session: Session, task: Task) -> Fitting:
+    return session.placement.fitting(task, horizon=Horizon.DRAINED, without=FEATURE)
 
 
 def _forget_strangers(session: Session) -> None:

@@ -58,4 +58,5 @@ class Starvation:
         # they are bound, their node is still theirs.
         self.reserved_at_open = list(session.ledger.reserved_tasks.values())
         self.limits: dict[JobKey, str] = {}  # why nothing was set aside for a job although it has starved
+        self.cannot_start: dict[JobKey, str] = {}  # why a job that has starved could not start on empty nodes either
         self.gave_up_place: dict[JobKey, str] = {}  # jobs that gave their place to another in this session, and why

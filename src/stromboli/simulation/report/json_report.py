@@ -8,7 +8,7 @@ journal, and the reason of a pending pod from the last cycle.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,7 @@ def build_report(engine: Engine) -> Section:
         "jobs": _jobs(engine),
         "queues": _queues(engine),
         "namespaces": _namespaces(engine),
-        "nodes": _nodes(engine.cluster),
+        "nodes": _nodes(engine.cluster, engine.cycle.kept),
         "summary": build_summary(engine),
         "reservations": _reservations(engine),
     }
@@ -209,7 +209,8 @@ def _namespaces(engine: Engine) -> Section:
 
 
 
-def _nodes(cluster: Cluster) -> Section:
+def _nodes(cluster: Cluster, kept: Mapping[str, Iterable[JobKey]]) -> Section:
+    """`kept`: by node, jobs that keep room there until lent room is returned."""
     table = cluster.ledger.table
     nodes: Section = {}
     for node in table.nodes:
@@ -222,7 +223,7 @@ def _nodes(cluster: Cluster) -> Section:
             "used": _format({**none, **used}),
             "held": _format({**none, **held}),
             "reserved": _format(_without_pods(cluster.axis, table.reserved[node.row])),
-            "reservedFor": sorted(_reserved_for(cluster, node.name)),
+            "reservedFor": sorted({*_reserved_for(cluster, node.name), *kept.get(node.name, ())}),
             "lockedBy": table.locked_by[node.row],
         }
     return nodes

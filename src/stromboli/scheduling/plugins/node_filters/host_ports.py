@@ -60,10 +60,9 @@ class HostPortsFilter:
 
         def judge(rows: Rows) -> ReasonIds:
             answers = np.zeros(len(rows), dtype=np.int32)
-            ahead = self._session.ahead
             for position, row in enumerate(rows.tolist()):
                 for other in self._nodes[row].tasks.values():
-                    if other.shape.has_ports and is_there(other, ahead=ahead) and conflict(wanted, self._of(other)):
+                    if other.shape.has_ports and is_there(self._session, other) and conflict(wanted, self._of(other)):
                         answers[position] = self._taken
                         break
             return answers

@@ -68,7 +68,8 @@ class PodAffinityFilter:
             for tally, column, reason in reversed(unwanted):
                 answers[(tally.by_domain(column) > 0)[column.codes]] = reason
             for tally, column, itself in wanted:
-                met = tally.by_domain(column) > 0
+                # Pods that the affinity is for may be there when the pod starts, even if they end some day.
+                met = tally.by_domain(column, with_ending=True) > 0
                 if itself and not met.any():
                     met[1:] = True
                 answers[~met[column.codes]] = self._lonely

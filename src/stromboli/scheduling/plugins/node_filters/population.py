@@ -6,14 +6,16 @@ change the answer. Counting fifty thousand tasks again after each placement woul
 placement, an eviction or an undo costs as much as the tasks of one node. Rows are compared with what was counted there
 before, so the counts are exact in any order of changes and undos.
 
-A task counts on a node if it runs there or was placed there (allocated or pipelined). Reservations and conditional
-places do not count. A terminating pod counts until it is gone, except when looking ahead (`Session.ahead`): a task
-that waits for resources of terminating pods starts only when they are gone.
+A task counts on a node if it runs there or was placed there (allocated or pipelined). A terminating pod counts until it
+is gone. Those who look ahead (`Session.horizon`) see other neighbours: a task that waits for resources of terminating
+pods starts only when they are gone; the tasks of a gang that is planned as a whole are neighbours on their reserved and
+conditional places, which otherwise do not count; and on a node that has drained, only pods that never end are left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from enum import Enum
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +23,7 @@ import numpy.typing as npt
 
 from stromboli.api import LabelSelector
 from stromboli.cluster import Status, Task, TaskKey
-from stromboli.scheduling.callbacks import Rows
+from stromboli.scheduling.callbacks import Horizon, Rows
 from stromboli.scheduling.session import Session
 
 from .node_facts import LabelColumn, Mask
@@ -32,9 +34,30 @@ _Number = TypeVar("_Number", bound=np.generic)
 _STAYS = frozenset({Status.PIPELINED, Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN})
 
 
-def is_there(task: Task, *, ahead: bool) -> bool:
+class Stay(Enum):
+    """How a task is on its node."""
+
+    STAYS = "it runs there or was placed there"
+    LEAVES = "it is terminating"
+    PLANNED = "it has a reserved or conditional place there"
+
+
+_STAY: dict[Status, Stay] = dict.fromkeys(_STAYS, Stay.STAYS) | {
+    Status.RELEASING: Stay.LEAVES, Status.RESERVED: Stay.PLANNED, Status.CONDITIONAL: Stay.PLANNED
+}  # fmt: skip
+
+
+def is_there(session: Session, task: Task) -> bool:
     """Whether this task counts on its node."""
-    return task.status in _STAYS or (task.status is Status.RELEASING and not ahead)
+    match _STAY.get(task.status):
+        case Stay.STAYS:
+            return session.horizon < Horizon.DRAINED or not task.ends or task.job is session.drained_for is not None
+        case Stay.LEAVES:
+            return session.horizon is Horizon.NOW
+        case Stay.PLANNED:
+            return session.horizon >= Horizon.PLANNED
+        case _:
+            return False
 
 
 class Tally:
@@ -45,23 +68,40 @@ class Tally:
         self.selects = selects
         self._session = session
         self._with_leaving = with_leaving
-        self._staying: Counts = np.zeros(len(session.nodes), dtype=np.float64)
-        self._leaving: Counts = np.zeros(len(session.nodes), dtype=np.float64)
+        self._counts: dict[Stay, Counts] = {stay: np.zeros(len(session.nodes), dtype=np.float64) for stay in Stay}
+        self._ending: Counts = np.zeros(len(session.nodes), dtype=np.float64)  # of those that stay
 
-    def count(self, task: Task, row: int, *, leaving: bool, change: int) -> None:
-        if (self._with_leaving or not leaving) and self.selects(task):
-            (self._leaving if leaving else self._staying)[row] += change
+    def count(self, task: Task, row: int, stay: Stay, change: int) -> None:
+        if (self._with_leaving or stay is not Stay.LEAVES) and self.selects(task):
+            self._counts[stay][row] += change
+            if stay is Stay.STAYS and task.ends:
+                self._ending[row] += change
             self.version += 1
 
-    def by_domain(self, column: LabelColumn, among: Mask | None = None) -> Counts:
+    def by_domain(self, column: LabelColumn, among: Mask | None = None, *, with_ending: bool = False) -> Counts:
         """Sums over nodes with the same value of a label, indexed by code. Nodes without the label are in no domain,
-        so the entry of code 0 is always 0."""
-        counts = self._staying if self._session.ahead else self._staying + self._leaving
+        so the entry of code 0 is always 0. `with_ending`: count those that will have drained, too."""
+        counts = self._neighbours(with_ending=with_ending)
         if among is not None:
             counts = counts * among
         sums = np.bincount(column.codes, weights=counts, minlength=column.width).astype(np.float64, copy=False)
         sums[0] = 0.0
         return sums
+
+    def _neighbours(self, *, with_ending: bool) -> Counts:
+        horizon, counts = self._session.horizon, self._counts[Stay.STAYS]
+        if horizon is Horizon.NOW:
+            return counts + self._counts[Stay.LEAVES]
+        if horizon is Horizon.RELEASED:
+            return counts
+        counts = counts + self._counts[Stay.PLANNED]
+        if horizon is Horizon.DRAINED and not with_ending:
+            counts -= self._ending
+            own = self._session.drained_for
+            for task in own.tasks.values() if own is not None else ():
+                if task.node is not None and task.ends and task.status in _STAYS and self.selects(task):
+                    counts[task.node.row] += 1
+        return counts
 
 
 Clue = tuple[str, tuple[str, ...]]
@@ -95,7 +135,8 @@ class Population:
         self._carried: dict[Hashable, Tally] = {}
         # The tasks on each row as they were counted.
         self._staying: list[_Neighbours] = []  # empty until the first use
-        self._leaving: dict[int, _Neighbours] = {}  # only rows with terminating tasks, now or before
+        # Only rows that have such tasks, now or before.
+        self._others: dict[Stay, dict[int, _Neighbours]] = {Stay.LEAVES: {}, Stay.PLANNED: {}}
         # label -> value -> tasks that are or were on a node: tasks are only added, never removed.
         self._index: dict[str, dict[str, dict[TaskKey, Task]]] = {}
         self._read_to = 0
@@ -117,9 +158,10 @@ class Population:
                 if node is None:
                     continue
                 if task.key in self._staying[node.row]:
-                    tally.count(task, node.row, leaving=False, change=+1)
-                elif task.key in self._leaving.get(node.row, ()):
-                    tally.count(task, node.row, leaving=True, change=+1)
+                    tally.count(task, node.row, Stay.STAYS, +1)
+                for stay, by_row in self._others.items():
+                    if task.key in by_row.get(node.row, ()):
+                        tally.count(task, node.row, stay, +1)
         return tally
 
     def carrying(self, mark: Hashable) -> Tally:
@@ -133,7 +175,7 @@ class Population:
         self, tallies: Iterable[Tally], everywhere: Callable[[], npt.NDArray[_Number]]
     ) -> Callable[[Rows], npt.NDArray[_Number]]:
         """A function of rows, computed for all rows again only after one of the tallies has changed. It must be used
-        either always with `Session.ahead`, or never."""
+        always with the same `Session.horizon`."""
         sources = tuple(tallies)
         version = -1
         answers: npt.NDArray[Any] = np.zeros(0)
@@ -165,30 +207,30 @@ class Population:
     def _recount(self, row: int) -> None:
         tasks = self._nodes[row].tasks
         staying = {key: task for key, task in tasks.items() if task.status in _STAYS}
-        leaving: _Neighbours = {}
-        if len(staying) < len(tasks):
-            leaving = {key: task for key, task in tasks.items() if task.status is Status.RELEASING}
         before, self._staying[row] = self._staying[row], staying
-        self._compare(row, before, staying, leaving=False)
-        if leaving or row in self._leaving:
-            before, self._leaving[row] = self._leaving.get(row, {}), leaving
-            self._compare(row, before, leaving, leaving=True)
+        self._compare(row, before, staying, Stay.STAYS)
+        for stay, by_row in self._others.items():
+            some = len(staying) < len(tasks)
+            others = {key: task for key, task in tasks.items() if _STAY.get(task.status) is stay} if some else {}
+            if others or row in by_row:
+                before, by_row[row] = by_row.get(row, {}), others
+                self._compare(row, before, others, stay)
 
-    def _compare(self, row: int, before: _Neighbours, after: _Neighbours, *, leaving: bool) -> None:
+    def _compare(self, row: int, before: _Neighbours, after: _Neighbours, stay: Stay) -> None:
         for key, task in before.items():
             if key not in after:
-                self._count(task, row, leaving, -1)
+                self._count(task, row, stay, -1)
         for key, task in after.items():
             if key not in before:
-                self._count(task, row, leaving, +1)
+                self._count(task, row, stay, +1)
                 self._enter(key, task)
 
-    def _count(self, task: Task, row: int, leaving: bool, change: int) -> None:
+    def _count(self, task: Task, row: int, stay: Stay, change: int) -> None:
         for tally in self._tallies.values():
-            tally.count(task, row, leaving=leaving, change=change)
+            tally.count(task, row, stay, change)
         if task.shape.has_pod_terms:
             for mark in self._marks(task):
-                self.carrying(mark).count(task, row, leaving=leaving, change=change)
+                self.carrying(mark).count(task, row, stay, change)
 
     def _enter(self, key: TaskKey, task: Task) -> None:
         for label, values in self._index.items():
@@ -213,4 +255,4 @@ class Population:
         return [task for value in dict.fromkeys(values) for task in index.get(value, {}).values()]
 
     def _all_tasks(self) -> Iterable[_Neighbours]:
-        return (*self._staying, *self._leaving.values())
+        return (*self._staying, *(tasks for by_row in self._others.values() for tasks in by_row.values()))

@@ -1,0 +1,76 @@
+"""What nodes and queues will have once all that may drain has drained.
+
+A reserved node drains as its pods finish. What is left then is not the whole node: pods of services run on, and
+Reservations keep what they hold. A job that does not fit beside those would wait on a reserved node for ever, so only
+what remains without them can be set aside. Pods that the job may evict, because it ranks higher or because their queue
+has more than it deserves, are not in its way.
+"""
+
+from __future__ import annotations
+
+from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, QueueName, Status, Task, Vector
+from stromboli.scheduling.session import Session
+
+_USES = OCCUPYING | {Status.PIPELINED}
+
+
+class DrainedRoom:
+    """Jobs of one queue and priority get the same answers, but for what they use themselves."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Pods of services may have been placed."""
+        nodes = self._session.nodes.nodes
+        self._endless = [t for node in nodes for t in node.tasks.values() if not t.ends and t.status in _USES]
+        self._of_job: dict[JobKey, list[Task]] = {}
+        for task in self._endless:
+            if task.job is not None:
+                self._of_job.setdefault(task.job.key, []).append(task)
+        self._known: dict[tuple[QueueName, int], tuple[Matrix, Vector]] = {}
+
+    def of(self, job: Job) -> Matrix:
+        """By row: what a job will find there, apart from what it uses itself and from what is set aside for others."""
+        room, _ = self._left_for(job)
+        own = [task for task in self._of_job.get(job.key, ()) if not self._may_evict(job, task)]
+        if own:
+            room = room.copy()
+            for task in own:
+                assert task.node is not None
+                room[task.node.row] += task.request
+        return room
+
+    def stays_in_queue(self, job: Job) -> Vector:
+        """What the job's queue will still have, in other jobs."""
+        _, stays = self._left_for(job)
+        own = [-task.request for task in self._of_job.get(job.key, ()) if not self._may_evict(job, task)]
+        return sum(own, start=stays)
+
+    def _left_for(self, job: Job) -> tuple[Matrix, Vector]:
+        kind = (job.queue.name, job.priority)
+        known = self._known.get(kind)
+        if known is None:
+            nodes = self._session.nodes
+            room, stays = nodes.allocatable - nodes.held, self._session.axis.zeros()
+            for task in self._endless:
+                if not self._may_evict(job, task):
+                    assert task.node is not None
+                    room[task.node.row] -= task.request
+                    if task.job is not None and task.job.queue is job.queue:
+                        stays += task.request
+            known = self._known[kind] = (room, stays)
+        return known
+
+    def _may_evict(self, job: Job, task: Task) -> bool:
+        """Whether preempt or reclaim could make a pod that does not end give way. They ask more than that, and they ask
+        again when it comes to it."""
+        session, other = self._session, task.job
+        if other is None or not task.preemptable:
+            return False
+        if other.queue is job.queue:
+            return other.priority < job.priority and session.has_action("preempt")
+        deserved = session.deserved.get(other.queue.name)
+        above = deserved is not None and bool((other.queue.allocated > deserved).any())
+        return above and other.queue.reclaimable and session.has_action("reclaim")
