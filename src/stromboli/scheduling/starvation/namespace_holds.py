@@ -17,7 +17,7 @@ from stromboli.scheduling.explanation.reasons import namespace_held
 from stromboli.scheduling.session import Session
 
 from .clock import has_starved
-from .holders import is_stuck, rank
+from .holders import is_known_not_to_start, is_stuck, rank
 from .rules import Starvation
 from .shares import NamespaceParts, above_deserved
 
@@ -72,6 +72,6 @@ class NamespaceHolds:
         session = self._session
         if not job.queue.open or (job.phase == "Pending" and session.has_action("enqueue")):
             return False
-        if session.job_ready(job) or job.key in self._promised or is_stuck(session, job):
+        if session.job_ready(job) or job.key in self._promised or is_stuck(session, job) or is_known_not_to_start(job):
             return False
         return session.job_valid(job) is None and not above_deserved(session, job)
