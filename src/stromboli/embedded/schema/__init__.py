@@ -1,0 +1,31 @@
+"""What the fields of a kind are, and everything that goes by it: decoding, pruning, defaults, validation, OpenAPI."""
+
+from .builtin import builtin_types, object_schema, with_metadata
+from .custom import SchemaError, custom_schema, definition, to_openapi
+from .decoding import DecodeError, decode
+from .defaulting import apply_defaults
+from .field_errors import FieldError
+from .pruning import prune
+from .schema import ANY, MISSING, Json, Schema
+from .validation import validate_builtin, validate_custom
+
+__all__ = [
+    "ANY",
+    "MISSING",
+    "DecodeError",
+    "FieldError",
+    "Json",
+    "Schema",
+    "SchemaError",
+    "apply_defaults",
+    "builtin_types",
+    "custom_schema",
+    "decode",
+    "definition",
+    "object_schema",
+    "prune",
+    "to_openapi",
+    "validate_builtin",
+    "validate_custom",
+    "with_metadata",
+]

@@ -1,0 +1,126 @@
+"""From the OpenAPI schema in a CustomResourceDefinition to ours, and from ours to OpenAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .schema import MISSING, Json, Schema
+
+_FACETS: Final = (
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern",
+    "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "format", "oneOf", "anyOf", "allOf", "not",
+)  # fmt: skip
+
+
+class SchemaError(Exception):
+    """A definition that makes no sense; the path and the problem."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+        self.problem = problem
+
+
+def custom_schema(written: Json, path: str = "openAPIV3Schema") -> Schema:
+    """Our schema for an OpenAPI v3 schema; raises SchemaError."""
+    if not isinstance(written, Mapping):
+        raise SchemaError(path, "must be an object")
+    properties = _mapping(written, "properties", path)
+    values = written.get("additionalProperties")
+    is_open = bool(written.get("x-kubernetes-preserve-unknown-fields")) or values is True
+    return Schema(
+        type=_type(written, path),
+        description=str(written.get("description", "")),
+        properties={str(name): custom_schema(part, f"{path}.properties[{name}]") for name, part in properties.items()},
+        values=custom_schema(values, f"{path}.additionalProperties") if isinstance(values, Mapping) else None,
+        items=custom_schema(written["items"], f"{path}.items") if "items" in written else None,
+        required=tuple(str(name) for name in written.get("required") or ()),
+        default=written.get("default", MISSING),
+        nullable=bool(written.get("nullable")),
+        enum=tuple(written.get("enum") or ()),
+        open=is_open,
+        atomic="atomic" in (written.get("x-kubernetes-map-type"), written.get("x-kubernetes-list-type")),
+        keys=tuple(str(name) for name in written.get("x-kubernetes-list-map-keys") or ()),
+        is_set=written.get("x-kubernetes-list-type") == "set",
+        is_embedded=bool(written.get("x-kubernetes-embedded-resource")),
+        facets={name: written[name] for name in _FACETS if name in written},
+    )
+
+
+def _mapping(written: Mapping[str, Any], name: str, path: str) -> Mapping[str, Any]:
+    found = written.get(name) or {}
+    if not isinstance(found, Mapping):
+        raise SchemaError(f"{path}.{name}", "must be an object")
+    return found
+
+
+def _type(written: Mapping[str, Any], path: str) -> str:
+    if written.get("x-kubernetes-int-or-string"):
+        return "intstr"
+    kind = written.get("type")
+    if kind is None:
+        return "any"
+    if kind not in ("object", "array", "string", "integer", "number", "boolean"):
+        raise SchemaError(f"{path}.type", f"unknown type {kind!r}")
+    return str(kind)
+
+
+_SCALARS: Final[Mapping[str, Mapping[str, Json]]] = {
+    "intstr": {"type": "string", "format": "int-or-string"},
+    "quantity": {"type": "string"},
+    "time": {"type": "string", "format": "date-time"},
+    "microtime": {"type": "string", "format": "date-time"},
+    "bytes": {"type": "string", "format": "byte"},
+    "integer": {"type": "integer", "format": "int64"},
+}
+
+
+def to_openapi(schema: Schema, reference: str) -> dict[str, Json]:
+    """As OpenAPI. Named types become references: `reference` and the name."""
+    if schema.name and schema.properties:
+        return {"description": schema.description, "allOf": [{"$ref": reference + schema.name}], "default": {}}
+    return definition(schema, reference)
+
+
+def definition(schema: Schema, reference: str) -> dict[str, Json]:
+    """The schema of a type itself."""
+    written: dict[str, Json] = {}
+    if schema.description:
+        written["description"] = schema.description
+    if schema.type == "any":
+        written |= {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    else:
+        written |= _SCALARS.get(schema.type, {"type": schema.type})
+    if schema.type == "object":
+        if schema.properties:
+            written["properties"] = {name: to_openapi(part, reference) for name, part in schema.properties.items()}
+        if schema.values is not None:
+            written["additionalProperties"] = to_openapi(schema.values, reference)
+        if schema.required:
+            written["required"] = list(schema.required)
+        if schema.open:
+            written["x-kubernetes-preserve-unknown-fields"] = True
+        if schema.atomic:
+            written["x-kubernetes-map-type"] = "atomic"
+    if schema.type == "array":
+        written["items"] = to_openapi(schema.items, reference) if schema.items else {}
+        written |= _list_extensions(schema)
+    if schema.default is not MISSING and schema.default is not None:
+        written["default"] = schema.default
+    if schema.enum:
+        written["enum"] = list(schema.enum)
+    return written | {name: value for name, value in schema.facets.items() if name != "format"}
+
+
+def _list_extensions(schema: Schema) -> dict[str, Json]:
+    if schema.keys:
+        return {
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": list(schema.keys),
+            "x-kubernetes-patch-merge-key": schema.keys[0],
+            "x-kubernetes-patch-strategy": "merge",
+        }
+    if schema.is_set:
+        return {"x-kubernetes-list-type": "set", "x-kubernetes-patch-strategy": "merge"}
+    return {"x-kubernetes-list-type": "atomic"}

@@ -1,0 +1,18 @@
+"""A request and a time in, a response or a watch out."""
+
+from .api_server import ApiServer
+from .discovery import VERSION
+from .messages import LogResponse, Outcome, Request, Response, WatchResponse, error_response
+from .watching import Watch
+
+__all__ = [
+    "VERSION",
+    "ApiServer",
+    "LogResponse",
+    "Outcome",
+    "Request",
+    "Response",
+    "Watch",
+    "WatchResponse",
+    "error_response",
+]

@@ -1,0 +1,8 @@
+"""Objects by key; every commit has the next resourceVersion; a window of history."""
+
+from .history import History
+from .memory import Backend, Store
+from .record import Change, Metadata, ObjectKey, Owner, Record
+from .sqlite import SqliteBackend
+
+__all__ = ["Backend", "Change", "History", "Metadata", "ObjectKey", "Owner", "Record", "SqliteBackend", "Store"]

@@ -1,0 +1,87 @@
+"""Objects in a SQLite file, so that they survive the process.
+
+Write-ahead logging: a commit appends to the log, and a reader of the file sees whole commits only. A process that is
+killed at any instant loses nothing that was committed. A machine that loses power may lose the last commits, never the
+file; one that must not lose those either is a cluster.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from stromboli.errors import UserError
+
+from .record import ObjectKey
+
+_FORMAT: Final = 1
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS objects (
+    resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (resource, namespace, name)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS counter (id INTEGER PRIMARY KEY CHECK (id = 0), version INTEGER NOT NULL);
+INSERT OR IGNORE INTO counter VALUES (0, 1);
+"""
+
+
+class SqliteBackend:
+    """One process at a time may use a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            self._prepare(path)
+        except sqlite3.DatabaseError as error:
+            self._connection.close()
+            if "locked" in str(error):
+                raise UserError(f"{path} is in use by another process.") from None
+            raise UserError(f"{path} is not a data file of ours: {error}.") from None
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self, path: Path) -> None:
+        run = self._connection.execute
+        # The lock is taken by the first statement that touches the file, and kept.
+        run("PRAGMA locking_mode = EXCLUSIVE")
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = NORMAL")
+        (found,) = run("PRAGMA user_version").fetchone()
+        if found not in (0, _FORMAT):
+            raise UserError(f"{path} was written by a newer version (format {found}); this one reads {_FORMAT}.")
+        run("BEGIN IMMEDIATE")
+        for statement in _TABLES.split(";"):
+            run(statement)
+        run(f"PRAGMA user_version = {_FORMAT}")
+        run("COMMIT")
+
+    def load(self) -> tuple[int, Iterator[tuple[ObjectKey, int, bytes]]]:
+        (version,) = self._connection.execute("SELECT version FROM counter").fetchone()
+        rows = self._connection.execute("SELECT resource, namespace, name, version, data FROM objects")
+        return version, ((ObjectKey(*row[:3]), row[3], row[4]) for row in rows.fetchall())
+
+    def write(self, key: ObjectKey, version: int, data: bytes | None) -> None:
+        run = self._connection.execute
+        run("BEGIN")
+        try:
+            if data is None:
+                run("DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?", key)
+            else:
+                run("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)", (*key, version, data))
+            run("UPDATE counter SET version = ?", (version,))
+            run("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                run("ROLLBACK")
+            raise
+
+    def check(self) -> str:
+        """What SQLite says about the file: "ok" if it is intact."""
+        (answer,) = self._connection.execute("PRAGMA integrity_check").fetchone()
+        return str(answer)
+
+    def close(self) -> None:
+        self._connection.close()
