@@ -1,0 +1,70 @@
+"""The whole server: store, API, upkeep and socket, with its files in one folder.
+
+    DIR/objects.sqlite    the objects (only if they are to be kept)
+    DIR/authority*.pem    the certificate authority
+    DIR/token             what clients must send
+    DIR/kubeconfig        all of it for clients
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from random import Random, SystemRandom
+from types import TracebackType
+from typing import Final
+
+from .http import HttpServer, LogSource, load_token, server_identity, write_kubeconfig
+from .server import ApiServer
+from .store import SqliteBackend, Store
+from .upkeep import Upkeep
+
+LOOPBACK: Final = "127.0.0.1"
+_LOCAL_NAMES: Final = (LOOPBACK, "::1", "localhost")
+
+
+class EmbeddedCluster:
+    """Runs inside `async with`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        persistent: bool,
+        host: str = LOOPBACK,
+        port: int = 0,
+        logs: LogSource | None = None,
+    ) -> None:
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+        self.url = ""
+        self._persistent = persistent
+        self._host = host
+        self._port = port
+        self._logs = logs
+        self._backend: SqliteBackend | None = None
+        self._server: HttpServer | None = None
+
+    async def __aenter__(self) -> EmbeddedCluster:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self._persistent:
+            self._backend = SqliteBackend(self.folder / "objects.sqlite")
+        store = Store(self._backend)
+        api = ApiServer(store, random=Random(SystemRandom().getrandbits(128)), now=time.time())
+        hosts = (*_LOCAL_NAMES, self._host) if self._host not in (*_LOCAL_NAMES, "0.0.0.0", "::") else _LOCAL_NAMES
+        identity = server_identity(self.folder, hosts)
+        token = load_token(self.folder)
+        self._server = HttpServer(api, Upkeep(api), token=token, ssl_context=identity.context, logs=self._logs)
+        await self._server.start(self._host, self._port)
+        shown = self._host if self._host not in ("0.0.0.0", "::") else LOOPBACK
+        self.url = f"https://{f'[{shown}]' if ':' in shown else shown}:{self._server.port}"
+        write_kubeconfig(self.kubeconfig, server=self.url, authority=identity.authority, token=token)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            await self._server.stop()
+        if self._backend is not None:
+            self._backend.close()

@@ -1,0 +1,61 @@
+"""All controllers of the server behind one interface: they note what changed, and act when they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from stromboli.embedded.server import ApiServer
+from stromboli.embedded.store import Change
+
+from .budgets import BudgetController
+from .containers import DefinitionCleaner, NamespaceCleaner
+from .events import EventExpiry
+from .garbage import GarbageCollector
+from .jobs import JobController
+from .replica_sets import ReplicaSetController
+from .writes import Writes
+
+_MOST_PASSES: Final = 100  # of one call; a controller that works against another must not stop the server
+
+
+class Controller(Protocol):
+    def on_change(self, change: Change) -> None: ...
+
+    def start(self) -> None: ...
+
+    def run(self, now: float) -> bool:
+        """Act on what changed; False if there was nothing."""
+        ...
+
+
+class Upkeep:
+    def __init__(self, server: ApiServer) -> None:
+        writes = Writes(server)
+        self._events = EventExpiry(server.store)
+        self._jobs = JobController(server, writes)
+        self._controllers: Sequence[Controller] = (
+            GarbageCollector(server, writes),
+            NamespaceCleaner(server, writes),
+            DefinitionCleaner(server, writes),
+            ReplicaSetController(server, writes),
+            self._jobs,
+            BudgetController(server, writes),
+            self._events,
+        )
+        for controller in self._controllers:
+            controller.start()
+            server.store.listen(controller.on_change)
+
+    def run(self, now: float) -> None:
+        """Act until nothing is left to do at this time."""
+        self._events.set_time(now)
+        for _ in range(_MOST_PASSES):
+            worked = [controller.run(now) for controller in self._controllers]  # all of them, whoever worked
+            if not any(worked):
+                return
+
+    def next_due(self) -> float | None:
+        """When there is something to do although nothing changes."""
+        dues = (self._events.next_due(), self._jobs.next_due())
+        return min((due for due in dues if due is not None), default=None)
