@@ -5,6 +5,7 @@ from .custom import SchemaError, custom_schema, definition, to_openapi
 from .decoding import DecodeError, decode
 from .defaulting import apply_defaults
 from .field_errors import FieldError
+from .protobuf import ProtobufError, decode_protobuf
 from .pruning import prune
 from .schema import ANY, MISSING, Json, Schema
 from .validation import validate_builtin, validate_custom
@@ -15,12 +16,14 @@ __all__ = [
     "DecodeError",
     "FieldError",
     "Json",
+    "ProtobufError",
     "Schema",
     "SchemaError",
     "apply_defaults",
     "builtin_types",
     "custom_schema",
     "decode",
+    "decode_protobuf",
     "definition",
     "object_schema",
     "prune",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
@@ -33,7 +34,7 @@ def with_metadata(schema: Schema) -> Schema:
         properties={
             "apiVersion": Schema(type="string", description="Group and version of the kind."),
             "kind": Schema(type="string", description="The kind of the object."),
-            "metadata": builtin_types()["ObjectMeta"],
+            "metadata": replace(builtin_types()["ObjectMeta"], number=(1,)),
             **{
                 name: part
                 for name, part in schema.properties.items()

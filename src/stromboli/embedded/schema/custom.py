@@ -79,8 +79,17 @@ _SCALARS: Final[Mapping[str, Mapping[str, Json]]] = {
 def to_openapi(schema: Schema, reference: str) -> dict[str, Json]:
     """As OpenAPI. Named types become references: `reference` and the name."""
     if schema.name and schema.properties:
-        return {"description": schema.description, "allOf": [{"$ref": reference + schema.name}], "default": {}}
+        return {"description": schema.description, **_reference(schema, reference)}
     return definition(schema, reference)
+
+
+def _member(schema: Schema, reference: str) -> dict[str, Json]:
+    """The schema of the items of a list or the values of a map. Its type has a description of its own."""
+    return _reference(schema, reference) if schema.name and schema.properties else definition(schema, reference)
+
+
+def _reference(schema: Schema, reference: str) -> dict[str, Json]:
+    return {"allOf": [{"$ref": reference + schema.name}], "default": {}}
 
 
 def definition(schema: Schema, reference: str) -> dict[str, Json]:
@@ -96,7 +105,7 @@ def definition(schema: Schema, reference: str) -> dict[str, Json]:
         if schema.properties:
             written["properties"] = {name: to_openapi(part, reference) for name, part in schema.properties.items()}
         if schema.values is not None:
-            written["additionalProperties"] = to_openapi(schema.values, reference)
+            written["additionalProperties"] = _member(schema.values, reference)
         if schema.required:
             written["required"] = list(schema.required)
         if schema.open:
@@ -104,7 +113,7 @@ def definition(schema: Schema, reference: str) -> dict[str, Json]:
         if schema.atomic:
             written["x-kubernetes-map-type"] = "atomic"
     if schema.type == "array":
-        written["items"] = to_openapi(schema.items, reference) if schema.items else {}
+        written["items"] = _member(schema.items, reference) if schema.items else {}
         written |= _list_extensions(schema)
     if schema.default is not MISSING and schema.default is not None:
         written["default"] = schema.default

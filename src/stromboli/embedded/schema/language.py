@@ -7,7 +7,8 @@
 
 A line without indentation starts a type; `atomic` behind its name: it has one owner as a whole; `like T`: it has all
 fields of T, too. The other lines are fields: a name, a type, and options. Types are `string int number bool time
-microtime bytes quantity intstr raw`, the name of a type, `[T]` for a list and `{T}` for a map. `!` means required,
+microtime bytes quantity intstr raw`, the name of a type, `[T]` for a list and `{T}` for a map. `name@3` is a field with
+the number 3 in protobuf, `name@2.1` one inside of an embedded message there. `!` means required,
 `=x` a default, `null` that an absent value is written as null, `key=` how list items are merged, `set` a list of
 distinct values, `min=` a minimum. A text in quotes is for `kubectl explain`.
 
@@ -52,7 +53,7 @@ def parse_types(text: str, known: dict[str, Schema] | None = None) -> dict[str, 
         fields.append((number, current, line.strip()))
         name, written = line.split()[:2]
         if written.endswith("!"):
-            current.required = (*current.required, name)
+            current.required = (*current.required, name.partition("@")[0])
     for number, owner, line in fields:
         try:
             _add_field(owner, line, types)
@@ -81,13 +82,15 @@ def _start_type(line: str, types: dict[str, Schema], likes: dict[str, str]) -> S
 def _add_field(owner: Schema, line: str, types: dict[str, Schema]) -> None:
     line, description = _split_text(line)
     name, written, *options = line.split()
+    name, _, number = name.partition("@")
     base = _type(written.removesuffix("!"), types)
-    owner.properties[name] = _with_options(base, options, description)
+    numbers = tuple(int(part) for part in number.split(".")) if number else ()
+    owner.properties[name] = _with_options(base, options, description, numbers)
 
 
-def _with_options(base: Schema, options: list[str], description: str) -> Schema:
-    """A field of a named type without options shares its schema; recursion in types relies on that."""
-    if not options and not description:
+def _with_options(base: Schema, options: list[str], description: str, number: tuple[int, ...]) -> Schema:
+    """A field shares what its type has, also what is still to be added to it: types may be recursive."""
+    if not options and not description and not number:
         return base
     default: Json = MISSING
     facets: dict[str, Json] = {}
@@ -122,6 +125,7 @@ def _with_options(base: Schema, options: list[str], description: str) -> Schema:
         atomic="atomic" in options or base.atomic,
         keys=keys,
         is_set="set" in options,
+        number=number,
         facets=facets,
     )
 

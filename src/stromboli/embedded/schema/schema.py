@@ -40,6 +40,7 @@ class Schema:
     keys: tuple[str, ...] = ()  # of the items of a list that is merged by key
     is_set: bool = False
     is_embedded: bool = False  # a whole object, with apiVersion, kind and metadata
+    number: tuple[int, ...] = ()  # of the field in protobuf; several if it is inside embedded messages
     facets: Mapping[str, Json] = field(default_factory=dict)  # minimum, pattern and so on, as in OpenAPI
 
     def child(self, name: str) -> Schema | None:

@@ -8,12 +8,14 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from stromboli.embedded.schema import ProtobufError, decode_protobuf
 from stromboli.embedded.status import bad_request, not_acceptable, too_large, unsupported_media_type
 
 from .messages import JSON, Request
 
 LARGEST_BODY: Final = 3 * 1024 * 1024  # as in Kubernetes
 _YAML: Final = ("application/yaml", "application/x-yaml", "text/yaml")
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -52,8 +54,10 @@ def read_body(request: Request) -> Any:
     media = media_type(request)
     if media in _YAML:
         return read_yaml(request.body)
+    if media == PROTOBUF:
+        return _read_protobuf(request.body)
     if media not in ("", JSON):
-        raise unsupported_media_type([JSON, _YAML[0]])
+        raise unsupported_media_type([JSON, _YAML[0], PROTOBUF])
     return read_json(request.body)
 
 
@@ -83,6 +87,14 @@ def read_yaml(body: bytes) -> Any:
         return msgspec.json.decode(msgspec.json.encode(parsed))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, UnicodeDecodeError) as error:
         raise bad_request(f"error decoding YAML: {' '.join(str(error).split())[:300]}") from None
+
+
+def _read_protobuf(body: bytes) -> Any:
+    _check_size(body)
+    try:
+        return decode_protobuf(body)
+    except ProtobufError as error:
+        raise bad_request(f"the object provided is unrecognized (must be of type protobuf): {error}") from None
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -119,6 +119,13 @@ class Writer:
         strategy.default(value)
         metadata["uid"] = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
         metadata["creationTimestamp"] = format_timestamp(int(now))
+        if managed:
+            # Before the server adds anything of its own: that belongs to nobody.
+            metadata.pop("managedFields", None)
+            manager = Manager(options.manager, "Update", type.api_version)
+            status = {"status": value.pop("status")} if type.has_status and "status" in value else {}
+            record_update(None, value, type.schema, manager, format_timestamp(int(now)))
+            value |= status
         if strategy.counts_generations:
             metadata["generation"] = 1
         strategy.before_create(value, self.context(now))
@@ -129,13 +136,6 @@ class Writer:
         key = ObjectKey(type.resource, route.namespace, metadata["name"])
         if self._store.get(key) is not None:
             raise already_exists(type.resource, key.name)
-        if managed:
-            metadata.pop("managedFields", None)
-            manager = Manager(options.manager, "Update", type.api_version)
-            # What the server puts into the status at the beginning belongs to nobody.
-            status = {"status": value.pop("status")} if type.has_status and "status" in value else {}
-            record_update(None, value, type.schema, manager, format_timestamp(int(now)))
-            value |= status
         return self._store_value(key, value, type, options, created=True)
 
     def _set_names(self, route: Route, metadata: Object) -> None:
@@ -193,13 +193,14 @@ class Writer:
         if route.subresource != "status":
             apply_defaults(value, type.schema)
             strategy.default(value)
+        if managed:
+            manager = Manager(options.manager, "Update", type.api_version, route.subresource)
+            record_update(old, value, type.schema, manager, format_timestamp(int(now)))
+        if route.subresource != "status":
             strategy.before_update(value, old, self.context(now))
             if strategy.counts_generations and _spec(type, value) != _spec(type, old):
                 metadata["generation"] = metadata.get("generation", 0) + 1
         self._validate_update(route, value, old)
-        if managed:
-            manager = Manager(options.manager, "Update", type.api_version, route.subresource)
-            record_update(old, value, type.schema, manager, format_timestamp(int(now)))
         if value == old:
             return Written(old, record=record)
         if is_finished(value):
