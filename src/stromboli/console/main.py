@@ -38,6 +38,10 @@ _COMMANDS: Final = {
         "stromboli.simulation.command:simulate",
         "Run a scenario through the scheduler in virtual time.",
     ),
+    "up": _Command(
+        "stromboli.console.up.command:up",
+        "Run a whole cluster in one process.",
+    ),
     "hollow-nodes": _Command(
         "stromboli.kube.commands.hollow_nodes:hollow_nodes",
         "Register nodes without machines that pretend to run pods.",
@@ -65,6 +69,7 @@ Examples:
   stromboli simulate examples/demo.yaml
   stromboli simulate cluster.yaml jobs.yaml --config scheduler.yaml --until 10m
   stromboli simulate jobs.yaml --output json | jq .pods
+  stromboli up --demo
 """
 
 

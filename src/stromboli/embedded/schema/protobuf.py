@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from .builtin import builtin_types, object_schema
-from .schema import Schema
+from .schema import MISSING, Schema
 
 MAGIC: Final = b"k8s\x00"
 _DEEPEST: Final = 100
@@ -90,7 +90,8 @@ def _message(data: bytes, schema: Schema, depth: int, prefix: tuple[int, ...] = 
             continue
         found = by_number.get(path)
         if found is None:
-            if value:
+            # The status of a new object is never taken from the client.
+            if value and depth:
                 raise ProtobufError(f"field {number} of {schema.name or 'the object'} is not supported; send JSON")
             continue
         name, part = found
@@ -106,11 +107,13 @@ def _message(data: bytes, schema: Schema, depth: int, prefix: tuple[int, ...] = 
 
 def _without_empty(decoded: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """Go writes fields without a value as empty ones; in JSON they are absent."""
-    return {
-        name: value
-        for name, value in decoded.items()
-        if not (value is None or value == "" or (value == {} and name in ("status", "metadata", "strategy")))
-    }
+    return {name: value for name, value in decoded.items() if not _is_empty(name, value, schema.properties[name])}
+
+
+def _is_empty(name: str, value: Any, schema: Schema) -> bool:
+    if value is False:
+        return schema.default is MISSING
+    return value is None or value == "" or (value == {} and name in ("status", "metadata"))
 
 
 def _entry(data: bytes, schema: Schema, depth: int) -> tuple[str, Any]:

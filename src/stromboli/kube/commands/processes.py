@@ -146,7 +146,7 @@ def scheduler(config: Path | None, period: float, **common: Any) -> None:
     from stromboli.kube.runtime import run_process
 
     def components(context: ProcessContext) -> list[Component]:
-        return [_scheduler_component(context, config, period)]
+        return [scheduler_component(context, config, period)]
 
     run_process("stromboli-scheduler", _options(common), components)
 
@@ -168,7 +168,7 @@ def controllers(max_job_replicas: int, **common: Any) -> None:
     from stromboli.kube.runtime import run_process
 
     def components(context: ProcessContext) -> list[Component]:
-        return [_controllers_component(context, max_job_replicas)]
+        return [controllers_component(context, max_job_replicas)]
 
     run_process("stromboli-controllers", _options(common), components)
 
@@ -193,7 +193,7 @@ def run(config: Path | None, period: float, max_job_replicas: int, **common: Any
     from stromboli.kube.runtime import run_process
 
     def components(context: ProcessContext) -> list[Component]:
-        return [_controllers_component(context, max_job_replicas), _scheduler_component(context, config, period)]
+        return [controllers_component(context, max_job_replicas), scheduler_component(context, config, period)]
 
     run_process("stromboli", _options(common), components)
 
@@ -204,7 +204,7 @@ def _options(common: dict[str, Any]) -> ProcessOptions:
     return ProcessOptions(**common)
 
 
-def _scheduler_component(context: ProcessContext, config: Path | None, period: float) -> Component:
+def scheduler_component(context: ProcessContext, config: Path | None, period: float) -> Component:
     from stromboli.kube.runtime import ConfigurationFile
     from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
     from stromboli.scheduling.cycle import Scheduler
@@ -232,7 +232,7 @@ def _scheduler_component(context: ProcessContext, config: Path | None, period: f
     )
 
 
-def _controllers_component(context: ProcessContext, max_job_replicas: int) -> Component:
+def controllers_component(context: ProcessContext, max_job_replicas: int) -> Component:
     from stromboli.kube.controllers import ControllerMetrics, ControllersComponent
 
     return ControllersComponent(

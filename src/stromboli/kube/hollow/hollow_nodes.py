@@ -7,37 +7,65 @@ tests, and for benchmarks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from stromboli.kube.client import Client
 from stromboli.kube.runtime import Log
 
 from .kubelet import HollowKubelet
 from .node_pool import HollowNodePool
+from .readiness import NodeReadiness
 
 _log = Log("hollow")
 
 
+class Kubelet(Protocol):
+    """Runs the pods of all nodes."""
+
+    async def run(self) -> None: ...
+
+    def unfinished(self) -> int:
+        """How many pods have not finished."""
+        ...
+
+
 class HollowNodes:
-    """Registers its nodes when `run` starts and removes them when `stop` is set, unless `keep` is true."""
+    """Registers its nodes when `run` starts and removes them when `stop` is set, unless `keep` is true.
+
+    The pools may have nodes of different sizes. Without another `kubelet` the pods only pretend to run.
+    """
 
     def __init__(
-        self, client: Client, pool: HollowNodePool, *, keep: bool = False, say: Callable[[str], None] = _log.info
+        self,
+        client: Client,
+        *pools: HollowNodePool,
+        keep: bool = False,
+        say: Callable[[str], None] = _log.info,
+        kubelet: Kubelet | None = None,
     ) -> None:
-        self._pool = pool
+        self._pools: Sequence[HollowNodePool] = pools
         self._keep = keep
         self._say = say
-        self._kubelet = HollowKubelet(client, frozenset(pool.names))
+        self.ready = asyncio.Event()
+        """Set when all nodes are registered."""
+        names = frozenset(name for pool in pools for name in pool.names)
+        self._count = len(names)
+        lost: set[str] = set()
+        hollow = HollowKubelet(client, names, lost=lost)
+        self._kubelet: Kubelet = kubelet or hollow
+        self._readiness = NodeReadiness(client, pools, lost, on_return=hollow.resume)
 
     async def run(self, stop: asyncio.Event) -> None:
         stopping = asyncio.create_task(stop.wait())
-        registering = asyncio.create_task(self._pool.register())
+        registering = asyncio.create_task(self._register())
         try:
             if await _first(stopping, registering) is registering:
-                count = _count_of(len(self._pool.names), "hollow node")
+                count = _count_of(self._count, "hollow node")
                 self._say(f"{count} ready. Ctrl-C {'ends this; they stay' if self._keep else 'removes them'}.")
-                running = asyncio.gather(self._pool.run_heartbeats(), self._kubelet.run())
+                self.ready.set()
+                beats = [pool.run_heartbeats() for pool in self._pools]
+                running = asyncio.gather(*beats, self._kubelet.run(), self._readiness.run())
                 try:
                     await _first(stopping, running)
                 finally:
@@ -46,11 +74,16 @@ class HollowNodes:
             await _cancel(registering, stopping)
             await self._clean_up()
 
+    async def _register(self) -> None:
+        for pool in self._pools:
+            await pool.register()
+
     async def _clean_up(self) -> None:
         if self._keep:
-            await self._pool.release()
+            for pool in self._pools:
+                await pool.release()
         else:
-            removed = await self._pool.remove()
+            removed = sum([await pool.remove() for pool in self._pools])
             if removed:
                 self._say(f"{_count_of(removed, 'hollow node')} removed.")
         left = self._kubelet.unfinished()

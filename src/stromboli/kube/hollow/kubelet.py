@@ -29,9 +29,18 @@ _log = Log("hollow")
 class HollowKubelet:
     """Runs the pods that are bound to these nodes."""
 
-    def __init__(self, client: Client, nodes: Container[str], *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        client: Client,
+        nodes: Container[str],
+        *,
+        lost: Container[str] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Pods on nodes that are `lost` stay as they are, until `resume`."""
         self._client = client
         self._nodes = nodes
+        self._lost = lost
         self._clock = clock
         self._bucket = TokenBucket(_WRITES_PER_SECOND, _WRITES_PER_SECOND)
         self._pods = Reflector(client, PODS, self._on_event, field_selector="spec.nodeName!=")
@@ -58,6 +67,12 @@ class HollowKubelet:
         """How many pods have not finished."""
         pods = self._pods.objects.values()
         return sum(self._is_ours(pod) and pod.status.phase not in ("Succeeded", "Failed") for pod in pods)
+
+    def resume(self, node: str) -> None:
+        """A node is back: continue with its pods."""
+        for name, pod in self._pods.objects.items():
+            if pod.spec.node_name == node:
+                self._enqueue(name)
 
     def _is_ours(self, pod: Pod) -> bool:
         return pod.spec.node_name in self._nodes
@@ -132,7 +147,7 @@ class HollowKubelet:
 
     def _step(self, name: str) -> Step:
         pod = self._pods.objects.get(name)
-        if pod is None:
+        if pod is None or pod.spec.node_name in self._lost:
             return Wait()
         return next_step(pod, self._clock(), started=self._started.get(pod.metadata.uid))
 

@@ -75,6 +75,7 @@ class HollowNodePool:
         self._version = ""
         self._may_remove = False  # until all names are known to be free or hollow nodes'
         self._alive: list[str] = []  # nodes that send heartbeats
+        self._lost: set[str] = set()  # nodes that pretend to be lost: they send none
 
     async def register(self) -> None:
         """Create or take over every node. Raises UserError, without any change, if one of them is a real node."""
@@ -104,6 +105,16 @@ class HollowNodePool:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._rounds(self._renew, every=renewing))
             group.create_task(self._rounds(self._refresh, every=_REFRESH_EVERY))
+
+    async def set_ready(self, name: str, ready: bool) -> None:
+        """Make a node Ready, or lose it."""
+        (self._lost.discard if ready else self._lost.add)(name)
+        now = format_timestamp(int(time.time()))
+        conditions = [{**one, "lastTransitionTime": now} for one in _conditions(now) if one["type"] == "Ready"]
+        if not ready:
+            conditions[0] |= {"status": "False", "reason": "KubeletNotReady", "message": "made NotReady on request"}
+        patch = {"status": {"conditions": conditions}}
+        await self._client.patch(NODES, name, patch, subresource="status", strategic=True)
 
     async def remove(self) -> int:
         """Delete the nodes that `register` created or took over, even if it was interrupted; returns how many."""
@@ -255,6 +266,8 @@ class HollowNodePool:
             await self._client.patch(LEASES, f"{_NODE_LEASE_NAMESPACE}/{name}", changes)
 
     async def _renew(self, name: str) -> None:
+        if name in self._lost:
+            return
         try:
             await self._client.patch(LEASES, f"{_NODE_LEASE_NAMESPACE}/{name}", {"spec": _lease(name)})
         except Failure as failure:
@@ -263,6 +276,8 @@ class HollowNodePool:
             await self._create_lease(name)
 
     async def _refresh(self, name: str) -> None:
+        if name in self._lost:
+            return
         now = format_timestamp(int(time.time()))
         try:
             await self._client.patch(

@@ -1,0 +1,165 @@
+"""The parts of the cluster, started and stopped in order.
+
+    server ─▶ definitions ─▶ controllers, scheduler ─▶ nodes ─▶ (workload)
+
+Everything but the server talks to it through its socket, like any client. So the same parts run on kube-apiserver
+(`--apiserver real`) without a change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from prometheus_client import CollectorRegistry
+
+from stromboli.api.defaults import MAX_JOB_REPLICAS
+from stromboli.embedded.embedded_cluster import LOOPBACK, EmbeddedCluster
+from stromboli.kube.client import Client, load_client_config
+from stromboli.kube.commands.processes import controllers_component, scheduler_component
+from stromboli.kube.hollow import HollowNodes
+from stromboli.kube.runner import ProcessLogs, ProcessRunner
+from stromboli.kube.runtime import Component, LoopLag, ProcessContext, ProcessMetrics, ProcessOptions
+from stromboli.kube.runtime.garbage_collection import disable_automatic_collection
+from stromboli.kube.runtime.process import SWITCH_INTERVAL
+
+from .definitions import install_definitions
+from .machines import Machines
+from .real_server import RealServer
+
+_STOP_SECONDS: Final = 20.0
+
+Say = Callable[[str], None]
+
+
+class Server(Protocol):
+    kubeconfig: Path
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the options ask for."""
+
+    folder: Path
+    persistent: bool
+    machines: Sequence[Machines]
+    host: str = LOOPBACK
+    port: int = 0
+    assets: Path | None = None
+    """Where kube-apiserver and etcd are, if they are to be used."""
+    runs_processes: bool = False
+    config: Path | None = None
+    scheduler_name: str = "volcano"
+    period: float = 1.0
+    on_ready: Callable[[Server], None] = field(default=lambda server: None)
+
+
+Work = Callable[[Client], Awaitable[None]]
+
+
+async def run_cluster(plan: Plan, stop: asyncio.Event, work: Sequence[Work] = (), say: Say = lambda line: None) -> None:
+    """Run until `stop` is set. `work` runs beside the cluster once it is ready, until it ends or the cluster does."""
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    disable_automatic_collection()
+    async with _server(plan) as server:
+        config = load_client_config(server.kubeconfig, None)
+        async with Client(config) as client:
+            await install_definitions(client)
+            await _run_parts(plan, server, client, stop, work, say)
+
+
+@asynccontextmanager
+async def _server(plan: Plan) -> AsyncIterator[Server]:
+    if plan.assets is not None:
+        async with RealServer(plan.assets, plan.folder, host=plan.host, port=plan.port) as real:
+            yield real
+        return
+    logs = ProcessLogs(plan.folder / "logs") if plan.runs_processes else None
+    embedded = EmbeddedCluster(
+        plan.folder, persistent=plan.persistent, host=plan.host, port=plan.port, logs=logs
+    )
+    async with embedded:
+        yield embedded
+
+
+async def _run_parts(
+    plan: Plan, server: Server, client: Client, stop: asyncio.Event, work: Sequence[Work], say: Say
+) -> None:
+    kubelet = None
+    if plan.runs_processes:
+        names = frozenset(name for machines in plan.machines for name in machines.names)
+        kubelet = ProcessRunner(client, names, plan.folder / "logs")
+    pools = [machines.pool(client) for machines in plan.machines]
+    nodes = HollowNodes(client, *pools, keep=plan.persistent, say=say, kubelet=kubelet)
+    parts_stop, nodes_stop = asyncio.Event(), asyncio.Event()
+    components = _components(plan, server, client)
+    parts = [asyncio.create_task(one.run(parts_stop), name=one.name) for one in components]
+    node_task = asyncio.create_task(nodes.run(nodes_stop), name="nodes")
+    stopping = asyncio.create_task(stop.wait())
+    working: list[asyncio.Task[Any]] = []
+    try:
+        await _until_ready(nodes, components, [*parts, node_task, stopping])
+        if not stop.is_set():
+            plan.on_ready(server)
+            working = [asyncio.create_task(_run_work(one, client)) for one in work]
+            await _first_failure_or(stopping, [*parts, node_task], working)
+    finally:
+        await _cancel([*working, stopping])
+        parts_stop.set()
+        await _finish(parts)
+        nodes_stop.set()
+        await _finish([node_task])
+
+
+async def _run_work(work: Work, client: Client) -> None:
+    await work(client)
+
+
+def _components(plan: Plan, server: Server, client: Client) -> list[Component]:
+    options = ProcessOptions(
+        kubeconfig=server.kubeconfig, scheduler_name=plan.scheduler_name, leader_elect=False, log_level="warning"
+    )
+    context = ProcessContext(client, ProcessMetrics(CollectorRegistry(), LoopLag()), options, "stromboli-up")
+    return [
+        controllers_component(context, MAX_JOB_REPLICAS),
+        scheduler_component(context, plan.config, plan.period),
+    ]
+
+
+async def _until_ready(nodes: HollowNodes, components: Sequence[Component], tasks: list[asyncio.Task[Any]]) -> None:
+    """Until everything is ready, or one of the tasks ends."""
+    while not nodes.ready.is_set() or any(one.not_ready_reason() is not None for one in components):
+        done, _ = await asyncio.wait(tasks, timeout=0.05, return_when=asyncio.FIRST_COMPLETED)
+        if done:
+            for task in done:
+                task.result()
+            return
+
+
+async def _first_failure_or(
+    stopping: asyncio.Task[Any], parts: list[asyncio.Task[None]], working: list[asyncio.Task[Any]]
+) -> None:
+    """Until the stop. A part that ends before has failed; work may end."""
+    waiting: set[asyncio.Task[Any]] = {stopping, *parts, *working}
+    while not stopping.done():
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+
+async def _finish(tasks: list[asyncio.Task[None]]) -> None:
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=_STOP_SECONDS)
+        await _cancel(list(late))
+
+
+async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,209 @@
+"""The options of `stromboli up`."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from stromboli.api.quantity import QuantityError, parse_duration
+from stromboli.errors import UserError
+from stromboli.kube.commands.hollow_nodes import node_capacity
+
+if TYPE_CHECKING:
+    from stromboli.kube.client import Client
+
+    from .cluster import Server
+    from .machines import Machines
+
+_EXAMPLES: Final = """\b
+Examples:
+  stromboli up --demo
+  stromboli up --nodes 100 --node-cpu 32 --node-memory 128Gi --node-gpus 8
+  stromboli up --data ~/cluster --kubeconfig-out kubeconfig
+  stromboli up --runner process --nodes 1 --node-cpu 8
+  kubectl --kubeconfig kubeconfig get nodes
+"""
+
+
+@click.command("up", epilog=_EXAMPLES)
+@click.option("--demo", is_flag=True, help="Start 20 nodes and a mixed workload, and sum up after a minute.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep all objects, the certificate and the token in this folder; without it nothing is kept.",
+)
+@click.option("--nodes", type=click.IntRange(1), help="Number of nodes; 10 unless --demo or --nodes-file is given.")
+@click.option("--node-cpu", default="32", show_default=True, metavar="QUANTITY", help="CPUs of each node.")
+@click.option("--node-memory", default="128Gi", show_default=True, metavar="QUANTITY", help="Memory of each node.")
+@click.option("--node-gpus", default=0, show_default=True, type=click.IntRange(0), help="GPUs of each node.")
+@click.option(
+    "--nodes-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Nodes of different sizes: a YAML file with Node manifests.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", default=0, type=click.IntRange(0, 65535), help="Port to listen on; by default any free port."
+)
+@click.option(
+    "--kubeconfig-out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write the kubeconfig; by default into the data folder.",
+)
+@click.option(
+    "--apiserver",
+    type=click.Choice(["embedded", "real"]),
+    default="embedded",
+    show_default=True,
+    help="real: kube-apiserver and etcd from KUBEBUILDER_ASSETS.",
+)
+@click.option(
+    "--runner",
+    type=click.Choice(["hollow", "process"]),
+    default="hollow",
+    show_default=True,
+    help="hollow: pods pretend to run. process: the command of each container runs on this machine.",
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Scheduler configuration file; by default a built-in configuration.",
+)
+@click.option("--for", "lasting", metavar="DURATION", help="End so long after the start, such as 60s.")
+def up(
+    demo: bool, data: Path | None, nodes: int | None, node_cpu: str, node_memory: str, node_gpus: int,
+    nodes_file: Path | None, host: str, port: int, kubeconfig_out: Path | None, apiserver: str, runner: str,
+    config: Path | None, lasting: str | None,
+) -> None:  # fmt: skip
+    """Run a whole cluster in one process, until Ctrl-C.
+
+    It has an API server for kubectl and other clients, nodes, the scheduler and the controllers. Unless --data is
+    given, everything is gone at the end. The server is for one machine: see docs/embedded.md.
+    """
+    if demo and nodes_file is not None:
+        raise UserError("--demo has its own nodes; leave out --nodes-file.")
+    seconds = _seconds(lasting) if lasting else None
+
+    from stromboli.kube.client import Failure
+    from stromboli.kube.runtime import configure_logging
+
+    from . import demo as demonstration
+    from .cluster import Plan
+    from .machines import Machines, read_machines
+    from .real_server import find_assets
+
+    machines: Sequence[Machines]
+    if nodes_file is not None:
+        machines = read_machines(nodes_file)
+    elif demo and nodes is None:
+        machines = [demonstration.machines()]
+    else:
+        names = [f"node-{number}" for number in range(nodes or 10)]
+        machines = [Machines(names, node_capacity(node_cpu, node_memory, node_gpus, 110))]
+    configure_logging("warning", "text")
+    folder = data if data is not None else Path(tempfile.mkdtemp(prefix="stromboli-up-"))
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if demo and config is None:
+        config = folder / "demo-scheduler.yaml"
+        config.write_text(demonstration.CONFIGURATION, encoding="utf-8")
+    plan = Plan(
+        folder=folder,
+        persistent=data is not None,
+        machines=machines,
+        host=host,
+        port=port,
+        assets=find_assets() if apiserver == "real" else None,
+        runs_processes=runner == "process",
+        config=config,
+        on_ready=lambda server: _announce(server, kubeconfig_out),
+    )
+    try:
+        asyncio.run(_run(plan, demo=demo, seconds=seconds))
+    except Failure as failure:
+        raise UserError(f"The API server: {failure}") from None
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None
+    finally:
+        if data is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _run(plan: object, *, demo: bool, seconds: float | None) -> None:
+    from . import demo as demonstration
+    from . import screen
+    from .cluster import Plan, run_cluster
+    from .observer import Observer
+
+    assert isinstance(plan, Plan)
+    stop = asyncio.Event()
+    _on_signals(stop.set)
+
+    async def end(client: Client) -> None:
+        assert seconds is not None
+        await asyncio.sleep(seconds)
+        stop.set()
+
+    async def show(client: Client) -> None:
+        observer = Observer(client)
+        watching = asyncio.create_task(observer.run())
+        showing = asyncio.create_task(screen.show(observer, [f"kubectl --kubeconfig {plan.folder / 'kubeconfig'}"]))
+        try:
+            await asyncio.sleep(min(demonstration.SECONDS, seconds or demonstration.SECONDS))
+            showing.cancel()
+            await asyncio.gather(showing, return_exceptions=True)
+            for line in await screen.summary(observer):
+                click.echo(line)
+            if seconds is not None and seconds <= demonstration.SECONDS:
+                stop.set()
+        finally:
+            for task in (watching, showing):
+                task.cancel()
+            await asyncio.gather(watching, showing, return_exceptions=True)
+
+    work = [demonstration.submit, show] if demo else []
+    if seconds is not None and (not demo or seconds > demonstration.SECONDS):
+        work.append(end)
+    await run_cluster(plan, stop, work)
+
+
+def _announce(server: Server, copy: Path | None) -> None:
+    kubeconfig = server.kubeconfig
+    if copy is not None:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(kubeconfig, copy)
+        copy.chmod(0o600)
+        kubeconfig = copy
+    click.echo(f"The cluster is ready: {server.url}")
+    click.echo(f"  export KUBECONFIG={kubeconfig.resolve()}")
+    click.echo("  kubectl get nodes")
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(parse_duration(text))
+    except QuantityError as error:
+        raise UserError(f"--for: {error}.") from None
+    if seconds <= 0:
+        raise UserError("--for must be longer than 0s.")
+    return seconds
+
+
+def _on_signals(stop: Callable[[], None]) -> None:
+    """The first signal stops in order; a second one ends the process as usual."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def on_first_signal() -> None:
+        for number in signals:
+            loop.remove_signal_handler(number)
+        stop()
+
+    for number in signals:
+        loop.add_signal_handler(number, on_first_signal)
