@@ -87,7 +87,7 @@ class Api:
         """The first events of a watch."""
         asked = {"watch": "true", "timeoutSeconds": "20"} | {name: str(value) for name, value in query.items()}
         events = self._transport.events(path, asked, {"accept": accept})
-        found = [event for event, _ in zip(events, range(count), strict=False)]
+        found = [event for _, event in zip(range(count), events, strict=False)]  # not one more: it may never come
         assert len(found) == count, found
         return found
 

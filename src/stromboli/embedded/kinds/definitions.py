@@ -96,7 +96,7 @@ def _version_errors(spec: Object) -> list[FieldError]:
 
 
 def _accepted(definition: Object, now: str) -> Object:
-    spec = definition["spec"]
+    spec = definition.get("spec") or {}  # not validated yet
     conditions = [
         {
             "type": "NamesAccepted", "status": "True", "lastTransitionTime": now, "reason": "NoConflicts",
@@ -109,8 +109,8 @@ def _accepted(definition: Object, now: str) -> Object:
     ]  # fmt: skip
     return {
         "conditions": conditions,
-        "acceptedNames": spec["names"],
-        "storedVersions": [one["name"] for one in spec["versions"] if one.get("storage")],
+        "acceptedNames": spec.get("names") or {},
+        "storedVersions": [one.get("name", "") for one in spec.get("versions") or () if one.get("storage")],
     }
 
 

@@ -157,8 +157,7 @@ class JobStrategy(Strategy):
         errors = _template_errors(obj)
         policy = dig(obj, "spec", "template", "spec", "restartPolicy", default="")
         if policy in ("", "Always"):
-            problem = f'Unsupported value: "{policy}": supported values: "OnFailure", "Never"'
-            errors.append(FieldError("FieldValueNotSupported", "spec.template.spec.restartPolicy", problem))
+            errors.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
         if dig(obj, "spec", "completionMode") == "Indexed" and dig(obj, "spec", "completions") is None:
             errors.append(required("spec.completions", "when completion mode is Indexed"))
         return errors

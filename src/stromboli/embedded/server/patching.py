@@ -45,8 +45,8 @@ def patched(request: Request, route: Route, value: Object) -> Any:
         return apply_strategic_merge(value, patch, route.type.schema)
     except PatchError as error:
         raise bad_request(f"error decoding patch: {error}") from None
-    except PatchFailed as error:
-        message = f"the server rejected our request due to an error in our request: {error}"
+    except PatchFailed:
+        message = "the server rejected our request due to an error in our request"
         raise StatusError(422, "Invalid", message) from None
     except RecursionError:
         raise bad_request("error decoding patch: it is nested too deeply") from None

@@ -94,7 +94,7 @@ class Reader:
     def _check_not_future(self, text: str) -> int:
         version = _version(text)
         if version > self._store.version:
-            raise timeout(f"Too large resource version: {version}, current: {self._store.version}")
+            raise timeout(f"Timeout: Too large resource version: {version}, current: {self._store.version}")
         return version
 
     # -- watches ------------------------------------------------------------------------------------------------------

@@ -77,10 +77,9 @@ class Subresources:
         target, metadata = body.get("target"), body.get("metadata") or {}
         if not isinstance(metadata, dict) or not isinstance(target, dict):
             raise bad_request("a Binding needs metadata and a target")
-        name = route.name or metadata.get("name")
-        if not isinstance(name, str) or metadata.get("name", name) != name:
-            given = metadata.get("name")
-            raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+        name = metadata.get("name")
+        if not isinstance(name, str) or (route.name or name) != name:
+            raise bad_request("name in URL does not match name in Binding object")
         node = target.get("name")
         if not isinstance(node, str) or not node:
             raise invalid("", "Binding", name, [required("target.name")])
@@ -133,11 +132,11 @@ class Subresources:
         # A pod that does not run yet, or no longer, disrupts nothing.
         is_running = dig(value, "status", "phase") not in ("Succeeded", "Failed", "Pending")
         if is_running and record.metadata.deletion_timestamp is None:
-            self._take_from_budget(record, now, dry_run=options.dry_run)
+            self._take_from_budget(record, value, now, dry_run=options.dry_run)
         self._deleter.delete(route.type, record, options, now)
         return json_response(_CREATED, 201)
 
-    def _take_from_budget(self, pod: Record, now: float, *, dry_run: bool) -> None:
+    def _take_from_budget(self, pod: Record, pod_value: Object, now: float, *, dry_run: bool) -> None:
         budgets = [
             record
             for record in self._store.list(BUDGETS, pod.key.namespace)
@@ -150,9 +149,11 @@ class Subresources:
             value = record.value()
             status = value.setdefault("status", {})
             allowed = status.get("disruptionsAllowed", 0)
+            if not _is_ready(pod_value) and _may_lose_unhealthy(value):
+                continue
             if status.get("observedGeneration", 0) < value["metadata"].get("generation", 0):
                 message = f"The disruption budget {record.key.name} is still being processed by the server."
-                raise _budget_refusal(message)
+                raise _budget_refusal(message, seconds=10)
             if allowed <= 0:
                 needed, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
                 have = f"needs {needed} healthy pods and has {healthy} currently"
@@ -236,10 +237,24 @@ def _set_condition(pod: Object, name: str, status: str, now: str) -> None:
     pod["status"]["conditions"] = [*kept, condition]
 
 
-def _budget_refusal(cause: str) -> StatusError:
+def _is_ready(pod: Object) -> bool:
+    conditions = dig(pod, "status", "conditions", default=[])
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _may_lose_unhealthy(budget: Object) -> bool:
+    """Whether a pod that is not ready may go, which the budget does not count as healthy anyway."""
+    if dig(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    healthy = dig(budget, "status", "currentHealthy", default=0)
+    desired = dig(budget, "status", "desiredHealthy", default=0)
+    return healthy >= desired > 0
+
+
+def _budget_refusal(cause: str, *, seconds: int = 0) -> StatusError:
     return too_many_requests(
         "Cannot evict pod as it would violate the pod's disruption budget.",
-        seconds=10,
+        seconds=seconds,
         causes=[{"reason": "DisruptionBudget", "message": cause}],
     )
 
