@@ -95,7 +95,8 @@ def test_an_update_without_a_version_wins(api: Api, namespace: str) -> None:
 
 def test_an_update_that_changes_nothing_writes_nothing(api: Api, namespace: str) -> None:
     old = api.create(maps(namespace), config_map("one", a="1"))
-    assert api.replace(f"{maps(namespace)}/one", old)["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]
+    new = api.replace(f"{maps(namespace)}/one", old)
+    assert new["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]
 
 
 def test_an_update_must_name_the_object_of_the_path(api: Api, namespace: str) -> None:

@@ -272,7 +272,8 @@ def test_deleting_a_job_deletes_its_pods(server: EmbeddedTransport, api: Api) ->
 
 def test_budgets_have_a_status(server: EmbeddedTransport, api: Api) -> None:
     path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-    api.create(path, {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}})
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    api.create(path, {"metadata": {"name": "b"}, "spec": spec})
     for name in ("a", "b"):
         api.create(PODS, pod(name))
         api.create(f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n"}})

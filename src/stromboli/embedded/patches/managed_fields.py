@@ -55,8 +55,8 @@ class Entry:
     time: str | None
 
 
-def read_entries(obj: dict[str, Any]) -> list[Entry] | None:
-    """The entries of an object; None if they are not well-formed."""
+def read_entries(obj: dict[str, Any], *, trusted: bool = False) -> list[Entry] | None:
+    """The entries of an object; None if they are not well-formed. Those in the store are `trusted`."""
     written = obj.get("metadata", {}).get("managedFields")
     if not written:
         return []
@@ -67,7 +67,7 @@ def read_entries(obj: dict[str, Any]) -> list[Entry] | None:
         if not isinstance(one, dict) or one.get("operation") not in ("Apply", "Update"):
             return None
         fields = one.get("fieldsV1", {})
-        if one.get("fieldsType", "FieldsV1") != "FieldsV1" or not is_valid(fields):
+        if one.get("fieldsType", "FieldsV1") != "FieldsV1" or not (trusted or is_valid(fields)):
             return None
         names = [one.get(field, "") for field in ("manager", "operation", "apiVersion", "subresource")]
         if not all(isinstance(name, str) for name in names):
@@ -158,9 +158,10 @@ def _base_entries(before: dict[str, Any] | None, after: dict[str, Any]) -> list[
         return []
     if written == [{}]:
         return []  # how a client asks to forget all owners
-    entries = read_entries(after) if written else None
+    stored = before.get("metadata", {}).get("managedFields")
+    entries = read_entries(after) if written and written != stored else None
     if entries is None:
-        entries = read_entries(before)
+        entries = read_entries(before, trusted=True)
     return entries or []
 
 

@@ -44,7 +44,7 @@ def apply(
     live: dict[str, Any], applied: dict[str, Any], schema: Schema, manager: Manager, *, force: bool, now: str
 ) -> dict[str, Any]:
     """The new object, with its managedFields. Raises ApplyConflict."""
-    entries = read_entries(live) or []
+    entries = read_entries(live, trusted=True) or []
     wanted = owned_fields(applied, schema)
     previous: FieldSet = {}
     others: list[Entry] = []

@@ -67,13 +67,17 @@ class Patcher:
             # A patch that cannot be applied to anything is reported as such first.
             patched(request, route, {})
             raise not_found(route.type.resource, route.name)
-        changed = patched(request, route, record.value() | {"apiVersion": route.type.api_version})
-        value, warnings = self._read(route, changed, options, request.body)
+        original = record.value() | {"apiVersion": route.type.api_version}
+        changed = patched(request, route, original)
+        value, warnings = self._read(route, changed, original, options, request.body)
         written = self._writer.update(route, record, value, options, now)
         return Written(written.value, written.created, (*warnings, *written.warnings), written.record)
 
-    def _read(self, route: Route, changed: Any, options: WriteOptions, patch: bytes) -> tuple[Object, tuple[str, ...]]:
-        """What a patch led to may be no object of the kind any more: then the patch is invalid."""
+    def _read(
+        self, route: Route, changed: Any, original: Object, options: WriteOptions, patch: bytes
+    ) -> tuple[Object, tuple[str, ...]]:
+        """What a patch led to may be no object of the kind any more: then the patch is invalid. Only what the patch
+        changed is read again; a kubelet writes the status of thousands of pods, and their spec stays as it is."""
         type = route.type
         unknown: list[str] = []
         try:
@@ -82,7 +86,9 @@ class Patcher:
             for field, expected in (("kind", type.kind), ("apiVersion", type.api_version)):
                 if changed.get(field) != expected:
                     raise DecodeError(f"{field} must not change: {shown(changed.get(field))}")
-            value = self._writer.decode(type, changed, unknown)
+            same = {name: part for name, part in changed.items() if name in original and part == original[name]}
+            different = {name: part for name, part in changed.items() if name not in same}
+            value = self._writer.decode(type, different, unknown) | same
         except DecodeError as error:
             problem = f"Invalid value: {shown(patch[:200].decode(errors='replace'))}: {error}"
             errors = [FieldError("FieldValueInvalid", "patch", problem)]

@@ -248,7 +248,7 @@ def _may_lose_unhealthy(budget: Object) -> bool:
         return True
     healthy = dig(budget, "status", "currentHealthy", default=0)
     desired = dig(budget, "status", "desiredHealthy", default=0)
-    return healthy >= desired > 0
+    return bool(healthy >= desired > 0)
 
 
 def _budget_refusal(cause: str, *, seconds: int = 0) -> StatusError:

@@ -234,7 +234,7 @@ class Writer:
 
     def _validate_update(self, route: Route, value: Object, old: Object) -> None:
         type, strategy = route.type, route.type.strategy
-        errors = names.validate_metadata(value["metadata"], strategy.name_rule) + _schema_errors(type, value)
+        errors = names.validate_metadata(value["metadata"], strategy.name_rule) + _schema_errors(type, value, old)
         if not errors and route.subresource == "status":
             errors = strategy.validate_status(value, old)
         elif not errors:
@@ -270,9 +270,14 @@ def _unreadable(type: ResourceType, problem: str) -> Exception:
     return bad_request(f'{type.kind} in version "{type.version}" cannot be handled as a {type.kind}: {problem}')
 
 
-def _schema_errors(type: ResourceType, value: Object) -> list[FieldError]:
+def _schema_errors(type: ResourceType, value: Object, old: Object | None = None) -> list[FieldError]:
+    """What breaks the schema. What an object had before need not be checked again."""
     if not type.is_custom:
-        return validate_builtin(value, type.schema)
+        if old is None:
+            return validate_builtin(value, type.schema)
+        changed = {name: part for name, part in value.items() if part != old.get(name)}
+        errors = validate_builtin(changed, type.schema)
+        return [error for error in errors if error.field not in value or error.field in changed]
     return validate_custom({name: part for name, part in value.items() if name != "metadata"}, type.schema)
 
 

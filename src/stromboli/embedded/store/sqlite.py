@@ -60,17 +60,19 @@ class SqliteBackend:
 
     def load(self) -> tuple[int, Iterator[tuple[ObjectKey, int, bytes]]]:
         (version,) = self._connection.execute("SELECT version FROM counter").fetchone()
-        rows = self._connection.execute("SELECT resource, namespace, name, version, data FROM objects")
-        return version, ((ObjectKey(*row[:3]), row[3], row[4]) for row in rows.fetchall())
+        rows = self._connection.execute("SELECT resource, namespace, name, version, data FROM objects").fetchall()
+        version = max([version, *(row[3] for row in rows)])
+        return version, ((ObjectKey(*row[:3]), row[3], row[4]) for row in rows)
 
     def write(self, key: ObjectKey, version: int, data: bytes | None) -> None:
         run = self._connection.execute
+        if data is not None:
+            # One statement, which is a transaction. The version is in the row; the counter is for deletions.
+            run("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)", (*key, version, data))
+            return
         run("BEGIN")
         try:
-            if data is None:
-                run("DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?", key)
-            else:
-                run("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)", (*key, version, data))
+            run("DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?", key)
             run("UPDATE counter SET version = ?", (version,))
             run("COMMIT")
         except BaseException:
