@@ -13,8 +13,9 @@ STAMP  := $(VENV)/.installed
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(STAMP) ## simulate the example cluster and show who ran where, and why others wait
+demo: $(STAMP) ## simulate the example cluster, then run a whole cluster in one process for a minute
 	@$(BIN)/stromboli simulate examples/demo.yaml
+	@$(BIN)/stromboli up --demo --for 1m
 
 test: lint ## lint, then run every test that needs nothing but Python
 	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/kube
