@@ -38,6 +38,8 @@ class EmbeddedCluster:
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
         self.url = ""
+        self.api: ApiServer | None = None
+        """While it runs; for requests without a socket."""
         self._persistent = persistent
         self._host = host
         self._port = port
@@ -50,7 +52,7 @@ class EmbeddedCluster:
         if self._persistent:
             self._backend = SqliteBackend(self.folder / "objects.sqlite")
         store = Store(self._backend)
-        api = ApiServer(store, random=Random(SystemRandom().getrandbits(128)), now=time.time())
+        api = self.api = ApiServer(store, random=Random(SystemRandom().getrandbits(128)), now=time.time())
         hosts = (*_LOCAL_NAMES, self._host) if self._host not in (*_LOCAL_NAMES, "0.0.0.0", "::") else _LOCAL_NAMES
         identity = server_identity(self.folder, hosts)
         token = load_token(self.folder)
