@@ -84,7 +84,7 @@ class RealServer:
             f"--tls-private-key-file={pem}",
             f"--token-auth-file={tokens}",
             "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-key-file={self._folder / 'authority-key.pem'}",
+            f"--service-account-key-file={self._folder / 'authority.pem'}",
             f"--service-account-signing-key-file={self._folder / 'authority-key.pem'}",
             "--authorization-mode=RBAC",
             "--disable-admission-plugins=ServiceAccount",
@@ -110,9 +110,9 @@ class RealServer:
         headers = {"Authorization": f"Bearer {token}"}
         async with aiohttp.ClientSession(headers=headers) as session:
             for _ in range(int(_PATIENCE / 0.2)):
-                for program in self._programs:
+                for name, program in zip(PROGRAMS, self._programs, strict=True):
                     if program.returncode is not None:
-                        raise UserError(f"A program of the API server ended; see the logs in {self._folder}.")
+                        raise UserError(f"{name} ended at once: {self._last_line(name)}")
                 try:
                     async with session.get(f"{self.url}/api/v1/namespaces/default", ssl=context) as response:
                         if response.status == 200:
@@ -120,7 +120,11 @@ class RealServer:
                 except (aiohttp.ClientError, OSError):
                     pass
                 await asyncio.sleep(0.2)
-        raise UserError(f"kube-apiserver did not start within {_PATIENCE:g} seconds; see the logs in {self._folder}.")
+        raise UserError(f"kube-apiserver did not start within {_PATIENCE:g} seconds: {self._last_line(PROGRAMS[1])}")
+
+    def _last_line(self, program: str) -> str:
+        lines = (self._folder / f"{program}.log").read_text(encoding="utf-8", errors="replace").splitlines()
+        return lines[-1][:300] if lines else "it wrote nothing."
 
     async def _stop(self) -> None:
         for program in reversed(self._programs):
