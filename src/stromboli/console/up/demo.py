@@ -3,9 +3,9 @@
     0 s   web       a crawl of 40 pods with 4 CPUs: half of the cluster
     0 s   alice     training in gangs of 8 × 4 CPUs
     1 s   bob       small runs of 1 or 2 CPUs, again and again
-    6 s   bob       one large gang of 14 × 14 CPUs: it starves, nodes are reserved for it, small runs use them meanwhile
-    24 s  web       another crawl
-    32 s  web       an urgent job, which preempts pods of the crawl
+    6 s   bob       one large gang of 10 × 14 CPUs: it starves, nodes are reserved for it, small runs use them meanwhile
+    30 s  web       another crawl, larger than the share of its queue
+    40 s  web       an urgent job, which preempts pods of the crawl
 
 The queue research (alice, bob) has twice the weight of production (web).
 """
@@ -97,14 +97,14 @@ def _jobs() -> Iterator[_Job]:
     yield _Job(0, "web", "crawl", "production", replicas=40, cpu=4, run=22, preemptable=True)
     for number in range(3):
         yield _Job(0, "alice", f"train-{number}", "research", replicas=8, cpu=4, run=16 + 4 * number, minimum=8)
-    yield _Job(6, "bob", "large", "research", replicas=14, cpu=14, run=12, minimum=14)
-    yield _Job(24, "web", "crawl-2", "production", replicas=30, cpu=4, run=25, preemptable=True)
-    yield _Job(32, "web", "urgent", "production", replicas=4, cpu=12, run=10, minimum=4, priority="urgent")
+    yield _Job(6, "bob", "large", "research", replicas=10, cpu=14, run=12, minimum=10)
+    yield _Job(30, "web", "crawl-2", "production", replicas=50, cpu=4, run=25, preemptable=True)
+    yield _Job(40, "web", "urgent", "production", replicas=4, cpu=12, run=10, minimum=4, priority="urgent")
     for number in range(18):
         cpu = 1 + number % 2
         yield _Job(1 + 3 * number, "bob", f"run-{number}", "research", replicas=6, cpu=cpu, run=6, preemptable=True)
     for number in range(5):
-        yield _Job(24 + 6 * number, "alice", f"tune-{number}", "research", replicas=8, cpu=6, run=10, minimum=8)
+        yield _Job(34 + 4 * number, "alice", f"tune-{number}", "research", replicas=8, cpu=4, run=12, minimum=8)
 
 
 async def submit(client: Client) -> None:
