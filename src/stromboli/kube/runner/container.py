@@ -7,20 +7,35 @@ it may run.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
-import resource
-import signal
+import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from stromboli.api.quantity import QuantityError, amount
 
 _VARIABLE: Final = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
-_PR_SET_PDEATHSIG: Final = 1
-_prctl: Final = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+_LAUNCHER: Final = """
+import os, resource, signal, sys
+parent, memory, cores = (int(text) for text in sys.argv[1:4])
+if sys.platform == "linux":
+    import ctypes
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: processes do not outlive us
+    if os.getppid() != parent:
+        sys.exit(137)
+    allowed = sorted(os.sched_getaffinity(0))
+    if 0 < cores < len(allowed):
+        os.sched_setaffinity(0, allowed[:cores])
+if memory:
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+try:
+    os.execvp(sys.argv[4], sys.argv[4:])
+except OSError as error:
+    print(f"cannot start {sys.argv[4]}: {error.strerror}", file=sys.stderr)
+    sys.exit(128)
+"""
 _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER")
 
 
@@ -76,23 +91,18 @@ def _field(pod: Mapping[str, Any], path: str) -> str | None:
     return str((pod["metadata"].get(found[1]) or {}).get(found[2], "")) if found else None
 
 
-def limiter(container: Mapping[str, Any]) -> Callable[[], None]:
-    """A function for the new process to call before it becomes the command. Raises CannotRun."""
+def launched(container: Mapping[str, Any], command: list[str], environment: Mapping[str, str]) -> list[str]:
+    """The command line of a small program that sets the limits and then becomes the command. Raises CannotRun.
+
+    A function that runs between fork and exec would be shorter, but may deadlock in a process with threads.
+    """
     limits = (container.get("resources") or {}).get("limits") or {}
     try:
-        memory = amount("memory", limits["memory"]) if "memory" in limits else None
-        cpu = amount("cpu", limits["cpu"]) if "cpu" in limits else None
+        memory = amount("memory", limits["memory"]) if "memory" in limits else 0
+        cpu = amount("cpu", limits["cpu"]) if "cpu" in limits else 0
     except QuantityError as error:
         raise CannotRun(f"its limits cannot be read: {error}") from None
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    wanted = -(-cpu // 1000) if cpu else len(cores)
-
-    def limit() -> None:
-        if _prctl is not None:
-            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # processes do not outlive us, even if we are killed
-        if memory:
-            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        if cores and 0 < wanted < len(cores):
-            os.sched_setaffinity(0, cores[:wanted])
-
-    return limit
+    if shutil.which(command[0], path=environment.get("PATH")) is None:
+        raise CannotRun(f"there is no program {command[0]} on this machine")
+    cores = -(-cpu // 1000)
+    return [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), str(memory), str(cores), *command]

@@ -30,7 +30,7 @@ from stromboli.cluster.events import Applied, Deleted
 from stromboli.kube.client import PODS, Backoff, Client, Failure, Reflector, is_not_found
 from stromboli.kube.runtime import Log
 
-from .container import CannotRun, command_of, environment_of, limiter
+from .container import CannotRun, command_of, environment_of, launched
 from .logs import log_file
 
 _FINISHED: Final = ("Succeeded", "Failed")
@@ -202,11 +202,10 @@ class _PodRun:
     async def _process(self, container: dict[str, Any], file: Path) -> tuple[int, str]:
         try:
             environment = environment_of(self._pod, container)
-            command = command_of(container, environment)
-            limit = limiter(container)
+            command = launched(container, command_of(container, environment), environment)
             with file.open("ab") as output:
                 process = await asyncio.create_subprocess_exec(
-                    *command, env=environment, cwd=container.get("workingDir") or None, preexec_fn=limit,
+                    *command, env=environment, cwd=container.get("workingDir") or None,
                     stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
                 )  # fmt: skip
         except (CannotRun, OSError, ValueError) as error:
