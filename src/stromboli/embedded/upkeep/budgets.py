@@ -5,11 +5,21 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from stromboli.api import KObject, Pod, PodDisruptionBudget, ReplicaSet, decode_json
+from stromboli.api import (
+    KObject,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetStatus,
+    ReplicaSet,
+    decode_json,
+    key,
+)
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.controllers.disruption_budget import budget_status
+from stromboli.controllers.changes import Update
+from stromboli.controllers.disruption_budget import DisruptionBudgetController
+from stromboli.controllers.pod_index import PodIndex
 from stromboli.embedded.server import ApiServer
-from stromboli.embedded.store import Change, ObjectKey, Store
+from stromboli.embedded.store import Change, ObjectKey, Record, Store
 
 from .writes import Writes
 
@@ -53,27 +63,40 @@ class BudgetController:
     def run(self, now: float) -> bool:
         due, self._due = sorted(self._due), set()
         for namespace in due:
-            budgets = self._store.list(BUDGETS, namespace)
-            if not budgets:
-                continue
-            pods = self._objects.list(Pod, namespace)
-            present = {pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp is None}
-            for record in budgets:
-                value = record.value()
-                computed = budget_status(decode_json(record.data, PodDisruptionBudget), pods, self._objects)
-                status = dict(value.get("status") or {})
-                disrupted = {
-                    name: since
-                    for name, since in (status.get("disruptedPods") or {}).items()
-                    if name in present and now - parse_timestamp(since) < _DISRUPTION_SECONDS
-                }
-                status.pop("disruptedPods", None)
-                status |= {
-                    "observedGeneration": value["metadata"].get("generation", 1),
-                    "expectedPods": computed.expected_pods,
-                    "currentHealthy": computed.current_healthy,
-                    "desiredHealthy": computed.desired_healthy,
-                    "disruptionsAllowed": max(0, computed.disruptions_allowed - len(disrupted)),
-                }
-                self._writes.set_status(record, status | ({"disruptedPods": disrupted} if disrupted else {}), now)
+            if self._store.list(BUDGETS, namespace):
+                self._reconcile(namespace, now)
         return bool(due)
+
+    def _reconcile(self, namespace: str, now: float) -> None:
+        index = PodIndex()
+        controller = DisruptionBudgetController(index)
+        pods = self._objects.list(Pod, namespace)
+        for pod in pods:
+            index.observe(None, pod)
+        computed = {}
+        for budget in self._objects.list(PodDisruptionBudget, namespace):
+            controller.observe(None, budget)
+            computed[key(budget)] = budget.status
+        for change in controller.reconcile(self._objects, now):
+            if isinstance(change, Update) and isinstance(change.object, PodDisruptionBudget):
+                computed[key(change.object)] = change.object.status
+        present = {pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp is None}
+        for record in self._store.list(BUDGETS, namespace):
+            self._write(record, computed[f"{namespace}/{record.key.name}"], present, now)
+
+    def _write(self, record: Record, computed: PodDisruptionBudgetStatus, present: set[str], now: float) -> None:
+        value = record.value()
+        status = dict(value.get("status") or {})
+        disrupted = {
+            name: since
+            for name, since in (status.pop("disruptedPods", None) or {}).items()
+            if name in present and now - parse_timestamp(since) < _DISRUPTION_SECONDS
+        }
+        status |= {
+            "observedGeneration": value["metadata"].get("generation", 1),
+            "expectedPods": computed.expected_pods,
+            "currentHealthy": computed.current_healthy,
+            "desiredHealthy": computed.desired_healthy,
+            "disruptionsAllowed": max(0, computed.disruptions_allowed - len(disrupted)),
+        }
+        self._writes.set_status(record, status | ({"disruptedPods": disrupted} if disrupted else {}), now)
