@@ -101,6 +101,8 @@ class Allocate(Action):
             outcome = Outcome.MORE
             while outcome is Outcome.MORE and any(task.nominated for task in tasks):
                 outcome = self._try(session, job, tasks, lending=True)
+                # Pods without requests may have been placed to complete the gang, not in their turn.
+                tasks = deque(task for task in tasks if task.node is None or task.status is Status.RESERVED)
             nominations.keep(job)
 
     def _ordered_pass(self, session: Session, jobs: list[Job], pending: dict[str, deque[Task]]) -> list[Job]:

@@ -45,21 +45,19 @@ class Reclaim(Action):
 
     def _search(self, session: Session, job: Job) -> VictimSearch:
         queues = sorted(session.queues.values(), key=session.queue_key)
-        last_first = {queue.name: -position for position, queue in enumerate(queues)}
+        lenders = [queue for queue in queues if queue is not job.queue and queue.reclaimable]
+        last_first = {queue.name: -position for position, queue in enumerate(lenders)}
 
-        def rank(task: Task) -> Any:
+        def rank(owner: Queue) -> Any:
             """Queues that would be served last lose first."""
-            assert task.job is not None
-            owner = task.job.queue
             return (session.victim_queue_key(owner, job.queue), last_first[owner.name])
 
         requested = pending_request(job) > 0
-        lenders = [queue for queue in queues if queue is not job.queue and queue.reclaimable]
         return VictimSearch(
             session,
             "reclaimable",
+            job,
             lenders,
-            among=lambda task: True,
             group=tuple(queue.name for queue in lenders),
             cost=lambda victims: _taken_from_within(session, job.queue, requested, victims),
             rank=rank,

@@ -48,6 +48,8 @@ def place_with_evictions(
     tasks = session.pending_tasks(job)
     if _all_fit(session, job, tasks):
         return True
+    if _is_hopeless(session, job, tasks, search()):
+        return False
     attempt = _Attempt(session, job, search, may_evict, only_while_starving)
     if attempt.place(tasks) or attempt.found_place:
         return True
@@ -112,6 +114,14 @@ def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
         return False
     fitting = session.placement.fitting(first)
     return not fitting.alone and len(fitting.choose(first, len(tasks), session.placement.room_now(job))) == len(tasks)
+
+
+def _is_hopeless(session: Session, job: Job, tasks: list[Task], search: VictimSearch) -> bool:
+    """Whether a gang would have too few places even if all who could be evicted were gone. Counting costs much less
+    than to evict hundreds one by one and to undo it."""
+    if not session.hooks("jobPipelined"):
+        return False  # without a plugin for gangs, any number of places will do
+    return job.ready_count + job.waiting_count + search.most_places(tasks) < job.min_available
 
 
 def _fits_without(session: Session, statement: Statement, task: Task) -> bool:
