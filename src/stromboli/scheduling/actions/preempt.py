@@ -41,7 +41,7 @@ class Preempt(Action):
             )  # fmt: skip
 
         return place_with_evictions(
-            session, job, search=search, may_evict=lambda task: task.may_preempt, only_while_starving=True
+            session, job, self.name, search=search, may_evict=lambda task: task.may_preempt, only_while_starving=True
         )
 
     def _inside(self, session: Session, job: Job) -> None:

@@ -40,8 +40,9 @@ class Reclaim(Action):
             return task.may_preempt and session.preemptive(job.queue, task.request, job=job) is None
 
         return place_with_evictions(
-            session, job, search=lambda: self._search(session, job), may_evict=may_evict, only_while_starving=False
-        )
+            session, job, self.name, search=lambda: self._search(session, job), may_evict=may_evict,
+            only_while_starving=False,
+        )  # fmt: skip
 
     def _search(self, session: Session, job: Job) -> VictimSearch:
         queues = sorted(session.queues.values(), key=session.queue_key)
@@ -66,12 +67,12 @@ class Reclaim(Action):
         )
 
 
-def _taken_from_within(session: Session, claimant: Queue, requested: Any, victims: Sequence[Task]) -> Fraction:
+def _taken_from_within(session: Session, claimant: Queue, requested: Any, victims: Sequence[Task]) -> Fraction | int:
     """How much of what their queues deserve these victims take with them, in shares of the cluster. Only contended
     resources count: requested by the claimant, whose queue lacks them, and borrowed by the victim's queue."""
     own = session.deserved.get(claimant.name)
     if own is None:
-        return Fraction(0)
+        return 0
     lacking = requested & (own > claimant.allocated)
     lost: dict[QueueName, Vector] = {}
     queues: dict[QueueName, Queue] = {}
@@ -80,7 +81,7 @@ def _taken_from_within(session: Session, claimant: Queue, requested: Any, victim
             name = task.job.queue.name
             queues[name] = task.job.queue
             lost[name] = lost[name] + task.request if name in lost else task.request
-    total = Fraction(0)
+    total: Fraction | int = 0
     for name, queue in queues.items():
         deserved = session.deserved.get(queue.name)
         if deserved is not None:

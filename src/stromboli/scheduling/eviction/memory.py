@@ -10,7 +10,7 @@ from typing import Any
 from stromboli.cluster import Job, JobKey, Queue, QueueName
 from stromboli.scheduling.session import Session
 
-from .candidates import QueueColumns
+from .candidates import Candidates, QueueColumns
 from .prospects import Prospects
 
 
@@ -18,6 +18,7 @@ class EvictionMemory:
     def __init__(self, session: Session) -> None:
         self.failed: dict[Any, tuple[int, int]] = {}  # searches without a result, and when (see `VictimSearch`)
         self.prospects: dict[Any, Prospects] = {}
+        self.candidates: dict[Any, Candidates] = {}
         self._evictable: dict[QueueName, QueueColumns] = {}
         self._compositions: dict[JobKey, Hashable] = {}
 

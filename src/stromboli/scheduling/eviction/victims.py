@@ -68,7 +68,7 @@ class VictimSearch:
         kinds: dict[Hashable, list[Task]] = {}
         for task in tasks:
             kinds.setdefault(self.session.placement.key(task), []).append(task)
-        candidates = Candidates((self._known.evictable(queue) for queue in self.queues), self.rank)
+        candidates = self._candidates()
         room, among = self.session.nodes.future_idle, self._among(candidates, best_effort=False)
         total = 0
         for alike in kinds.values():
@@ -79,14 +79,17 @@ class VictimSearch:
     def make_room(self, statement: Statement, task: Task) -> bool:
         """Evict what is needed for `task` and promise it the room; False, and nothing done, if nothing works."""
         session, queue = self.session, self.job.queue
-        signature = self._signature(task)
+        kind = self._kind_of(task)
+        # Tasks alike in this fare alike in a hunt, as long as nothing is committed in between: most of a long line of
+        # waiting jobs need not be tried.
+        signature = (kind, self._held())
         if self._failed_before(signature):
             return False
         had = queue.allocated.copy()
         inside = queue.by_namespace.get(self.job.namespace)
         namespace_had = None if inside is None else inside.copy()
         fitting = session.placement.fitting(task, ahead=True)
-        prospects = self._prospects(task, fitting)
+        prospects = self._prospects(kind, task, fitting)
         carried = self._best_that_works(statement, task, fitting, prospects)
         if carried is None:
             at_once = session.version if not statement.operations else -1
@@ -135,16 +138,14 @@ class VictimSearch:
 
     # -- searches that failed -----------------------------------------------------------------------------------
 
-    def _signature(self, task: Task) -> Any:
-        """Tasks alike in this fare alike in a hunt, as long as nothing is committed in between: most of a long line
-        of waiting jobs need not be tried."""
+    def _held(self) -> Hashable:
+        """What the job has, and what else it needs to start: its queue must have a right to all of it."""
         job = self.job
-        # What else a gang needs to start counts: its queue must have a right to all of it.
         missing = job.min_available - job.ready_count - job.waiting_count
-        gang = (missing, self._known.composition(job)) if missing > 1 else None
-        return (self._kind_of(task), job.allocated.tobytes(), gang)
+        return (job.allocated.tobytes(), (missing, self._known.composition(job)) if missing > 1 else None)
 
     def _kind_of(self, task: Task) -> Any:
+        """Equal for tasks that the plugins treat alike, as long as their jobs have the same."""
         job = self.job
         return (self.kind, self.group, self.inside, job.queue.name, job.namespace, job.priority, task.priority,
                 self.session.placement.key(task))  # fmt: skip
@@ -156,17 +157,17 @@ class VictimSearch:
 
     # -- prospects ----------------------------------------------------------------------------------------------
 
-    def _prospects(self, task: Task, fitting: Fitting) -> Prospects:
+    def _prospects(self, kind: Any, task: Task, fitting: Fitting) -> Prospects:
         """Those of this kind of task, up to date."""
         session, job = self.session, self.job
         log = session.ledger.log
         # Jobs that run nothing themselves can learn from each other.
         shared = not self.inside and not job.ready_count
-        key = (self._kind_of(task), None if shared else job.key)
+        key = (kind, None if shared else job.key)
         prospects = self._known.prospects.get(key)
         closed = {row for hook in session.hooks("closedToEvictions") for row in hook.call(task)}
         if prospects is None:
-            candidates = Candidates((self._known.evictable(queue) for queue in self.queues), self.rank)
+            candidates = self._candidates()
             bounds = candidates.bounds(
                 task.request, fitting.columns, session.nodes.future_idle, self._open_rows(fitting),
                 self._among(candidates, best_effort=task.best_effort),
@@ -182,6 +183,14 @@ class VictimSearch:
             prospects.closed = closed
             prospects.forget_all()
         return prospects
+
+    def _candidates(self) -> Candidates:
+        key = (self.kind, self.group, self.job.queue.name)
+        known = self._known.candidates.get(key)
+        if known is None:
+            columns = [self._known.evictable(queue) for queue in self.queues]
+            known = self._known.candidates[key] = Candidates(columns, self.rank)
+        return known
 
     def _open_rows(self, fitting: Fitting) -> Flags:
         """Nodes that no filter rejects, or only because of what runs there."""
