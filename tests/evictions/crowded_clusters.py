@@ -55,6 +55,15 @@ tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: pdb}]
 - plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
 """,
+    "lending": """
+actions: "reclaim, allocate, preempt, backfill"
+configurations:
+- name: backfill
+  arguments: {backfillNonBestEffort: true}
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: pdb}]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
+""",
     "without gangs": """
 actions: "allocate, preempt, reclaim, backfill"
 tiers:
@@ -77,8 +86,10 @@ class Crowd:
             name = f"n{number}"
             offer = {"cpu": random.choice([4, 8, 8, 16]), "memory": random.choice([8, 16, 32]), "gpu": 4 if gpus else 0}
             slots = random.choice([3, 6, 110, 110])
-            self.objects.append(node(name, cpu=offer["cpu"], memory=f"{offer['memory']}Gi", gpu=offer["gpu"], pods=slots,
-                                     labels={"zone": random.choice("ab")}))  # fmt: skip
+            self.objects.append(node(
+                name, cpu=offer["cpu"], memory=f"{offer['memory']}Gi", gpu=offer["gpu"], pods=slots,
+                labels={"zone": random.choice("ab")},
+            ))  # fmt: skip
             self.free[name] = {**offer, "pods": slots}
         self.queues = QUEUES[: random.randint(1, 4)]
         for name in self.queues:
@@ -90,8 +101,9 @@ class Crowd:
                 reclaimable=random.random() < 0.85, fifo=random.random() < 0.1,
             ))  # fmt: skip
         self.objects += [priority_class(name, value) for name, value in CLASSES.items() if name]
-        self.objects += [quota(f"{name}/w", weight=random.randint(1, 3)) for name in NAMESPACES if random.random() < 0.3]
         for space in NAMESPACES:
+            if random.random() < 0.3:
+                self.objects.append(quota(f"{space}/w", weight=random.randint(1, 3)))
             if random.random() < 0.35:
                 self.objects.append(
                     budget(f"{space}/b", allowed=random.randint(0, 4), selector={"app": random.choice("xy")})

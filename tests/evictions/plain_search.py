@@ -75,7 +75,8 @@ class PlainSearch:
     def _plans(self, task: Task, fitting: Fitting) -> list[EvictionPlan]:
         closed = {row for hook in self.session.hooks("closedToEvictions") for row in hook.call(task)}
         gangs: dict[JobKey, list[Task]] = {}
-        plans = [self._plan_on(row, task, fitting, gangs) for row in range(len(self.session.nodes)) if row not in closed]
+        rows = [row for row in range(len(self.session.nodes)) if row not in closed]
+        plans = [self._plan_on(row, task, fitting, gangs) for row in rows]
         return [plan for plan in plans if plan is not None]
 
     def _evictable(self, row: int) -> list[Task]:

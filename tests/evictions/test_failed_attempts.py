@@ -231,9 +231,7 @@ def test_what_depends_on_time_is_tried_again_when_it_is_due(hunts: list[str]) ->
 
 def versions() -> list[tuple[str, KObject, bool]]:
     """Objects that follow one of `full()`, and whether they could change a decision."""
-    waits, gang, line, machine = pod("gang-0", group="gang", cpu=4), group("gang", min_member=3), queue("default"), node(
-        "n1", cpu=4
-    )  # fmt: skip
+    waits, gang, line = pod("gang-0", group="gang", cpu=4), group("gang", min_member=3), queue("default")
     told = [Condition(type="PodScheduled", status="False", reason="InsufficientNode", message="…")]
     why = PodGroupCondition(type="Unschedulable", status="True", reason="NotEnoughResources", message="…")
     since, later = (
@@ -253,7 +251,7 @@ def versions() -> list[tuple[str, KObject, bool]]:
         ("a gang is smaller", group("gang", min_member=2), True),
         ("what a queue has", replace(line, status=replace(line.status, allocated={"cpu": 8})), False),
         ("a queue is closed", queue("default", state="Closed"), True),
-        ("a node again", machine, False),
+        ("a node again", node("n1", cpu=4), False),
         ("a node is not ready", node("n1", cpu=4, ready=False), True),
         ("a node is larger", node("n1", cpu=5), True),
     ]

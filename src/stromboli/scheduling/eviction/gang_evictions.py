@@ -18,6 +18,9 @@ from .reprieve import reprieve_needless
 from .victims import VictimSearch
 
 
+LARGE_GANG = 8  # missing tasks; for fewer, to search for victims costs no more than to count
+
+
 def starving_jobs(session: Session) -> list[Job]:
     return [
         job
@@ -54,7 +57,7 @@ def place_with_evictions(
     if _all_fit(session, job, tasks):
         return True
     attempt = _Attempt(session, job, search, may_evict, only_while_starving)
-    if not _is_hopeless(session, job, tasks, search()):
+    if not _is_hopeless(session, job, tasks, search):
         if attempt.place(tasks) or attempt.found_place:
             return True
         # Room that is kept for others is given up for a job that goes before them, if it needs evictions there.
@@ -123,12 +126,14 @@ def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
     return not fitting.alone and len(fitting.choose(first, len(tasks), session.placement.room_now(job))) == len(tasks)
 
 
-def _is_hopeless(session: Session, job: Job, tasks: list[Task], search: VictimSearch) -> bool:
-    """Whether a gang would have too few places even if all who could be evicted were gone. Counting costs much less
-    than to evict hundreds one by one and to undo it."""
-    if not session.hooks("jobPipelined"):
-        return False  # without a plugin for gangs, any number of places will do
-    return job.ready_count + job.waiting_count + search.most_places(tasks) < job.min_available
+def _is_hopeless(session: Session, job: Job, tasks: list[Task], search: Callable[[], VictimSearch]) -> bool:
+    """Whether a large gang would have too few places even if all who could be evicted were gone. To count costs much
+    less than to evict hundreds one by one and to undo it."""
+    missing = job.min_available - job.ready_count - job.waiting_count
+    # Without a plugin for gangs, any number of places will do.
+    if missing < LARGE_GANG or not session.hooks("jobPipelined"):
+        return False
+    return search().most_places(tasks) < missing
 
 
 def _fits_without(session: Session, statement: Statement, task: Task) -> bool:

@@ -55,7 +55,12 @@ class Planner:
                 if member.shape.id not in freed:
                     freed[member.shape.id] = member.shape.request[columns].tolist()
         gives = {id(unit): _sum(unit.here, freed, len(short)) for unit in units}
-        return self._plan(session.nodes.nodes[row], units, gives, short)
+        plan = self._plan(session.nodes.nodes[row], units, gives, short)
+        if plan is not None and plan.key[0] == 0:
+            single = {id(unit.tasks[0]) for unit in units if not unit.whole}
+            refused = [candidate for candidate in tasks if id(candidate) not in single]
+            plan.sure = all(self._rank(candidate) > plan.key[1] for candidate in refused)
+        return plan
 
     def key(self, victims: list[Task], node: Node) -> Any:
         """The key of a plan that evicts these: less is better."""

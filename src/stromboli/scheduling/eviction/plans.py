@@ -31,3 +31,4 @@ class EvictionPlan:
     node: Node
     units: list[EvictionUnit]  # least valuable first
     needed: list[EvictionUnit]  # those of them that suffice, by arithmetic
+    sure: bool = False  # no other verdict of the plugins would make it better

@@ -9,7 +9,11 @@ room is entitled to less. Where this does not hold, nodes go back to their first
 
 - a node that changed has no bound any more; its plan is made again (`changed`),
 - a gang that was broken up is not protected any more (`forget_plans`),
-- another job searches, or more leaves than arrives, so that somebody may be entitled to more (`forget_all`).
+- another job searches, or more leaves than arrives, so that somebody may be entitled to more (`forget_unsure`). Plans
+  that no other verdict could make better stay (`EvictionPlan.sure`).
+
+Only between plans whose victims are alike in rank and number, the order of jobs may have changed meanwhile, so that one
+of the victims is a few pods younger than the key says.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ class Prospects:
     def __init__(self, candidates: Candidates, bounds: Iterable[Bound], nodes: list[Node], read_to: int) -> None:
         self.candidates = candidates
         self.read_to = read_to  # how far the ledger's log was read
+        self.ended = (-1, b"")  # the log's length after the last evictions, and what the evictor's job had before
         self.closed: Collection[int] = ()  # rows on which nobody may be evicted
         self._nodes = nodes
         self._bounds: dict[int, Key] = {
@@ -41,14 +46,16 @@ class Prospects:
         self._keys: dict[int, Key] = {}
         self._heap: list[tuple[Key, int]] = []
         self._plans: dict[int, EvictionPlan] = {}  # made in the present state
+        self._sure: dict[int, Key] = {}  # keys that are bounds whatever the plugins say
         self._failed: dict[int, Key] = {}  # plans that did not work when they were tried
-        self.forget_all()
+        self.forget_unsure()
 
     # -- changes ------------------------------------------------------------------------------------------------
 
-    def forget_all(self) -> None:
-        """Only bounds are left."""
-        self._keys = {row: key for row, key in self._bounds.items() if row not in self.closed}
+    def forget_unsure(self) -> None:
+        """The plugins may say yes now where they said no."""
+        keys = {**self._bounds, **self._sure}
+        self._keys = {row: key for row, key in keys.items() if row not in self.closed} if self.closed else keys
         self._heap = [(key, row) for row, key in self._keys.items()]
         heapify(self._heap)
         self._plans.clear()
@@ -66,6 +73,7 @@ class Prospects:
         for row in rows:
             if row in self.candidates.by_row:
                 self._bounds[row] = (_FIRST, self._nodes[row].name)
+                self._sure.pop(row, None)
                 self._put(row, self._bounds[row])
 
     def retry_failed(self) -> None:
@@ -95,6 +103,8 @@ class Prospects:
                 continue
             self._plans[row] = plan
             self._keys[row] = plan.key
+            if plan.sure:
+                self._sure[row] = plan.key
             heapreplace(heap, (plan.key, row))
         return None
 

@@ -96,6 +96,7 @@ class VictimSearch:
             self._known.failed[signature] = (at_once, len(session.ledger.log))
             return False
         self.gone += carried
+        prospects.ended = (len(session.ledger.log), signature[1])
         prospects.forget_plans(self._rows_of_torn_gangs(carried))
         if bool((queue.allocated < had).any()):
             prospects.retry_failed()
@@ -173,15 +174,16 @@ class VictimSearch:
                 self._among(candidates, best_effort=task.best_effort),
             )  # fmt: skip
             prospects = self._known.prospects[key] = Prospects(candidates, bounds, session.nodes.nodes, len(log))
+        # Another job may be entitled to more than the one before, unless both had the same and nothing else happened.
+        # And filters that look at other nodes may accept anywhere what they rejected.
+        continues = key in self._used or prospects.ended == (len(log), job.allocated.tobytes())
+        self._used.add(key)
         if prospects.read_to != len(log):
             prospects.changed(set(log[prospects.read_to :]))
             prospects.read_to = len(log)
-        # Another job may be entitled to more than the one before. And filters that look at other nodes may accept
-        # anywhere what they rejected.
-        if key not in self._used or closed != prospects.closed or fitting.looks_elsewhere:
-            self._used.add(key)
+        if not continues or closed != prospects.closed or fitting.looks_elsewhere:
             prospects.closed = closed
-            prospects.forget_all()
+            prospects.forget_unsure()
         return prospects
 
     def _candidates(self) -> Candidates:
@@ -241,7 +243,7 @@ class VictimSearch:
                 and bool((has < namespace_had).any())
             )
         if entitled:
-            prospects.forget_all()
+            prospects.forget_unsure()
 
     # -- for real -----------------------------------------------------------------------------------------------
 
