@@ -15,8 +15,8 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .reprieve import reprieve_needless
+from .turns import Turns
 from .victims import VictimSearch
-
 
 LARGE_GANG = 8  # missing tasks; for fewer, to search for victims costs no more than to count
 
@@ -56,6 +56,9 @@ def place_with_evictions(
     tasks = session.pending_tasks(job)
     if _all_fit(session, job, tasks):
         return True
+    turns = session.state(Turns)
+    if not turns.may_search(action, job):
+        return False
     attempt = _Attempt(session, job, search, may_evict, only_while_starving)
     if not _is_hopeless(session, job, tasks, search):
         if attempt.place(tasks) or attempt.found_place:
@@ -65,6 +68,7 @@ def place_with_evictions(
         if any(attempt.place(session.pending_tasks(job), give_up) for give_up in choices):
             return True
     failures.record(session, action, job)
+    turns.searched_in_vain(action, job)
     return False
 
 

@@ -26,6 +26,7 @@ from .planner import Planner
 from .plans import EvictionPlan, EvictionUnit
 from .prospects import Prospects
 from .reprieve import fits_within, is_torn
+from .turns import Turns
 
 
 class VictimSearch:
@@ -59,6 +60,7 @@ class VictimSearch:
         self.reason = reason
         self.message = message
         self.group = group
+        self._turns = session.state(Turns)
         self._planner = Planner(session, kind, rank, cost)
         self._used: set[Any] = set()  # keys of prospects that this search has used
         self.gone: list[EvictionUnit] = []  # all that was evicted, for all tasks so far
@@ -107,6 +109,7 @@ class VictimSearch:
         self, statement: Statement, task: Task, fitting: Fitting, prospects: Prospects
     ) -> list[EvictionUnit] | None:
         def plan_on(row: int) -> EvictionPlan | None:
+            self._turns.plans += 1
             return self._planner.plan_on(row, task, fitting, self._candidates_on(prospects, row, task))
 
         log = self.session.ledger.log
