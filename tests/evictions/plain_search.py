@@ -36,6 +36,7 @@ class PlainSearch:
         inside: bool = False,
         group: Hashable = None,
         cost: Callable[[Sequence[Task]], Any] = lambda victims: 0,
+        cost_basis: Callable[[], Hashable] = lambda: None,
     ) -> None:
         self.session = session
         self.kind = kind

@@ -7,7 +7,7 @@ gangs' minimum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -61,10 +61,21 @@ class Reclaim(Action):
             lenders,
             group=tuple(queue.name for queue in lenders),
             cost=lambda victims: _taken_from_within(session, job.queue, requested, victims),
+            cost_basis=lambda: _contended(session, job.queue, lenders),
             rank=rank,
             reason="Reclaimed",
             message=lambda task: reasons.reclaimed(task.key, job.queue.name),
         )
+
+
+def _contended(session: Session, claimant: Queue, lenders: Sequence[Queue]) -> Hashable:
+    """Which resources the claimant's queue lacks, and which the others have borrowed."""
+    own = session.deserved.get(claimant.name)
+    if own is None:
+        return None
+    deserved = session.deserved
+    borrowed = [(queue.allocated > deserved[queue.name]).tobytes() for queue in lenders if queue.name in deserved]
+    return ((own > claimant.allocated).tobytes(), *borrowed)
 
 
 def _taken_from_within(session: Session, claimant: Queue, requested: Any, victims: Sequence[Task]) -> Fraction | int:

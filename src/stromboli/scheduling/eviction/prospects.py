@@ -9,8 +9,8 @@ room is entitled to less. Where this does not hold, nodes go back to their first
 
 - a node that changed has no bound any more; its plan is made again (`changed`),
 - a gang that was broken up is not protected any more (`forget_plans`),
-- another job searches, or more leaves than arrives, so that somebody may be entitled to more (`forget_unsure`). Plans
-  that no other verdict could make better stay (`EvictionPlan.sure`).
+- another job searches, or more leaves than arrives, so that somebody may be entitled to more; or what costs depend on
+  has changed (`forget_unsure`). Plans that no other verdict could make better stay (`EvictionPlan.sure`).
 
 Only between plans whose victims are alike in rank and number, the order of jobs may have changed meanwhile, so that one
 of the victims is a few pods younger than the key says.
@@ -18,7 +18,7 @@ of the victims is a few pods younger than the key says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
@@ -37,7 +37,9 @@ class Prospects:
     def __init__(self, candidates: Candidates, bounds: Iterable[Bound], nodes: list[Node], read_to: int) -> None:
         self.candidates = candidates
         self.read_to = read_to  # how far the ledger's log was read
-        self.ended = (-1, b"")  # the log's length after the last evictions, and what the evictor's job had before
+        # The log's length after the last evictions, and what the evictor's job had before.
+        self.ended: tuple[int, Hashable] = (-1, None)
+        self.cost_basis: Hashable = None  # what costs depended on at the last search
         self.closed: Collection[int] = ()  # rows on which nobody may be evicted
         self._nodes = nodes
         self._bounds: dict[int, Key] = {

@@ -45,11 +45,12 @@ class VictimSearch:
         inside: bool = False,
         group: Hashable = None,
         cost: Callable[[Sequence[Task]], Any] = lambda victims: 0,
+        cost_basis: Callable[[], Hashable] = lambda: None,
     ) -> None:
         """Candidates are the tasks of `queues`: those of other jobs or, with `inside`, those of this job. Searches of
         equal `group` choose and rank alike. `rank`: how much a loss would hurt a queue, before the priority of a
         candidate is looked at; lower goes first. `cost`: of several plans, the one that costs least is chosen, whatever
-        the ranks."""
+        the ranks. `cost_basis`: while this is the same, evictions make no plan cost less."""
         self.session = session
         self._known = session.state(EvictionMemory)
         self.kind = kind
@@ -60,6 +61,7 @@ class VictimSearch:
         self.reason = reason
         self.message = message
         self.group = group
+        self._cost_basis = cost_basis
         self._turns = session.state(Turns)
         self._planner = Planner(session, kind, rank, cost)
         self._used: set[Any] = set()  # keys of prospects that this search has used
@@ -179,13 +181,15 @@ class VictimSearch:
             prospects = self._known.prospects[key] = Prospects(candidates, bounds, session.nodes.nodes, len(log))
         # Another job may be entitled to more than the one before, unless both had the same and nothing else happened.
         # And filters that look at other nodes may accept anywhere what they rejected.
-        continues = key in self._used or prospects.ended == (len(log), job.allocated.tobytes())
+        continues = key in self._used or prospects.ended == (len(log), self._held())
         self._used.add(key)
+        basis = self._cost_basis()
         if prospects.read_to != len(log):
             prospects.changed(set(log[prospects.read_to :]))
             prospects.read_to = len(log)
-        if not continues or closed != prospects.closed or fitting.looks_elsewhere:
-            prospects.closed = closed
+        changed = (closed, basis) != (prospects.closed, prospects.cost_basis)
+        if not continues or changed or fitting.looks_elsewhere:
+            prospects.closed, prospects.cost_basis = closed, basis
             prospects.forget_unsure()
         return prospects
 
