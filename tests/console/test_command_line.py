@@ -209,6 +209,20 @@ def test_long_messages_are_cut(
     assert len(capsys.readouterr().err) < 1100
 
 
+# Four nodes hold sixteen of these pods. A gang of four takes the room of four; one of seventeen cannot start.
+@pytest.mark.parametrize(("gang", "evicted"), [("--preemptor=4", 4), ("--reclaim=4", 4), ("--hopeless=17", 0)])
+def test_a_cycle_with_evictions_can_be_measured(gang: str, evicted: int, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--nodes=4", "--pods=0", "--running=16", "--running-jobs=2", "--repeat=1", "--output=json"]
+    assert console.run(["bench", "cycle", *options, gang]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["bound"], figures["evicted"]) == (0, evicted)
+
+
+def test_a_hopeless_gang_that_would_fit_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert console.run(["bench", "cycle", "--nodes=4", "--pods=0", "--hopeless=16"]) == 2
+    assert "use more than 16" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["simulate", "bench cycle", "bench cluster"])
 def test_output_has_a_short_form(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert console.run([*command.split(), "--help"]) == 0

@@ -11,6 +11,7 @@ is over.
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from stromboli.api import (
     KObject,
@@ -35,6 +36,7 @@ from .model import JobKey, NamespaceInfo, Node, QueueName, TaskKey
 from .object_fields import is_ready, namespace_weight
 from .object_warnings import ObjectWarning, ObjectWarnings
 from .queue_index import QueueIndex
+from .relevance import is_relevant
 from .resources import PODS, ResourceAxis, Vector
 from .shapes import ShapeRegistry
 from .snapshot import Snapshot
@@ -67,6 +69,8 @@ class Cluster:
     # -- in -----------------------------------------------------------------------------------------------------
 
     def apply(self, event: ClusterEvent) -> None:
+        if not isinstance(event, Applied) or is_relevant(self._known(event.object), event.object):
+            self.ledger.changes += 1
         match event:
             case Applied(obj):
                 self._apply_object(obj)
@@ -77,6 +81,27 @@ class Cluster:
             case EvictFailed(task_key):
                 self._tasks.evict_failed(task_key)
         self._ensure_width()
+
+    def _known(self, obj: KObject) -> KObject | None:
+        """The version of an object that is known; None if it is new, or of a kind whose versions are not kept."""
+        match obj:
+            case Pod():
+                task = self.tasks.get(TaskKey(key(obj)))
+                return None if task is None else task.pod
+            case PodGroup():
+                job = self.jobs.get(JobKey(key(obj)))
+                if job is None or job.object is None:
+                    return None
+                # Sessions decide about the phase, and it counts as a change then, not when it is written.
+                return replace(job.object, status=replace(job.object.status, phase=job.phase))
+            case NodeObject():
+                node = self.nodes.get(obj.metadata.name)
+                return None if node is None else node.object
+            case QueueObject():
+                queue = self.queues.get(QueueName(obj.metadata.name))
+                return None if queue is None else queue.object
+            case _:
+                return None
 
     def _apply_object(self, obj: KObject) -> None:
         match obj:

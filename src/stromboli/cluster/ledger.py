@@ -66,6 +66,9 @@ class Ledger:
         self.log: list[int] = []
         # Grows whenever resources may have become free: a failed search need not be repeated before that.
         self.freed = 0
+        # Grows whenever the cluster may have changed in a way that matters for decisions: by events, and by what
+        # sessions settle. What sessions only try does not count.
+        self.changes = 0
         # The number of releasing and pipelined tasks. If it is 0, future idle equals idle everywhere.
         self.in_transit = 0
         # Tasks that a session has moved tentatively: status or node differ from true_status and true_node.
@@ -99,6 +102,7 @@ class Ledger:
 
     def settle(self, task: Task, status: Status, node: Node | None) -> None:
         """Give a task a status and a node permanently."""
+        self.changes += status is not task.true_status or node is not task.true_node
         task.true_status = status
         task.true_node = node
         task.true_backfill = task.backfill
@@ -109,11 +113,17 @@ class Ledger:
 
     def nominate(self, task: Task, node: str) -> None:
         """Record that pods are evicted from a node for a task ("" removes the nomination)."""
+        self.changes += node != task.nominated
         task.nominated = node
         if node:
             self.nominated[task.key] = task
         else:
             self.nominated.pop(task.key, None)
+
+    def set_phase(self, job: Job, phase: str) -> None:
+        """Record what a session decided about a job's phase."""
+        self.changes += phase != job.phase
+        job.phase = phase
 
     def enter(self, task: Task) -> None:
         self._apply(task, +1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from stromboli.cluster import Cluster, Snapshot
+from stromboli.cluster import Cluster, Ledger, Snapshot
 
 from .conclusion import conclude
 from .configuration import Configuration, PluginOption
@@ -17,14 +17,18 @@ from .decisions import Cycle
 from .features import FEATURES
 from .plugin import Plugin
 from .registry import Registry
-from .session import Session
+from .session import Memories, Session
 
 
 def open_session(
-    snapshot: Snapshot, configuration: Configuration, plugin_of: Callable[[PluginOption], Plugin], now: float
+    snapshot: Snapshot,
+    configuration: Configuration,
+    plugin_of: Callable[[PluginOption], Plugin],
+    now: float,
+    memories: Memories | None = None,
 ) -> Session:
     """Plugins register tier by tier in the order of the configuration, then the features do."""
-    session = Session(snapshot, configuration, now)
+    session = Session(snapshot, configuration, now, memories)
     for number, tier in enumerate(configuration.tiers):
         for option in tier.plugins:
             plugin = plugin_of(option)
@@ -45,14 +49,20 @@ def close_session(session: Session) -> Cycle:
 
 
 class Scheduler:
-    """Runs cycles with one configuration. It keeps no state between cycles."""
+    """Runs cycles with one configuration. Between cycles it keeps only what saves work: a scheduler that has just
+    started decides the same."""
 
     def __init__(self, configuration: Configuration, registry: Registry) -> None:
         self.configuration = configuration
         self.registry = registry
+        self._memories: Memories = {}
+        self._ledger: Ledger | None = None  # of the cluster that the memories are about
 
     def open(self, snapshot: Snapshot, now: float) -> Session:
-        return open_session(snapshot, self.configuration, self._plugin, now)
+        if snapshot.ledger is not self._ledger:
+            self._ledger = snapshot.ledger
+            self._memories = {}
+        return open_session(snapshot, self.configuration, self._plugin, now, self._memories)
 
     def _plugin(self, option: PluginOption) -> Plugin:
         return self.registry.plugin(option.name)(option.arguments)

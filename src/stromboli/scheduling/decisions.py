@@ -126,6 +126,7 @@ class Cycle:
     deserved: dict[QueueName, dict[str, int]] = field(default_factory=dict)  # empty if no plugin divides the cluster
     kept: dict[str, list[JobKey]] = field(default_factory=dict)  # by node: jobs that wait there for lent room
     next_due: float | None = None  # when a cycle is needed even without an event
+    postponed_searches: int = 0  # searches for victims that are left to the next cycle, because this one had many
 
 
 @dataclass(frozen=True, slots=True)

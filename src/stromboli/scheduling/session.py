@@ -8,6 +8,9 @@ Plugins, features and actions keep their own state for one session in classes of
 instance of such a class, and creates it on first use:
 
     prices = session.state(Prices)  # calls Prices(session) once
+
+`memory` is the same for what should be known in the next session, too, and could be forgotten at any time: a scheduler
+that has just started must decide the same.
 """
 
 from __future__ import annotations
@@ -24,11 +27,16 @@ from .placement import Placement
 from .statement import Statement
 
 State = TypeVar("State")
+Memories = dict[Callable[[], Any], Any]
 
 
 class Session(Framework):
-    def __init__(self, snapshot: Snapshot, configuration: Configuration, now: float) -> None:
+    def __init__(
+        self, snapshot: Snapshot, configuration: Configuration, now: float, memories: Memories | None = None
+    ) -> None:
+        """`memories`: what earlier sessions with this configuration on this cluster remembered."""
         super().__init__(snapshot, configuration, now)
+        self._memories: Memories = {} if memories is None else memories
         self.notes = Notes()
         self.placement = Placement(self)
         self._states: dict[Callable[[Session], Any], Any] = {}
@@ -38,6 +46,13 @@ class Session(Framework):
         known: State | None = self._states.get(kind)
         if known is None:
             known = self._states[kind] = kind(self)
+        return known
+
+    def memory(self, kind: Callable[[], State]) -> State:
+        """The one instance of this class for all sessions of a scheduler on a cluster."""
+        known: State | None = self._memories.get(kind)
+        if known is None:
+            known = self._memories[kind] = kind()
         return known
 
     def statement(self) -> Statement:

@@ -198,6 +198,7 @@ class Statement:
         """Make the operations permanent in the ledger, and turn them into decisions."""
         self.session.version += 1
         ledger = self.session.ledger
+        ledger.changes += 1
         decide = self.session.cycle.decisions.append
         evicts = self.has_evictions
         for operation in self.operations:

@@ -72,6 +72,11 @@ class SchedulerMetrics:
         self._decisions = Counter(
             "stromboli_decisions_total", "What cycles decided, by kind of decision.", ["kind"], registry=registry
         )
+        self._postponed = Counter(
+            "stromboli_postponed_searches_total",
+            "Searches for pods to evict that were left to the next cycle, because one cycle had too many.",
+            registry=registry,
+        )
         self._binds = Counter(
             "stromboli_binds_total",
             "Binds that the API server accepted (bound), and those that did not happen (failed).",
@@ -157,6 +162,7 @@ class SchedulerMetrics:
             self._decisions.labels(kind).inc(number)
         self._attempts.labels("scheduled").inc(kinds[Bind.__name__])
         self._attempts.labels("unschedulable").inc(len(cycle.waiting))
+        self._postponed.inc(cycle.postponed_searches)
 
     def cycle_failed(self) -> None:
         self._failures.inc()

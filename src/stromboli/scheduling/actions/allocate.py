@@ -22,6 +22,7 @@ from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.eviction import Nominations
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.gang import (
+    FailedAttempts,
     TentativePlaces,
     complete_with_best_effort,
     conditionally_ready,
@@ -52,16 +53,8 @@ class Allocate(Action):
         if not session.has_action("enqueue"):
             _admit_all(session)
         self._keep_promises(session)
-        pending: dict[str, deque[Task]] = {}
-        jobs = []
-        for job in session.jobs:
-            if not is_eligible(session, job):
-                continue
-            tasks = _ordinary(session, job)
-            if tasks:
-                pending[job.key] = deque(tasks)
-                jobs.append(job)
-        refused = self._ordered_pass(session, jobs, pending)
+        jobs = [job for job in session.jobs if is_eligible(session, job) and _has_tasks_to_place(job)]
+        refused = self._ordered_pass(session, jobs)
         if refused:
             self._lend(session, refused)
         # Room that a gang cannot use yet is closed to nobody: neither to preemption, which would evict others beside
@@ -85,8 +78,7 @@ class Allocate(Action):
         said = session.notes.of(job)
         statement = session.statement()
         give_up(statement)
-        tasks = deque(_ordinary(session, job))
-        if start_gang(session, statement, job, tasks):
+        if start_gang(session, statement, job, _tasks_to_place(session, job)):
             session.notes.pardon(job)
             return True
         session.notes.recall(job, said)
@@ -101,15 +93,18 @@ class Allocate(Action):
             outcome = Outcome.MORE
             while outcome is Outcome.MORE and any(task.nominated for task in tasks):
                 outcome = self._try(session, job, tasks, lending=True)
+                # Pods without requests may have been placed to complete the gang, not in their turn.
+                tasks = deque(task for task in tasks if task.node is None or task.status is Status.RESERVED)
             nominations.keep(job)
 
-    def _ordered_pass(self, session: Session, jobs: list[Job], pending: dict[str, deque[Task]]) -> list[Job]:
+    def _ordered_pass(self, session: Session, jobs: list[Job]) -> list[Job]:
         """Returns the jobs that a queue's deserved amount held back."""
+        pending: dict[JobKey, deque[Task]] = {}  # of jobs that were tried
         held_back: list[Job] = []
         stopped: set[str] = set()  # fifo queues whose head cannot be placed
         walk = Walk(session, jobs, drop=session.overused)
         while (job := walk.next()) is not None:
-            outcome = self._try(session, job, pending[job.key], lending=False)
+            outcome = self._try_in_turn(session, job, pending, lending=False)
             if outcome is Outcome.MORE:
                 walk.again(job)
                 continue
@@ -125,31 +120,48 @@ class Allocate(Action):
         for job in walk.dropped:
             if job.queue.name in stopped:
                 continue
-            task = pending[job.key][0]
-            refusal = session.allocatable(job.queue, task.request, job=job)
+            tasks = pending.setdefault(job.key, _tasks_to_place(session, job))
+            refusal = session.allocatable(job.queue, tasks[0].request, job=job)
             if refusal is not None:
                 session.notes.refuse(job, refusal)
                 held_back.append(job)
                 continue
             # The queue has used up what it deserves, but not in what this job requests; or it has lost pods since.
-            while self._try(session, job, pending[job.key], lending=False) is Outcome.MORE:
+            while self._try(session, job, tasks, lending=False) is Outcome.MORE:
                 pass
             if is_held_back(session, job):
                 held_back.append(job)
         return held_back
 
     def _lend(self, session: Session, jobs: list[Job]) -> None:
-        pending = {job.key: deque(_ordinary(session, job)) for job in jobs}
+        pending: dict[JobKey, deque[Task]] = {}
         # What is lent must be possible to take back, pod by pod.
-        walk = Walk(session, [job for job in jobs if pending[job.key] and not job.goes_whole])
+        walk = Walk(session, [job for job in jobs if _has_tasks_to_place(job) and not job.goes_whole])
         while (job := walk.next()) is not None:
-            outcome = self._try(session, job, pending[job.key], lending=True)
+            outcome = self._try_in_turn(session, job, pending, lending=True)
             if outcome is Outcome.MORE:
                 walk.again(job)
             if outcome in (Outcome.MORE, Outcome.DONE):
                 session.notes.pardon(job)
             elif job.queue.fifo:
                 walk.stop_queue()
+
+    def _try_in_turn(
+        self, session: Session, job: Job, pending: dict[JobKey, deque[Task]], *, lending: bool
+    ) -> Outcome:
+        """`pending`: the tasks that are left of jobs that had their turn before."""
+        tasks = pending.get(job.key)
+        if tasks is not None:
+            return self._try(session, job, tasks, lending=lending)
+        failures, attempt = session.memory(FailedAttempts), "lend" if lending else "allocate"
+        holds_nothing = job.key not in self._open and job not in session.state(TentativePlaces)
+        if holds_nothing and failures.repeat(session, attempt, job):
+            return Outcome.NOTHING
+        pending[job.key] = _tasks_to_place(session, job)
+        outcome = self._try(session, job, pending[job.key], lending=lending)
+        if holds_nothing and outcome is Outcome.NOTHING and job not in session.state(TentativePlaces):
+            failures.record(session, attempt, job)
+        return outcome
 
     def _try(self, session: Session, job: Job, tasks: deque[Task], *, lending: bool) -> Outcome:
         """A job that waits and is tried again goes on with its open statement: what it holds there counts towards its
@@ -189,16 +201,24 @@ class Allocate(Action):
         return Outcome.NOTHING
 
 
-def _ordinary(session: Session, job: Job) -> list[Task]:
-    """Its waiting tasks that request something."""
-    return [task for task in session.pending_tasks(job) if not task.best_effort]
-
-
 def _admit_all(session: Session) -> None:
     """Without the action enqueue there is no admission: controllers create the pods of every group at once."""
     for job in session.jobs:
         if job.phase == "Pending" and job.queue.open and not job.ready_count:
-            job.phase = "Inqueue"
+            session.ledger.set_phase(job, "Inqueue")
+
+
+def _has_tasks_to_place(job: Job) -> bool:
+    return any(_is_to_place(task) for task in job.tasks.values())
+
+
+def _tasks_to_place(session: Session, job: Job) -> deque[Task]:
+    """The waiting tasks of a job but for those without requests, in order."""
+    return deque(task for task in session.pending_tasks(job) if not task.best_effort)
+
+
+def _is_to_place(task: Task) -> bool:
+    return task.status in (Status.PENDING, Status.RESERVED) and not task.gated and not task.best_effort
 
 
 def is_held_back(session: Session, job: Job) -> bool:

@@ -48,7 +48,7 @@ class Enqueue(Action):
                     continue
             session.state(AdmissionPromises).admit(job)
             session.job_enqueued(job)
-            job.phase = "Inqueue"
+            session.ledger.set_phase(job, "Inqueue")
 
     def _is_to_be_helped(self, session: Session, job: Job) -> bool:
         rules = session.state(Starvation).rules

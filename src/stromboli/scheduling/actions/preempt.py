@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from stromboli.cluster import Job, Status, Task
+from stromboli.cluster import Job, Queue, Status
 from stromboli.scheduling.eviction import VictimSearch, node_without_evictions, place_with_evictions, starving_jobs
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.plugin import Action
@@ -36,18 +36,18 @@ class Preempt(Action):
     def _between_jobs(self, session: Session, job: Job) -> bool:
         def search() -> VictimSearch:
             return VictimSearch(
-                session, "preemptable", [job.queue], among=lambda task: task.job is not job,
-                rank=_no_rank, reason="Preempted", message=lambda task: reasons.preempted(task.key),
+                session, "preemptable", job, [job.queue], rank=_no_rank,
+                reason="Preempted", message=lambda task: reasons.preempted(task.key),
             )  # fmt: skip
 
         return place_with_evictions(
-            session, job, search=search, may_evict=lambda task: task.may_preempt, only_while_starving=True
+            session, job, self.name, search=search, may_evict=lambda task: task.may_preempt, only_while_starving=True
         )
 
     def _inside(self, session: Session, job: Job) -> None:
         search = VictimSearch(
-            session, "preemptable", [job.queue], among=lambda task: task.job is job, group=job.key,
-            rank=_no_rank, reason="Preempted", message=lambda task: reasons.preempted(task.key),
+            session, "preemptable", job, [job.queue], inside=True, rank=_no_rank,
+            reason="Preempted", message=lambda task: reasons.preempted(task.key),
         )  # fmt: skip
         for task in session.pending_tasks(job):
             if node_without_evictions(session, task) is not None:
@@ -61,5 +61,5 @@ class Preempt(Action):
             statement.commit()
 
 
-def _no_rank(task: Task) -> Any:
+def _no_rank(queue: Queue) -> Any:
     return ()

@@ -7,7 +7,7 @@ gangs' minimum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -40,40 +40,50 @@ class Reclaim(Action):
             return task.may_preempt and session.preemptive(job.queue, task.request, job=job) is None
 
         return place_with_evictions(
-            session, job, search=lambda: self._search(session, job), may_evict=may_evict, only_while_starving=False
-        )
+            session, job, self.name, search=lambda: self._search(session, job), may_evict=may_evict,
+            only_while_starving=False,
+        )  # fmt: skip
 
     def _search(self, session: Session, job: Job) -> VictimSearch:
         queues = sorted(session.queues.values(), key=session.queue_key)
-        last_first = {queue.name: -position for position, queue in enumerate(queues)}
+        lenders = [queue for queue in queues if queue is not job.queue and queue.reclaimable]
+        last_first = {queue.name: -position for position, queue in enumerate(lenders)}
 
-        def rank(task: Task) -> Any:
+        def rank(owner: Queue) -> Any:
             """Queues that would be served last lose first."""
-            assert task.job is not None
-            owner = task.job.queue
             return (session.victim_queue_key(owner, job.queue), last_first[owner.name])
 
         requested = pending_request(job) > 0
-        lenders = [queue for queue in queues if queue is not job.queue and queue.reclaimable]
         return VictimSearch(
             session,
             "reclaimable",
+            job,
             lenders,
-            among=lambda task: True,
             group=tuple(queue.name for queue in lenders),
             cost=lambda victims: _taken_from_within(session, job.queue, requested, victims),
+            cost_basis=lambda: _contended(session, job.queue, lenders),
             rank=rank,
             reason="Reclaimed",
             message=lambda task: reasons.reclaimed(task.key, job.queue.name),
         )
 
 
-def _taken_from_within(session: Session, claimant: Queue, requested: Any, victims: Sequence[Task]) -> Fraction:
+def _contended(session: Session, claimant: Queue, lenders: Sequence[Queue]) -> Hashable:
+    """Which resources the claimant's queue lacks, and which the others have borrowed."""
+    own = session.deserved.get(claimant.name)
+    if own is None:
+        return None
+    deserved = session.deserved
+    borrowed = [(queue.allocated > deserved[queue.name]).tobytes() for queue in lenders if queue.name in deserved]
+    return ((own > claimant.allocated).tobytes(), *borrowed)
+
+
+def _taken_from_within(session: Session, claimant: Queue, requested: Any, victims: Sequence[Task]) -> Fraction | int:
     """How much of what their queues deserve these victims take with them, in shares of the cluster. Only contended
     resources count: requested by the claimant, whose queue lacks them, and borrowed by the victim's queue."""
     own = session.deserved.get(claimant.name)
     if own is None:
-        return Fraction(0)
+        return 0
     lacking = requested & (own > claimant.allocated)
     lost: dict[QueueName, Vector] = {}
     queues: dict[QueueName, Queue] = {}
@@ -82,7 +92,7 @@ def _taken_from_within(session: Session, claimant: Queue, requested: Any, victim
             name = task.job.queue.name
             queues[name] = task.job.queue
             lost[name] = lost[name] + task.request if name in lost else task.request
-    total = Fraction(0)
+    total: Fraction | int = 0
     for name, queue in queues.items():
         deserved = session.deserved.get(queue.name)
         if deserved is not None:

@@ -78,7 +78,7 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
         # Nothing is left to place, so no action gave a reason. The phase still follows the counts: a controller may be
         # about to create the missing pod.
         unschedulable, explanation = True, Explanation(refusal.code, reasons.refused(refusal))
-    job.phase = phase
+    session.ledger.set_phase(job, phase)
     conditions: tuple[PodGroupCondition, ...] = tuple(group.status.conditions)
     if unschedulable and explanation is not None:
         conditions = _conditions_of_waiting(session, job, explanation)

@@ -1,17 +1,21 @@
 """Evictions: whose pods go, as few as possible, and only if a whole gang then has a place.
 
-`victims` searches node by node, `gang_evictions` does so for a whole gang, `reprieve` spares those who turn out not
-to be needed, and `nominations` keeps the room for those it was made for, also from one cycle to the next.
+`victims` searches for one task, and `gang_evictions` for a whole gang. `candidates` says for all nodes what evictions
+could come to at best, `prospects` which node is next, and `planner` who would have to go there. `reprieve` spares those
+who turn out not to be needed, `nominations` keeps the room for those it was made for, also from one cycle to the next,
+and `turns` limits the work of one cycle.
 """
 
 from .gang_evictions import node_without_evictions, place_with_evictions, starving_jobs
 from .memory import EvictionMemory
 from .nominations import Nominations, open_nominations
+from .turns import Turns
 from .victims import VictimSearch
 
 __all__ = [
     "EvictionMemory",
     "Nominations",
+    "Turns",
     "VictimSearch",
     "node_without_evictions",
     "open_nominations",

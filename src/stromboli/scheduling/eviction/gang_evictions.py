@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stromboli.cluster import Job, Node, Task
-from stromboli.scheduling.gang import TentativePlaces, conditionally_ready, is_eligible
+from stromboli.scheduling.gang import FailedAttempts, TentativePlaces, conditionally_ready, is_eligible
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .reprieve import reprieve_needless
+from .turns import Turns
 from .victims import VictimSearch
+
+LARGE_GANG = 8  # missing tasks; for fewer, to search for victims costs no more than to count
 
 
 def starving_jobs(session: Session) -> list[Job]:
@@ -32,6 +35,7 @@ def starving_jobs(session: Session) -> list[Job]:
 def place_with_evictions(
     session: Session,
     job: Job,
+    action: str,
     *,
     search: Callable[[], VictimSearch],
     may_evict: Callable[[Task], bool],
@@ -40,20 +44,32 @@ def place_with_evictions(
     """Promise places to the job's pending tasks and commit if evictions made the gang whole; else change nothing.
     False if the gang has no place, with or without evictions.
 
+    `action`: its name; what failed for a job is remembered under it.
     `search`: made only when somebody has to go.
     `may_evict`: whether others may be evicted for this task at all.
     `only_while_starving`: stop as soon as the job has what it needs to start.
     """
     session.state(TentativePlaces).give_up(job)
+    failures = session.memory(FailedAttempts)
+    if failures.repeat(session, action, job):
+        return False
     tasks = session.pending_tasks(job)
     if _all_fit(session, job, tasks):
         return True
+    turns = session.state(Turns)
+    if not turns.may_search(action, job):
+        return False
     attempt = _Attempt(session, job, search, may_evict, only_while_starving)
-    if attempt.place(tasks) or attempt.found_place:
-        return True
-    # Room that is kept for others is given up for a job that goes before them, if it needs evictions there.
-    choices = session.displacements(job, evicting=True)
-    return any(attempt.place(session.pending_tasks(job), give_up) for give_up in choices)
+    if not _is_hopeless(session, job, tasks, search):
+        if attempt.place(tasks) or attempt.found_place:
+            return True
+        # Room that is kept for others is given up for a job that goes before them, if it needs evictions there.
+        choices = session.displacements(job, evicting=True)
+        if any(attempt.place(session.pending_tasks(job), give_up) for give_up in choices):
+            return True
+    failures.record(session, action, job)
+    turns.searched_in_vain(action, job)
+    return False
 
 
 class _Attempt:
@@ -112,6 +128,16 @@ def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
         return False
     fitting = session.placement.fitting(first)
     return not fitting.alone and len(fitting.choose(first, len(tasks), session.placement.room_now(job))) == len(tasks)
+
+
+def _is_hopeless(session: Session, job: Job, tasks: list[Task], search: Callable[[], VictimSearch]) -> bool:
+    """Whether a large gang would have too few places even if all who could be evicted were gone. To count costs much
+    less than to evict hundreds one by one and to undo it."""
+    missing = job.min_available - job.ready_count - job.waiting_count
+    # Without a plugin for gangs, any number of places will do.
+    if missing < LARGE_GANG or not session.hooks("jobPipelined"):
+        return False
+    return search().most_places(tasks) < missing
 
 
 def _fits_without(session: Session, statement: Statement, task: Task) -> bool:

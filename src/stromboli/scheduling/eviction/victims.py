@@ -1,29 +1,32 @@
 """Finding the pods whose eviction does the least harm.
 
-For one task that fits nowhere, every node is looked at on which evictions could help. Evictable units on a node are
-single tasks above their gang's minimum, and whole gangs. By arithmetic alone a plan is made for each node: the least
-valuable units until the task would fit, then spare whoever is not needed after all. Plans are tried for real, in the
-statement, best first: the plugins are asked again before each eviction (what was evicted so far counts), and filters
-and the queue's limits have to be satisfied, too. The best plan that works is carried out.
+For one task that fits nowhere, nodes on which evictions could help are looked at, the most promising first
+(`prospects`). By arithmetic alone a plan is made for a node (`planner`). Plans are tried for real, in the statement,
+best first: the plugins are asked again before each eviction (what was evicted so far counts), and filters and the
+queue's limits have to be satisfied, too. The best plan that works is carried out.
 
 Best means: the highest-ranking victim ranks lowest; then the fewest victims; then the youngest; then the node's name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
+from stromboli.cluster import Job, Queue, Task, Vector
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .memory import EVICTABLE, EvictionMemory, KnownPlans
+from .candidates import EVICTABLE, Candidates, Flags
+from .memory import EvictionMemory
+from .planner import Planner
 from .plans import EvictionPlan, EvictionUnit
+from .prospects import Prospects
 from .reprieve import fits_within, is_torn
+from .turns import Turns
 
 
 class VictimSearch:
@@ -33,263 +36,258 @@ class VictimSearch:
         self,
         session: Session,
         kind: str,
+        job: Job,
         queues: Sequence[Queue],
         *,
-        among: Callable[[Task], bool],
-        rank: Callable[[Task], Any],
+        rank: Callable[[Queue], Any],
         reason: str,
         message: Callable[[Task], str],
+        inside: bool = False,
         group: Hashable = None,
         cost: Callable[[Sequence[Task]], Any] = lambda victims: 0,
+        cost_basis: Callable[[], Hashable] = lambda: None,
     ) -> None:
-        """Candidates are the tasks of `queues` for which `among` holds. Hunts of equal `group` choose and rank alike
-        (but for tasks of the evictor's own job). `rank`: how much a candidate's loss would hurt, before its priority
-        is looked at; lower goes first. `cost`: of several plans, the one that costs least is chosen, whatever the
-        ranks."""
+        """Candidates are the tasks of `queues`: those of other jobs or, with `inside`, those of this job. Searches of
+        equal `group` choose and rank alike. `rank`: how much a loss would hurt a queue, before the priority of a
+        candidate is looked at; lower goes first. `cost`: of several plans, the one that costs least is chosen, whatever
+        the ranks. `cost_basis`: while this is the same, evictions make no plan cost less."""
         self.session = session
         self._known = session.state(EvictionMemory)
         self.kind = kind
+        self.job = job
         self.queues = queues
-        self.among = among
+        self.inside = inside
         self.rank = rank
         self.reason = reason
         self.message = message
         self.group = group
-        self.cost = cost
+        self._cost_basis = cost_basis
+        self._turns = session.state(Turns)
+        self._planner = Planner(session, kind, rank, cost)
+        self._used: set[Any] = set()  # keys of prospects that this search has used
         self.gone: list[EvictionUnit] = []  # all that was evicted, for all tasks so far
+
+    def most_places(self, tasks: Sequence[Task]) -> int:
+        """How many of these tasks could have a place at most, if all candidates were evicted."""
+        kinds: dict[Hashable, list[Task]] = {}
+        for task in tasks:
+            kinds.setdefault(self.session.placement.key(task), []).append(task)
+        candidates = self._candidates()
+        room, among = self.session.nodes.future_idle, self._among(candidates, best_effort=False)
+        total = 0
+        for alike in kinds.values():
+            open_to = self._open_rows(self.session.placement.fitting(alike[0], ahead=True))
+            total += min(len(alike), candidates.places(alike[0].request, room, open_to, among))
+        return total
 
     def make_room(self, statement: Statement, task: Task) -> bool:
         """Evict what is needed for `task` and promise it the room; False, and nothing done, if nothing works."""
-        signature = self._signature(task)
-        if self._known.failed.get(signature) == self.session.version:
+        session, queue = self.session, self.job.queue
+        kind = self._kind_of(task)
+        # Tasks alike in this fare alike in a hunt, as long as nothing is committed in between: most of a long line of
+        # waiting jobs need not be tried.
+        signature = (kind, self._held())
+        if self._failed_before(signature):
             return False
-        fitting = self.session.placement.fitting(task, ahead=True)
-        best: tuple[Any, EvictionPlan] | None = None
-        for plan in sorted(self._plans(task, fitting), key=lambda plan: plan.key):
-            if best is not None and best[0] <= plan.key:
-                break
-            mark = len(statement)
-            units = self._carry_out(statement, task, plan)
-            statement.discard(down_to=mark)
-            if units is not None:
-                key = self._key([victim for unit in units for victim in unit.tasks], plan.node)
-                if best is None or key < best[0]:
-                    best = (key, plan)
-        if best is None:
-            if not statement.operations:
-                self._known.failed[signature] = self.session.version
+        had = queue.allocated.copy()
+        inside = queue.by_namespace.get(self.job.namespace)
+        namespace_had = None if inside is None else inside.copy()
+        fitting = session.placement.fitting(task, ahead=True)
+        prospects = self._prospects(kind, task, fitting)
+        carried = self._best_that_works(statement, task, fitting, prospects)
+        if carried is None:
+            at_once = session.version if not statement.operations else -1
+            self._known.failed[signature] = (at_once, len(session.ledger.log))
             return False
-        carried = self._carry_out(statement, task, best[1])
-        assert carried is not None, "what worked a moment ago works again"
         self.gone += carried
+        prospects.ended = (len(session.ledger.log), signature[1])
+        prospects.forget_plans(self._rows_of_torn_gangs(carried))
+        if bool((queue.allocated < had).any()):
+            prospects.retry_failed()
+        self._forget_if_entitled(prospects, task, carried, namespace_had)
         return True
 
-    def _signature(self, task: Task) -> Any:
-        """Tasks alike in this fare alike in a hunt, as long as nothing is committed in between: most of a long line
-        of waiting jobs need not be tried. What else a gang needs to start counts: its queue must have a right to all
-        of it."""
-        job = task.job
-        assert job is not None
-        has = job.allocated.tobytes()
+    def _best_that_works(
+        self, statement: Statement, task: Task, fitting: Fitting, prospects: Prospects
+    ) -> list[EvictionUnit] | None:
+        def plan_on(row: int) -> EvictionPlan | None:
+            self._turns.plans += 1
+            return self._planner.plan_on(row, task, fitting, self._candidates_on(prospects, row, task))
+
+        log = self.session.ledger.log
+        best: tuple[Any, EvictionPlan] | None = None
+        worked: list[EvictionPlan] = []
+        carried: list[EvictionUnit] | None = None
+        while (plan := prospects.best(plan_on)) is not None and (best is None or plan.key < best[0]):
+            prospects.set_aside(plan)
+            mark = len(statement)
+            carried = self._carry_out(statement, task, plan)
+            if carried is not None:
+                worked.append(plan)
+                if len(carried) == len(plan.needed) and all(unit in plan.needed for unit in carried):
+                    break  # as planned, so no other plan is better
+                statement.discard(down_to=mark)
+            prospects.read_to = len(log)  # all is as it was
+            if carried is None:
+                prospects.put_away(plan)
+                continue
+            key = self._planner.key([victim for unit in carried for victim in unit.tasks], plan.node)
+            carried = None
+            if best is None or key < best[0]:
+                best = (key, plan)
+        for plan in worked:
+            prospects.put_back(plan)
+        if carried is None and best is not None:
+            carried = self._carry_out(statement, task, best[1])
+            assert carried is not None, "what worked a moment ago works again"
+        return carried
+
+    # -- searches that failed -----------------------------------------------------------------------------------
+
+    def _held(self) -> Hashable:
+        """What the job has, and what else it needs to start: its queue must have a right to all of it."""
+        job = self.job
         missing = job.min_available - job.ready_count - job.waiting_count
-        gang = (missing, self._known.composition(job)) if missing > 1 else None
-        return (self.kind, self.group, job.queue.name, job.namespace, job.priority, task.priority, has, gang,
+        return (job.allocated.tobytes(), (missing, self._known.composition(job)) if missing > 1 else None)
+
+    def _kind_of(self, task: Task) -> Any:
+        """Equal for tasks that the plugins treat alike, as long as their jobs have the same."""
+        job = self.job
+        return (self.kind, self.group, self.inside, job.queue.name, job.namespace, job.priority, task.priority,
                 self.session.placement.key(task))  # fmt: skip
 
-    # -- plans --------------------------------------------------------------------------------------------------
+    def _failed_before(self, signature: Any) -> bool:
+        """Nothing was committed since a search that began with nothing failed; or nothing has changed at all."""
+        version, at = self._known.failed.get(signature, (-1, -1))
+        return version == self.session.version or at == len(self.session.ledger.log)
 
-    def _plans(self, task: Task, fitting: Fitting) -> list[EvictionPlan]:
-        """A plan for every node where evictions could help. Most stay as they were since the last task of this kind
-        was hunted for: only nodes that changed are looked at again. A plan that has become worse, or impossible, is
-        found out when it is tried."""
-        session = self.session
+    # -- prospects ----------------------------------------------------------------------------------------------
+
+    def _prospects(self, kind: Any, task: Task, fitting: Fitting) -> Prospects:
+        """Those of this kind of task, up to date."""
+        session, job = self.session, self.job
         log = session.ledger.log
-        memory = self._known.plans.get(self._memory_key(task))
-        if memory is None:
-            memory = self._known.plans[self._memory_key(task)] = KnownPlans({}, 0)
-            rows = {row for queue in self.queues for row in self._known.evictable(queue)}
-        else:
-            rows = set(log[memory.read_to :])
-            rows |= {row for changed in rows for row in self._rows_of_torn_gangs(changed)}
-        memory.read_to = len(log)
-        gangs: dict[JobKey, list[Task]] = {}
-        for row in sorted(rows):
-            plan = self._plan_on(row, task, fitting, gangs)
-            if plan is not None:
-                memory.plans[row] = plan
-            else:
-                memory.plans.pop(row, None)
+        # Jobs that run nothing themselves can learn from each other.
+        shared = not self.inside and not job.ready_count
+        key = (kind, None if shared else job.key)
+        prospects = self._known.prospects.get(key)
         closed = {row for hook in session.hooks("closedToEvictions") for row in hook.call(task)}
-        return [plan for row, plan in memory.plans.items() if row not in closed]
+        if prospects is None:
+            candidates = self._candidates()
+            bounds = candidates.bounds(
+                task.request, fitting.columns, session.nodes.future_idle, self._open_rows(fitting),
+                self._among(candidates, best_effort=task.best_effort),
+            )  # fmt: skip
+            prospects = self._known.prospects[key] = Prospects(candidates, bounds, session.nodes.nodes, len(log))
+        # Another job may be entitled to more than the one before, unless both had the same and nothing else happened.
+        # And filters that look at other nodes may accept anywhere what they rejected.
+        continues = key in self._used or prospects.ended == (len(log), self._held())
+        self._used.add(key)
+        basis = self._cost_basis()
+        if prospects.read_to != len(log):
+            prospects.changed(set(log[prospects.read_to :]))
+            prospects.read_to = len(log)
+        changed = (closed, basis) != (prospects.closed, prospects.cost_basis)
+        if not continues or changed or fitting.looks_elsewhere:
+            prospects.closed, prospects.cost_basis = closed, basis
+            prospects.forget_unsure()
+        return prospects
 
-    def _memory_key(self, task: Task) -> Any:
-        """Jobs that run nothing themselves can learn from each other."""
-        job = task.job
-        assert job is not None
-        shared = not (job.counts[Status.RUNNING] or job.counts[Status.BOUND])
-        return (self._signature(task), None if shared else job.key)
+    def _candidates(self) -> Candidates:
+        key = (self.kind, self.group, self.job.queue.name)
+        known = self._known.candidates.get(key)
+        if known is None:
+            columns = [self._known.evictable(queue) for queue in self.queues]
+            known = self._known.candidates[key] = Candidates(columns, self.rank)
+        return known
 
-    def _rows_of_torn_gangs(self, row: int) -> set[int]:
-        """Where else tasks of jobs are that just lost a task here."""
-        rows: set[int] = set()
-        for task in self.session.nodes.nodes[row].tasks.values():
-            if task.status is Status.RELEASING and task.job is not None:
-                rows.update(t.node.row for t in task.job.tasks.values() if t.node is not None)
-        return rows
+    def _open_rows(self, fitting: Fitting) -> Flags:
+        """Nodes that no filter rejects, or only because of what runs there."""
+        if fitting.looks_elsewhere:
+            return np.ones(len(self.session.nodes), dtype=np.bool_)
+        resolvable = [True, *[reason.resolvable for reason in self.session.node_reasons]]
+        return np.array(resolvable, dtype=np.bool_)[fitting.reasons]
 
-    def _plan_on(
-        self, row: int, task: Task, fitting: Fitting, gangs: dict[JobKey, list[Task]]
-    ) -> EvictionPlan | None:
-        session = self.session
-        reason = int(fitting.reasons[row])
-        if reason and not session.node_reasons[reason - 1].resolvable:
-            return None
-        columns = fitting.columns
-        wanted = task.request[columns]
-        room = session.nodes.future_idle_of(row)[columns]
-        # Nothing that asks for room is evicted for a task that asks for none.
-        tasks = [
+    def _among(self, candidates: Candidates, *, best_effort: bool) -> Flags:
+        inside, outside = (self.job, None) if self.inside else (None, self.job)
+        return candidates.evictable(inside=inside, outside=outside, best_effort=best_effort)
+
+    def _candidates_on(self, prospects: Prospects, row: int, task: Task) -> list[Task]:
+        """Nothing that requests resources is evicted for a task that requests none."""
+        return [
             candidate
-            for queue in self.queues
-            for candidate in self._known.evictable(queue).get(row, ())
-            if candidate.status in EVICTABLE
-            and self.among(candidate)
-            and (candidate.best_effort or not task.best_effort)
+            for candidate in prospects.candidates.by_row.get(row, ())
+            if self._may_be_asked(candidate) and (candidate.best_effort or not task.best_effort)
         ]
-        most = room + sum((t.request[columns] for t in tasks), np.zeros_like(wanted))
-        if not tasks or bool((most < wanted).any()):
-            return None
-        units = self._units(task, tasks, gangs)
-        return self._plan(task, session.nodes.nodes[row], units, room, columns)
 
-    def _units(self, evictor: Task, tasks: list[Task], gangs: dict[JobKey, list[Task]]) -> list[EvictionUnit]:
-        """Single tasks of one node that may go, and whole gangs; least valuable first. `gangs`: what is known already
-        of gangs that may go as a whole."""
-        units: list[EvictionUnit] = []
-        together: dict[JobKey, list[Task]] = {}
-        for task in tasks:
-            if self.session.may_evict(self.kind, evictor, task):
-                units.append(self._unit([task], [task], whole=False))
-            elif task.job is not None:
-                together.setdefault(task.job.key, []).append(task)
-        for key, here in together.items():
-            members = gangs.get(key)
-            if members is None:
-                assert here[0].job is not None
-                members = gangs[key] = self._gang(evictor, here[0].job)
-            # As a whole it goes because its members may not go one by one. Where one of them could, but nobody permits
-            # it, all of them together must not be a way around that.
-            if members and any(self.session.protected(self.kind, evictor, task) for task in here):
-                here = [member for member in members if member.node is here[0].node]
-                units.append(self._unit(members, here, whole=True))
-        # Of equal rank, the last in the order go first: the last job, and in it the last role and the highest index.
-        units.sort(key=lambda unit: self._order(unit.tasks[0]), reverse=True)
-        units.sort(key=_harm)
-        return units
+    def _may_be_asked(self, candidate: Task) -> bool:
+        return candidate.status in EVICTABLE and (candidate.job is self.job) == self.inside
 
-    def _order(self, task: Task) -> Any:
-        assert task.job is not None
-        return (self.session.job_key(task.job), self.session.task_key(task))
+    def _rows_of_torn_gangs(self, carried: Iterable[EvictionUnit]) -> set[int]:
+        """Where tasks of gangs are left that were complete, and are not any more."""
+        return {
+            task.node.row
+            for unit in carried
+            if is_torn(self.session, unit) and (job := unit.tasks[0].job) is not None
+            for task in job.tasks.values()
+            if task.status in EVICTABLE and task.node is not None
+        }
 
-    def _unit(self, tasks: list[Task], here: list[Task], *, whole: bool) -> EvictionUnit:
-        job = tasks[0].job
-        assert job is not None
-        return EvictionUnit(tasks, here, max(self._rank(task) for task in tasks), whole, self.session.job_ready(job))
-
-    def _gang(self, evictor: Task, job: Job) -> list[Task]:
-        """All tasks of a gang, if it may go as a whole; else none."""
-        if evictor.job is job:
-            return []
-        members = []
-        for task in job.tasks.values():
-            if task.status in EVICTABLE:
-                if not self.session.may_evict(self.kind, evictor, task, whole=True):
-                    return []
-                members.append(task)
-            elif task.node is not None and task.status is not Status.RELEASING:
-                return []  # one of them is just being bound
-        return sorted(members, key=lambda member: member.key)
-
-    def _rank(self, task: Task) -> Any:
-        assert task.job is not None
-        return (self.rank(task), task.job.priority, task.priority)
-
-    def _plan(self, task: Task, node: Node, units: list[EvictionUnit], room: Any, columns: Any) -> EvictionPlan | None:
-        wanted = task.request[columns]
-        units = _smallest_first(units, wanted - room, columns)
-        chosen: list[EvictionUnit] = []
-        for unit in units:
-            if chosen and bool((room >= wanted).all()):
-                break
-            chosen.append(unit)
-            room = room + sum((t.request[columns] for t in unit.here), np.zeros_like(wanted))
-        if not chosen or not bool((room >= wanted).all()):
-            return None
-        needed = list(chosen)
-        for unit in reversed(chosen):
-            without = room - sum((t.request[columns] for t in unit.here), np.zeros_like(wanted))
-            if len(needed) > 1 and bool((without >= wanted).all()):
-                room = without
-                needed.remove(unit)
-        victims = [victim for unit in needed for victim in unit.tasks]
-        return EvictionPlan(self._key(victims, node), node, units)
-
-    def _key(self, victims: list[Task], node: Node) -> Any:
-        worst = max((self.rank(v), v.job.priority if v.job else 0, v.priority) for v in victims)
-        youngest = max(v.created for v in victims)
-        return (self.cost(victims), worst, len(victims), -youngest, node.name)
+    def _forget_if_entitled(
+        self, prospects: Prospects, task: Task, carried: Iterable[EvictionUnit], namespace_had: Vector | None
+    ) -> None:
+        """More may have left than arrived. Then the job's namespace, or something that both queues are part of, has
+        less than before, and is entitled to more."""
+        job = self.job
+        if len(self.queues) > 1:
+            left = sum((victim.request for unit in carried for victim in unit.tasks), np.zeros_like(task.request))
+            entitled = bool((left > task.request).any())
+        else:
+            has = job.queue.by_namespace[job.namespace]
+            entitled = (
+                len(prospects.candidates.namespaces) > 1
+                and namespace_had is not None
+                and bool((has < namespace_had).any())
+            )
+        if entitled:
+            prospects.forget_unsure()
 
     # -- for real -----------------------------------------------------------------------------------------------
 
     def _carry_out(self, statement: Statement, task: Task, plan: EvictionPlan) -> list[EvictionUnit] | None:
         """Evict until the task fits, spare who is not needed, promise the room. None, and nothing done, if it
         never fits."""
-        assert task.job is not None
         mark = len(statement)
-        had = task.job.queue.allocated.copy()
+        had = self.job.queue.allocated.copy()
         gone: list[EvictionUnit] = []
+        fits = False
         for unit in plan.units:
-            if gone and fits_within(self.session, task, plan.node, had):
+            if gone and (fits := fits_within(self.session, task, plan.node, had)):
                 break
             if self._may_go(task, unit):
-                for victim in unit.tasks:
-                    statement.evict(victim, reason=self.reason, message=self.message(task))
+                self._evict(statement, task, unit)
                 gone.append(unit)
-        if not gone or not fits_within(self.session, task, plan.node, had):
+        if not gone or not (fits or fits_within(self.session, task, plan.node, had)):
             statement.discard(down_to=mark)
             return None
-        for unit in reversed(gone[:-1]) if len(gone) > 1 else ():
+        for unit in reversed(gone[:-1]):
             for victim in unit.tasks:
                 statement.spare(victim)
             if fits_within(self.session, task, plan.node, had) and not is_torn(self.session, unit):
                 gone.remove(unit)
             else:
-                for victim in unit.tasks:
-                    statement.evict(victim, reason=self.reason, message=self.message(task))
+                self._evict(statement, task, unit)
         if not statement.pipeline(task, plan.node):
             statement.discard(down_to=mark)
             return None
         return gone
 
+    def _evict(self, statement: Statement, task: Task, unit: EvictionUnit) -> None:
+        message = self.message(task)
+        for victim in unit.tasks:
+            statement.evict(victim, reason=self.reason, message=message)
+
     def _may_go(self, evictor: Task, unit: EvictionUnit) -> bool:
-        if any(task.status not in EVICTABLE or not self.among(task) for task in unit.tasks):
+        if not all(self._may_be_asked(task) for task in unit.tasks):
             return False
         return all(self.session.may_evict(self.kind, evictor, task, whole=unit.whole) for task in unit.tasks)
-
-
-def _smallest_first(units: list[EvictionUnit], short: Any, columns: Any) -> list[EvictionUnit]:
-    """Where one of several units of the lowest rank would do, the smallest that suffices comes first."""
-    alike = [unit for unit in units if _harm(unit) == _harm(units[0])]
-    enough = [unit for unit in alike if bool((_freed(unit, columns) >= short).all())]
-    if len(enough) < 2:
-        return units
-    first = min(enough, key=lambda unit: tuple(_freed(unit, columns).tolist()))
-    return [first, *(unit for unit in units if unit is not first)]
-
-
-def _harm(unit: EvictionUnit) -> Any:
-    return (unit.rank, unit.whole, len(unit.tasks))
-
-
-def _freed(unit: EvictionUnit, columns: Any) -> Any:
-    return sum((task.request[columns] for task in unit.here), np.zeros(len(columns), dtype=np.int64))

@@ -7,7 +7,7 @@ of the cluster at the end of the cycle and of the whole gang; `conclusion` compu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stromboli.cluster import Job, JobKey, Task
 from stromboli.scheduling.callbacks import Refusal
@@ -22,6 +22,9 @@ class JobNote:
 
     def refused_by(self, code: str) -> bool:
         return any(refusal.code == code for refusal in self.refusals)
+
+    def copy(self) -> JobNote:
+        return replace(self, refusals=list(self.refusals), said=dict(self.said))
 
 
 class Notes:

@@ -20,6 +20,7 @@ from stromboli.scheduling.framework import Framework
 from .kernel_choice import BIG_CLUSTER
 
 GPU = "nvidia.com/gpu"
+FEW_CHANGES = 64  # up to so many, changed nodes are looked at one by one
 
 
 class Fitting:
@@ -79,7 +80,8 @@ class Fitting:
         self._filtered_to = self._scored_to = self._ranked_to = -1
         self._tree: Any = None
         self.refresh()
-        self._failed_at = -1  # ledger.freed when no room was found the last time
+        # ledger.freed, and the length of its log, when no room was found the last time.
+        self._failed_at = self._failed_to = -1
 
     @property
     def depends_on_neighbours(self) -> bool:
@@ -218,14 +220,31 @@ class Fitting:
         """By row: whether `room` covers the request."""
         return (room[:, self.columns] >= self.request[self.columns][None, :]).all(axis=1)
 
+    @property
+    def looks_elsewhere(self) -> bool:
+        """Whether a filter depends on tasks on other nodes, such as inter-pod affinity: then a change on one node may
+        make another one possible."""
+        return self._filters_everywhere
+
     def mark_failed(self) -> None:
         self._failed_at = self.session.ledger.freed
+        self._failed_to = len(self.session.ledger.log)
 
     @property
     def known_to_fail(self) -> bool:
-        """No room was found before, and nothing was freed since. Never true with filters that depend on other nodes,
-        such as inter-pod affinity: there a placement may make a node possible."""
-        return self._failed_at == self.session.ledger.freed and not self._filters_everywhere
+        """No room was found before, and none was freed since where the task could use it."""
+        if self._failed_at < 0 or self._filters_everywhere:
+            return False
+        ledger = self.session.ledger
+        if self._failed_at == ledger.freed:
+            return True
+        if self._horizon is not Horizon.RELEASED or len(ledger.log) - self._failed_to > FEW_CHANGES:
+            return False
+        nodes = self.session.nodes
+        if any(self.takes(row, nodes.future_idle_of(row)) for row in set(ledger.log[self._failed_to :])):
+            return False
+        self.mark_failed()
+        return True
 
 
 def _fill(reasons: ReasonIds, rows: Rows, judge: NodeFilter) -> None:

@@ -68,7 +68,9 @@ def close_reserved_nodes(session: Session) -> None:
 
     def key(task: Task) -> tuple[int, JobKey | None, str]:
         own = task.job.key if task.job is not None and is_holder(task.job) else None
-        return (session.ledger.reserved_epoch, own, task.nominated)
+        # Without reservations all nodes are open, so a nomination makes no difference.
+        nominated = task.nominated if session.ledger.reserved_tasks or at_open else ""
+        return (session.ledger.reserved_epoch, own, nominated)
 
     session.add_filter(prepare, scope=Scope.STATIC, key=key, live=True)
 

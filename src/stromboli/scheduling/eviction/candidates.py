@@ -1,0 +1,156 @@
+"""Who could be evicted, as columns over all nodes.
+
+The plugins have the last word on every eviction, and asking them about thousands of pods takes long. What they cannot
+change is arithmetic: how much evictions could free on a node, if all were permitted, and how valuable the most valuable
+victim would be at least. `Candidates` computes this for all nodes at once. The results are bounds: no plan of evictions
+on a node is better than its bound, whatever the plugins say. So most nodes are never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stromboli.cluster import Job, Matrix, Queue, Status, Task, Vector
+
+EVICTABLE = frozenset({Status.BOUND, Status.RUNNING})
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The best that evictions on a node can come to: the rank of the most valuable victim, the number of victims, and
+    when the youngest of them was created."""
+
+    row: int
+    worst: Any
+    count: int
+    youngest: float
+
+
+class QueueColumns:
+    """Tasks of a queue that were evictable when the session first needed them, in the order of rows. Nobody becomes
+    evictable in a session."""
+
+    def __init__(self, queue: Queue) -> None:
+        running = [
+            job
+            for job in queue.jobs.values()
+            if job.object is not None and (job.counts[Status.RUNNING] or job.counts[Status.BOUND])
+        ]
+        tasks = [
+            (task.node.row, task)
+            for job in running
+            for task in job.tasks.values()
+            if task.status in EVICTABLE and task.node is not None and task.preemptable
+        ]
+        self.queue = queue
+        self.tasks = [task for _, task in tasks]
+        self.rows: Integers = np.array([row for row, _ in tasks], dtype=np.int64)
+        self.requests: Matrix = np.array([task.shape.request for task in self.tasks], dtype=np.int64)
+        self.created = np.array([task.created for task in self.tasks], dtype=np.float64)
+
+    def __bool__(self) -> bool:
+        return bool(self.tasks)
+
+
+class Candidates:
+    """The evictable tasks of several queues. `rank`: how much a queue minds to lose a task; lower loses first."""
+
+    def __init__(self, columns: Iterable[QueueColumns], rank: Callable[[Queue], Any]) -> None:
+        parts = [part for part in columns if part]
+        self.tasks = [task for part in parts for task in part.tasks]
+        self.namespaces = {task.namespace for task in self.tasks}
+        ranks = [(rank(part.queue), part) for part in parts]
+        values = [
+            (own, task.job.priority, task.priority)
+            for own, part in ranks
+            for task in part.tasks
+            if task.job is not None
+        ]
+        self._worst_of = sorted(set(values))
+        position = {value: number for number, value in enumerate(self._worst_of)}
+        self._levels: Integers = np.array([position[value] for value in values], dtype=np.int64)
+        self._rows = _joined([part.rows for part in parts], np.int64)
+        self._created = _joined([part.created for part in parts], np.float64)
+        self._requests = np.concatenate([part.requests for part in parts]) if parts else None
+        self.by_row: dict[int, list[Task]] = {}  # some may have been evicted since
+        for row, task in zip(self._rows.tolist(), self.tasks, strict=True):
+            self.by_row.setdefault(row, []).append(task)
+
+    def evictable(self, *, inside: Job | None = None, outside: Job | None = None, best_effort: bool = False) -> Flags:
+        """Which of them could still be evicted. `inside`: of this job only; `outside`: not of this job. `best_effort`:
+        only those that request nothing."""
+        tasks = self.tasks
+        flags = np.array([task.status in EVICTABLE for task in tasks], dtype=np.bool_)
+        if inside is not None:
+            flags &= np.array([task.job is inside for task in tasks], dtype=np.bool_)
+        if outside is not None and (outside.counts[Status.RUNNING] or outside.counts[Status.BOUND]):
+            flags &= np.array([task.job is not outside for task in tasks], dtype=np.bool_)
+        if best_effort:
+            flags &= np.array([task.best_effort for task in tasks], dtype=np.bool_)
+        return flags
+
+    def places(self, wanted: Vector, room: Matrix, open_to: Flags, among: Flags) -> int:
+        """How many tasks that want this much fit on the nodes at most, if all of `among` were evicted."""
+        columns = np.flatnonzero(wanted)
+        most = room[:, columns].copy()
+        if self._requests is not None:
+            np.add.at(most, self._rows[among], self._requests[among][:, columns])
+        each = np.maximum(most // wanted[columns], 0).min(axis=1)
+        return int(each[open_to].sum())
+
+    def bounds(self, wanted: Vector, columns: Integers, room: Matrix, open_to: Flags, among: Flags) -> list[Bound]:
+        """For each node where evicting some of `among` could make room for a task that wants this much."""
+        chosen = np.flatnonzero(among & open_to[self._rows])
+        if self._requests is None or not len(chosen):
+            return []
+        need = wanted[columns]
+        short: Matrix = need - room[:, columns]
+        requests: Matrix = self._requests[:, columns]
+        level_of_row = self._levels_needed(chosen, requests, short)
+        rows = self._rows[chosen]
+        chosen = chosen[self._levels[chosen] <= level_of_row[rows]]
+        if not len(chosen):
+            return []
+        chosen = chosen[np.argsort(self._rows[chosen], kind="stable")]
+        starts, distinct = _segments(self._rows[chosen])
+        largest = np.maximum.reduceat(requests[chosen], starts, axis=0)
+        youngest = np.maximum.reduceat(self._created[chosen], starts)
+        missing = np.maximum(short[distinct], 0)
+        counts = np.maximum(-(-missing // np.maximum(largest, 1)), 1).max(axis=1)
+        return [
+            Bound(row, self._worst_of[level], count, created)
+            for row, level, count, created in zip(
+                distinct.tolist(), level_of_row[distinct].tolist(), counts.tolist(), youngest.tolist(), strict=True
+            )
+        ]
+
+    def _levels_needed(self, chosen: Integers, requests: Matrix, short: Matrix) -> Integers:
+        """By row, up to which level tasks have to go until enough is free; -1 where that is never so."""
+        needed: Integers = np.full(len(short), -1, dtype=np.int64)
+        left = short.copy()
+        chosen = chosen[np.lexsort((self._rows[chosen], self._levels[chosen]))]
+        ends, _ = _segments(self._levels[chosen])
+        for group in np.split(chosen, ends[1:]):
+            starts, rows = _segments(self._rows[group])
+            left[rows] -= np.add.reduceat(requests[group], starts, axis=0)
+            enough = rows[(left[rows] <= 0).all(axis=1) & (needed[rows] < 0)]
+            needed[enough] = self._levels[group[0]]
+        return needed
+
+
+def _segments(ordered: Integers) -> tuple[Integers, Integers]:
+    """Where each run of equal values starts, and the values; `ordered` is not empty."""
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    return starts, ordered[starts]
+
+
+def _joined(parts: Sequence[npt.NDArray[Any]], kind: Any) -> npt.NDArray[Any]:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)

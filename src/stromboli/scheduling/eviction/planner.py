@@ -1,0 +1,175 @@
+"""The plan of evictions for one task on one node.
+
+Evictable units on a node are single tasks above their gang's minimum, and whole gangs. By arithmetic alone the least
+valuable units are chosen until the task would fit, and then whoever is not needed after all is spared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
+from stromboli.scheduling.placement import Fitting
+from stromboli.scheduling.session import Session
+
+from .candidates import EVICTABLE
+from .plans import EvictionPlan, EvictionUnit
+
+Amounts = list[int]  # by column of the task's request
+
+
+class Planner:
+    """Makes plans for the tasks of one job, by the rules of one kind (preemptable or reclaimable)."""
+
+    def __init__(
+        self,
+        session: Session,
+        kind: str,
+        rank: Callable[[Queue], Any],
+        cost: Callable[[Sequence[Task]], Any],
+    ) -> None:
+        self._session = session
+        self._kind = kind
+        self._rank_of = rank
+        self._cost = cost
+        self._gangs: dict[JobKey, list[Task]] = {}  # what is known of gangs that may go as a whole
+        self._gangs_at = (-1, -1, 0)  # the length of the ledger's log at that time, and the kind of evictor
+
+    def plan_on(self, row: int, task: Task, fitting: Fitting, tasks: list[Task]) -> EvictionPlan | None:
+        """`tasks`: those on the node that could be evicted."""
+        session = self._session
+        reason = int(fitting.reasons[row])
+        if reason and not session.node_reasons[reason - 1].resolvable:
+            return None
+        columns = fitting.columns
+        wanted: Amounts = task.request[columns].tolist()
+        room: Amounts = session.nodes.future_idle_of(row)[columns].tolist()
+        freed = {candidate.shape.id: candidate.shape.request[columns].tolist() for candidate in tasks}
+        short = [need - has for need, has in zip(wanted, room, strict=True)]
+        if not tasks or not _covers(_sum(tasks, freed, len(short)), short):
+            return None
+        units = self._units(task, tasks)
+        for unit in units:
+            for member in unit.here:
+                if member.shape.id not in freed:
+                    freed[member.shape.id] = member.shape.request[columns].tolist()
+        gives = {id(unit): _sum(unit.here, freed, len(short)) for unit in units}
+        plan = self._plan(session.nodes.nodes[row], units, gives, short)
+        if plan is not None and plan.key[0] == 0:
+            single = {id(unit.tasks[0]) for unit in units if not unit.whole}
+            refused = [candidate for candidate in tasks if id(candidate) not in single]
+            plan.sure = all(self._rank(candidate) > plan.key[1] for candidate in refused)
+        return plan
+
+    def key(self, victims: list[Task], node: Node) -> Any:
+        """The key of a plan that evicts these: less is better."""
+        worst = max(self._rank(victim) for victim in victims)
+        youngest = max(victim.created for victim in victims)
+        return (self._cost(victims), worst, len(victims), -youngest, node.name)
+
+    def _units(self, evictor: Task, tasks: list[Task]) -> list[EvictionUnit]:
+        """Single tasks of one node that may go, and whole gangs; least valuable first."""
+        units: list[EvictionUnit] = []
+        together: dict[JobKey, list[Task]] = {}
+        for task in tasks:
+            if self._session.may_evict(self._kind, evictor, task):
+                units.append(self._unit([task], [task], whole=False))
+            elif task.job is not None:
+                together.setdefault(task.job.key, []).append(task)
+        for here in together.values():
+            assert here[0].job is not None
+            members = self._gang(evictor, here[0].job)
+            # As a whole it goes because its members may not go one by one. Where one of them could, but nobody permits
+            # it, all of them together must not be a way around that.
+            if members and any(self._session.protected(self._kind, evictor, task) for task in here):
+                here = [member for member in members if member.node is here[0].node]
+                units.append(self._unit(members, here, whole=True))
+        if len(units) > 1:
+            # Of equal rank, the last in the order go first: the last job, and in it the last role and the highest
+            # index.
+            units.sort(key=lambda unit: self._order(unit.tasks[0]), reverse=True)
+            units.sort(key=lambda unit: unit.harm)
+        return units
+
+    def _order(self, task: Task) -> Any:
+        assert task.job is not None
+        return (self._session.job_key(task.job), self._session.task_key(task))
+
+    def _unit(self, tasks: list[Task], here: list[Task], *, whole: bool) -> EvictionUnit:
+        job = tasks[0].job
+        assert job is not None
+        return EvictionUnit(tasks, here, max(self._rank(task) for task in tasks), whole, self._session.job_ready(job))
+
+    def _gang(self, evictor: Task, job: Job) -> list[Task]:
+        """All tasks of a gang, if it may go as a whole; else none."""
+        at = (len(self._session.ledger.log), evictor.shape.id, evictor.priority)
+        if self._gangs_at != at:
+            self._gangs_at = at
+            self._gangs.clear()
+        members = self._gangs.get(job.key)
+        if members is None:
+            members = self._gangs[job.key] = [] if evictor.job is job else self._members(evictor, job)
+        return members
+
+    def _members(self, evictor: Task, job: Job) -> list[Task]:
+        members = []
+        for task in job.tasks.values():
+            if task.status in EVICTABLE:
+                if not self._session.may_evict(self._kind, evictor, task, whole=True):
+                    return []
+                members.append(task)
+            elif task.node is not None and task.status is not Status.RELEASING:
+                return []  # one of them is just being bound
+        return sorted(members, key=lambda member: member.key)
+
+    def _rank(self, task: Task) -> Any:
+        assert task.job is not None
+        return (self._rank_of(task.job.queue), task.job.priority, task.priority)
+
+    def _plan(
+        self, node: Node, units: list[EvictionUnit], gives: dict[int, Amounts], short: Amounts
+    ) -> EvictionPlan | None:
+        units = _smallest_first(units, gives, short)
+        chosen: list[EvictionUnit] = []
+        freed = [0] * len(short)
+        for unit in units:
+            if chosen and _covers(freed, short):
+                break
+            chosen.append(unit)
+            freed = [has + more for has, more in zip(freed, gives[id(unit)], strict=True)]
+        if not chosen or not _covers(freed, short):
+            return None
+        needed = list(chosen)
+        for unit in reversed(chosen):
+            if len(needed) == 1:
+                break
+            without = [has - less for has, less in zip(freed, gives[id(unit)], strict=True)]
+            if _covers(without, short):
+                freed = without
+                needed.remove(unit)
+        victims = [victim for unit in needed for victim in unit.tasks]
+        return EvictionPlan(self.key(victims, node), node, units, needed)
+
+
+def _smallest_first(units: list[EvictionUnit], gives: dict[int, Amounts], short: Amounts) -> list[EvictionUnit]:
+    """Where one of several units of the lowest rank would do, the smallest that suffices comes first."""
+    if len(units) < 2:
+        return units
+    least = units[0].harm
+    enough = [unit for unit in units if unit.harm == least and _covers(gives[id(unit)], short)]
+    if len(enough) < 2:
+        return units
+    first = min(enough, key=lambda unit: gives[id(unit)])
+    return [first, *(unit for unit in units if unit is not first)]
+
+
+def _covers(amounts: Amounts, short: Amounts) -> bool:
+    return all(has >= need for has, need in zip(amounts, short, strict=True))
+
+
+def _sum(tasks: Sequence[Task], freed: dict[int, Amounts], width: int) -> Amounts:
+    total = [0] * width
+    for task in tasks:
+        total = [has + more for has, more in zip(total, freed[task.shape.id], strict=True)]
+    return total
