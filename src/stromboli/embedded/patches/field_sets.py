@@ -13,6 +13,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from stromboli.embedded.schema import ANY, MISSING, Schema
 
 FieldSet = dict[str, Any]
@@ -53,7 +55,7 @@ def step_of(item: Any, schema: Schema) -> str:
 
 
 def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+    return msgspec.json.encode(value).decode()
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:

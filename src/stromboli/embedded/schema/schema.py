@@ -42,6 +42,7 @@ class Schema:
     is_embedded: bool = False  # a whole object, with apiVersion, kind and metadata
     number: tuple[int, ...] = ()  # of the field in protobuf; several if it is inside embedded messages
     facets: Mapping[str, Json] = field(default_factory=dict)  # minimum, pattern and so on, as in OpenAPI
+    defaults_below: bool | None = None  # whether anything inside has a default; found out when it is needed
 
     def child(self, name: str) -> Schema | None:
         """The schema of a field, or None if there is none."""

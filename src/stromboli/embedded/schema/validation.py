@@ -32,7 +32,8 @@ def _builtin(value: Json, schema: Schema, path: str, errors: list[FieldError]) -
                 errors.append(required(f"{path}.{name}" if path else name))
         for name, part in value.items():
             known = schema.properties.get(name) or schema.values
-            if known is None or part is None:
+            # Metadata has rules of its own, which are checked elsewhere.
+            if known is None or part is None or known.type == "any" or (name == "metadata" and not path):
                 continue
             kind = type(part)
             if kind is dict or kind is list or known.enum or known.facets:
