@@ -281,6 +281,8 @@ def test_budgets_have_a_status(server: EmbeddedTransport, api: Api) -> None:
         api.patch(f"{PODS}/{name}/status", {"status": {"phase": "Running", "conditions": ready}}, STRATEGIC)
     server.settle()
     assert api.get(f"{path}/b")["status"]["disruptionsAllowed"] == 1
+    older = api.get(f"{path.replace('v1', 'v1beta1', 1)}/b")
+    assert (older["apiVersion"], older["status"]["disruptionsAllowed"]) == ("policy/v1beta1", 1)
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
     assert api.call("POST", f"{PODS}/a/eviction", eviction).status == 201
     server.settle()

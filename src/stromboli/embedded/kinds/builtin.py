@@ -47,6 +47,11 @@ def builtin_resources() -> list[ResourceType]:
             "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", workloads.BudgetStrategy(), short=("pdb",),
             has_status=True,
         ),
+        # The only version that kubectl knows before 1.21.
+        _in_group(
+            "policy", "v1beta1", "poddisruptionbudgets", "PodDisruptionBudget", workloads.BudgetStrategy(),
+            short=("pdb",), has_status=True, storage_version="v1",
+        ),
         _in_group(
             "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", cluster_kinds.PriorityClassStrategy(),
             short=("pc",), namespaced=False,
@@ -73,7 +78,7 @@ def _core(
 def _in_group(
     group: str, version: str, plural: str, kind: str, strategy: Strategy, *, short: tuple[str, ...] = (),
     categories: tuple[str, ...] = (), namespaced: bool = True, has_status: bool = False,
-    scale: ScalePaths | None = None,
+    scale: ScalePaths | None = None, storage_version: str = "",
 ) -> ResourceType:  # fmt: skip
     return ResourceType(
         group=group,
@@ -87,4 +92,5 @@ def _in_group(
         categories=categories,
         has_status=has_status,
         scale=scale,
+        storage_version=storage_version,
     )

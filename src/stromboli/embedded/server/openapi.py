@@ -15,6 +15,7 @@ from stromboli.embedded.status import not_acceptable, unknown_path
 
 from .catalog import Catalog
 from .messages import JSON, Request, Response, json_response
+from .openapi_protobuf import MEDIA_TYPE, encode_document
 
 _INFO: Final = {"title": "Stromboli", "version": "v1"}
 _PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation", "force")
@@ -33,11 +34,18 @@ class OpenApi:
             self._revision = self._catalog.revision
         path = request.path.rstrip("/")
         accept = request.headers.get("accept", "") or JSON
+        if path == "/openapi/v2" and accept.strip().startswith(MEDIA_TYPE):
+            return self._protobuf()
         if not any(part.partition(";")[0].strip() in (JSON, "application/*", "*/*") for part in accept.split(",")):
             raise not_acceptable([JSON])
         if path not in self._documents:
             self._documents[path] = json_response(self._document(path)).body
         return Response(200, self._documents[path])
+
+    def _protobuf(self) -> Response:
+        if MEDIA_TYPE not in self._documents:
+            self._documents[MEDIA_TYPE] = encode_document(_version_2(list(self._catalog.types())))
+        return Response(200, self._documents[MEDIA_TYPE], MEDIA_TYPE.replace("@", "."))  # "@" is not allowed there
 
     def _document(self, path: str) -> dict[str, Any]:
         match path.split("/")[1:]:
