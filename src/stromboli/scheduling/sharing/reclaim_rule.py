@@ -39,7 +39,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from stromboli.cluster import Job, JobKey, Queue, Task
+from stromboli.cluster import Job, JobKey, Queue, Status, Task
 from stromboli.scheduling.callbacks import Verdict
 from stromboli.scheduling.framework import Framework
 
@@ -184,9 +184,17 @@ class ReclaimRule(Generic[P]):
         known = self._arrivals.get(key)
         if known is None:
             missing = job.min_available - job.ready_count - job.waiting_count - 1
-            others = [task for task in self._pending(job) if task is not evictor] if missing > 0 else []
-            known = self._arrivals[key] = [evictor, *others[:missing]]
+            known = self._arrivals[key] = [evictor, *self._others(job, evictor, missing)]
         return known
+
+    def _others(self, job: Job, evictor: Task, missing: int) -> list[Task]:
+        """The first tasks of its job that wait beside the evictor."""
+        if missing <= 0:
+            return []
+        waiting = [task for task in job.tasks.values() if task.status is Status.PENDING and not task.gated]
+        if len({task.shape.id for task in waiting}) > 1 or job.roles_matter or job.counts[Status.RESERVED]:
+            waiting = self._pending(job)  # which of them matters, so they must be in order
+        return [task for task in waiting if task is not evictor][:missing]
 
     def _is_worth(self, level: int, gain: int, move: _Move[P]) -> bool:
         """Whether the sum of what places hold by right grows on this level, and falls on no lower one."""

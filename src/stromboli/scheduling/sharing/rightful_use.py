@@ -13,7 +13,7 @@ Packings are not always exact (see there). A gain is never overstated, and a los
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import lcm
 from typing import Protocol
 
@@ -158,6 +158,11 @@ def _key(units: Units) -> tuple[object, ...]:
     return tuple(sorted((unit, count) for unit, count in units.items() if count))
 
 
-def total_request(job: Job, tasks: Iterable[Task]) -> list[int]:
-    amounts: list[int] = sum((task.request for task in tasks), start=np.zeros_like(job.allocated)).tolist()
+def total_request(job: Job, tasks: Sequence[Task]) -> list[int]:
+    """Shape by shape: the tasks of a large gang are mostly alike, and this is asked for each of them."""
+    total = np.zeros_like(job.allocated)
+    shapes = {task.shape.id: task.shape for task in tasks}
+    for shape_id, number in Counter([task.shape.id for task in tasks]).items():
+        total += number * shapes[shape_id].request
+    amounts: list[int] = total.tolist()
     return amounts

@@ -101,13 +101,17 @@ def held_tasks(job: Job) -> list[Task]:
 
 def units_of(job: Job, tasks: Iterable[Task]) -> Units:
     """What a job would be, in units, if it held these tasks."""
-    in_order = sorted(tasks, key=lambda task: task.key)
-    amounts: list[Amounts] = [tuple(task.request.tolist()) for task in in_order]
-    if not amounts:
+    tasks = list(tasks)
+    if not tasks:
         return Counter()
+    shapes = {task.shape.id: task.shape for task in tasks}
+    of_shape: dict[int, Amounts] = {shape_id: tuple(shape.request.tolist()) for shape_id, shape in shapes.items()}
+    if len(shapes) > 1:  # else the order does not matter
+        tasks.sort(key=lambda task: task.key)
+    amounts = [of_shape[task.shape.id] for task in tasks]
     least = job.min_available - job.counts[Status.SUCCEEDED]
     if least <= 1 or len(amounts) < least:
-        return Counter(Unit(amount) for amount in amounts)
+        return Counter({Unit(amount): number for amount, number in Counter(amounts).items()})
     extras = Counter(amounts[least:])
     return Counter({Unit(_sum(amounts[:least]), tuple(sorted(extras.items()))): 1})
 
