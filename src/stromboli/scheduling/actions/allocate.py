@@ -16,7 +16,7 @@ from enum import Enum
 from typing import ClassVar
 
 from stromboli.cluster import Job, JobKey, Status, Task
-from stromboli.scheduling.backfill import Lending, could_borrow, note_conditional, take_back
+from stromboli.scheduling.backfill import Lending, could_borrow, ends_some_day, note_conditional, take_back
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.eviction import Nominations
@@ -188,6 +188,10 @@ class Allocate(Action):
                 return Outcome.NOTHING
             if session.state(Lending).rules.evicts and take_back(session, statement, job):
                 return Outcome.WAITS
+            if not ends_some_day(session, job):
+                # Somebody in its way may not be evicted, and never ends.
+                statement.discard()
+                return Outcome.NOTHING
             session.state(TentativePlaces).keep(job, statement)
             note_conditional(session, job)
             return Outcome.WAITS

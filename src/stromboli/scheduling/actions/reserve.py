@@ -22,10 +22,12 @@ from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.starvation import (
     Line,
+    NamespaceHolds,
     NamespaceParts,
     ReserveRules,
     above_deserved,
     has_starved,
+    needed,
     rank,
 )
 
@@ -58,6 +60,8 @@ class Reserve(Action):
             return False
         if not is_eligible(session, job) or above_deserved(session, job):
             return False
+        if session.state(NamespaceHolds).refuse(job, needed(job), None) is not None:
+            return False  # it could not start on its nodes
         return not session.state(NamespaceParts).above_part(job, to_drain=True)
 
 

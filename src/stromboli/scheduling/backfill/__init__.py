@@ -10,6 +10,7 @@ from .estimates import Estimates
 from .lent_room import (
     conditionally_ready_condition,
     could_borrow,
+    ends_some_day,
     may_borrow,
     not_counted_on,
     note_conditional,
@@ -24,6 +25,7 @@ __all__ = [
     "Estimates",
     "Lending",
     "could_borrow",
+    "ends_some_day",
     "may_borrow",
     "note_conditional",
     "open_backfill",

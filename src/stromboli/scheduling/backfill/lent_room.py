@@ -47,14 +47,19 @@ def accessible(session: Session, job: Job) -> Matrix:
     """What a job could have if all lent room were given back, less what others already count on. Where borrowers are
     not evicted, it waits for them to end, so it does not count on the room of those that never do."""
     nodes = session.nodes
-    evicts = session.state(Lending).rules.evicts
     lent = nodes.backfilled.copy()
     known: dict[JobKey, bool] = {}  # whether the job comes before that one
     for row in np.flatnonzero(lent.any(axis=1)).tolist():
         for task in lent_tasks(nodes.nodes[row]):
-            if not _may_send_away(session, job, task, known) or not (evicts or task.ends):
+            if not _may_count_on(session, job, task, known):
                 lent[row] -= task.request
     return np.asarray(session.placement.room_now(job, without=FEATURE) + lent - nodes.conditional)
+
+
+def _may_count_on(session: Session, job: Job, borrower: Task, known: dict[JobKey, bool] | None = None) -> bool:
+    """Where borrowers are not evicted, only on those that end."""
+    leaves = session.state(Lending).rules.evicts or borrower.ends
+    return leaves and _may_send_away(session, job, borrower, known)
 
 
 def _may_send_away(session: Session, job: Job, borrower: Task, known: dict[JobKey, bool] | None = None) -> bool:
@@ -85,7 +90,7 @@ def place_conditionally(session: Session, statement: Statement, task: Task) -> b
     node = session.nodes.nodes[rows[0]]
     conditional = [t for t in job.tasks.values() if t.status is Status.CONDITIONAL and t.node is not None]
     counted_on = {t.node.name: t.node for t in conditional if t.node is not None} | {node.name: node}
-    credit = sum((_lent_to_queue(where, job) for where in counted_on.values()), start=session.axis.zeros())
+    credit = sum((_lent_to_queue(session, where, job) for where in counted_on.values()), start=session.axis.zeros())
     asked = sum((t.request for t in conditional), start=task.request)
     if session.allocatable(job.queue, asked, job=job, credit=np.minimum(credit, job.queue.allocated)) is not None:
         return False
@@ -93,9 +98,11 @@ def place_conditionally(session: Session, statement: Statement, task: Task) -> b
     return True
 
 
-def _lent_to_queue(node: Node, job: Job) -> Vector:
-    lent = [t.request for t in lent_tasks(node) if t.job is not None and t.job.queue is job.queue]
-    return sum(lent, start=np.zeros_like(job.allocated))
+def _lent_to_queue(session: Session, node: Node, job: Job) -> Vector:
+    """What the job's queue would have back there."""
+    lent = [t for t in lent_tasks(node) if t.job is not None and t.job.queue is job.queue]
+    back = [task.request for task in lent if _may_count_on(session, job, task)]
+    return sum(back, start=np.zeros_like(job.allocated))
 
 
 def lent_tasks(node: Node) -> list[Task]:
@@ -186,6 +193,18 @@ def _fits(session: Session, job: Job, node: Node, victims: list[Task]) -> bool:
     return bool((sum((-t.request for t in victims if t.node is node), start=short) <= 0).all())
 
 
+def ends_some_day(session: Session, job: Job) -> bool:
+    """Whether a conditionally ready job gets its places if it waits: without the borrowers that end, it fits."""
+    nodes = {task.node.name: task.node for task in _conditional(job) if task.node is not None}
+    return all(
+        _fits(session, job, node, [task for task in lent_tasks(node) if task.ends]) for node in nodes.values()
+    )  # fmt: skip
+
+
+def _conditional(job: Job) -> list[Task]:
+    return [task for task in job.tasks.values() if task.status is Status.CONDITIONAL]
+
+
 def _within_limits(session: Session, job: Job, victims: list[Task]) -> bool:
     """Whether the queue may have the job's conditional tasks, without the victims."""
     gone = [t.request for t in victims if t.job is not None and t.job.queue is job.queue]
@@ -194,8 +213,7 @@ def _within_limits(session: Session, job: Job, victims: list[Task]) -> bool:
 
 
 def _wanted(job: Job, node: Node | None = None) -> list[Vector]:
-    conditional = [t for t in job.tasks.values() if t.status is Status.CONDITIONAL]
-    return [t.request for t in conditional if node is None or t.node is node]
+    return [t.request for t in _conditional(job) if node is None or t.node is node]
 
 
 def note_conditional(session: Session, job: Job) -> None:

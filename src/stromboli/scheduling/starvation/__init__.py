@@ -9,6 +9,7 @@ line                  who is served next
 node_choice           which nodes are set aside
 attempt               whether the job fits there as a whole
 drained_room          what nodes will have once all that may drain has drained
+feasibility           whether a job could start if it had the cluster to itself
 drained_queue         whether the queue's hard limits will then allow the job
 holders               who holds what
 reserved_node_filter  closes nodes with reserved room to other jobs
@@ -28,6 +29,7 @@ from stromboli.scheduling.session import Session
 
 from .clock import has_starved
 from .displacement import displacements
+from .drained_queue import needed
 from .holders import FEATURE, holders, is_known_not_to_start, rank, reserved_rows
 from .line import Line
 from .namespace_holds import NamespaceHolds
@@ -40,6 +42,7 @@ from .shares import NamespaceParts, above_deserved
 
 __all__ = [
     "Line",
+    "NamespaceHolds",
     "NamespaceParts",
     "ReserveRules",
     "Starvation",
@@ -47,6 +50,7 @@ __all__ = [
     "has_starved",
     "holders",
     "is_known_not_to_start",
+    "needed",
     "open_starvation",
     "rank",
 ]

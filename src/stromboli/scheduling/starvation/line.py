@@ -19,7 +19,7 @@ import numpy as np
 
 from stromboli.cluster import Job, Status, Vector
 from stromboli.scheduling.callbacks import Horizon
-from stromboli.scheduling.decisions import Notice
+from stromboli.scheduling.decisions import Evict, Notice
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.reasons import (
     back_in_line,
@@ -49,9 +49,8 @@ class Line:
         self._most_nodes = rules.most_nodes(session)
         self._order = NodeOrder(session)
         self._kept_nodes = np.zeros(len(session.nodes), dtype=np.bool_)  # for jobs that wait in line
-        # Others were promised room there, and perhaps somebody was just evicted for them. They will run there for as
-        # long as nobody knows, so a job would start late. In the next cycle it is known who runs there.
-        self._promised = (session.nodes.pipelined != 0).any(axis=1)
+        # They were just emptied for others, and nobody knows yet how long those will run there: a job would start late.
+        self._emptied = _emptied_in_this_cycle(session)
         self._keeps_number = False  # somebody in line waits only for the number of nodes
         session.state(DrainedRoom).look_again()
         self._look_again()
@@ -135,7 +134,7 @@ class Line:
         limit = self._most_nodes if most is None else most
         if self._keeps_number and not alone:
             limit = 0
-        closed = None if alone else self._kept_nodes | self._promised
+        closed = None if alone else self._kept_nodes | self._emptied
         return self._set_aside(job, statement, self._owners.without(without), limit, closed)
 
     def _set_aside(
@@ -211,7 +210,7 @@ class Line:
         left = {task.node.row for task in reserved_tasks(job) if task.node is not None}
         for task in reserved_tasks(job):
             statement.release(task, "the nodes did not drain")
-        closed = self._kept_nodes | self._promised
+        closed = self._kept_nodes | self._emptied
         closed[sorted(left)] = True
         attempt = self._set_aside(job, statement, self._owners.without([job]), self._most_nodes, closed)
         if attempt.complete and self._short(job) < before:
@@ -237,3 +236,11 @@ class Line:
 
 def _who(job: Job) -> str:
     return "gang" if job.min_available > 1 else "pod"
+
+
+def _emptied_in_this_cycle(session: Session) -> np.ndarray:
+    rows = np.zeros(len(session.nodes), dtype=np.bool_)
+    for decision in session.cycle.decisions:
+        if isinstance(decision, Evict) and (node := session.nodes.by_name.get(decision.node)) is not None:
+            rows[node.row] = True
+    return rows

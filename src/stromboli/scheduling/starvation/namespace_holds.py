@@ -17,7 +17,8 @@ from stromboli.scheduling.explanation.reasons import namespace_held
 from stromboli.scheduling.session import Session
 
 from .clock import has_starved
-from .holders import is_known_not_to_start, is_stuck, rank
+from .feasibility import Feasibility
+from .holders import is_stuck, rank
 from .rules import Starvation
 from .shares import NamespaceParts, above_deserved
 
@@ -57,14 +58,17 @@ class NamespaceHolds:
         rules = session.state(Starvation).rules
         if rules is None or not rules.sets_aside or session.namespace_shares is None:
             return {}
-        first: dict[tuple[str, str], Job] = {}
+        waiting: dict[tuple[str, str], list[Job]] = {}
         for job in session.jobs:
-            if not job.pending_count or not has_starved(session, job, rules) or not self._waits_for_nodes(job):
-                continue
-            key = job.queue.name, job.namespace
-            known = first.get(key)
-            if known is None or rank(session, job) < rank(session, known):
-                first[key] = job
+            if job.pending_count and has_starved(session, job, rules) and self._waits_for_nodes(job):
+                waiting.setdefault((job.queue.name, job.namespace), []).append(job)
+        first: dict[tuple[str, str], Job] = {}
+        for key, jobs in waiting.items():
+            jobs.sort(key=lambda job: rank(session, job))
+            # Nobody makes room for a job that could not start on empty nodes either.
+            found = next((job for job in jobs if session.state(Feasibility).could_start(job)), None)
+            if found is not None:
+                first[key] = found
         return first
 
     def _waits_for_nodes(self, job: Job) -> bool:
@@ -72,6 +76,6 @@ class NamespaceHolds:
         session = self._session
         if not job.queue.open or (job.phase == "Pending" and session.has_action("enqueue")):
             return False
-        if session.job_ready(job) or job.key in self._promised or is_stuck(session, job) or is_known_not_to_start(job):
+        if session.job_ready(job) or job.key in self._promised or is_stuck(session, job):
             return False
         return session.job_valid(job) is None and not above_deserved(session, job)

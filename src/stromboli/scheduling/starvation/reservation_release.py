@@ -13,6 +13,7 @@ from stromboli.scheduling.session import Session
 from .drained_queue import needed, over_quota_for_ever
 from .drained_room import DrainedRoom
 from .holders import FEATURE, holders, rank, release, reserved_rows
+from .namespace_holds import NamespaceHolds
 from .rules import Starvation
 from .shares import NamespaceParts, above_deserved
 
@@ -54,6 +55,8 @@ def _lost_reason(session: Session, job: Job) -> str | None:
         return f"queue {job.queue.name} has more than its deserved share"
     if session.state(NamespaceParts).above_part(job):
         return f"namespace {job.namespace} has more than its part of queue {job.queue.name}"
+    if session.state(NamespaceHolds).refuse(job, needed(job), None) is not None:
+        return f"another job of namespace {job.namespace} goes first"
     if over_quota_for_ever(session, job, needed(job)) is not None:
         return f"queue {job.queue.name} may not have that much"
     return _lost_places(session, job)

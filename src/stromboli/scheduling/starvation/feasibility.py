@@ -1,0 +1,48 @@
+"""Whether a job could start if it had the cluster to itself, but for what never drains.
+
+Others make room for a starved job of their namespace only if that helps it. The answer is the same all through a
+session, so it is worked out once.
+"""
+
+from __future__ import annotations
+
+from stromboli.cluster import Job, JobKey, Status
+from stromboli.scheduling.callbacks import Horizon
+from stromboli.scheduling.gang import reserved_tasks
+from stromboli.scheduling.session import Session
+
+from .attempt import place_as_a_whole
+from .drained_queue import needed, over_quota_for_ever
+from .holders import holders, is_known_not_to_start
+from .node_choice import NodeChoice, NodeOrder, NodeOwners
+
+
+class Feasibility:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[JobKey, bool] = {}
+
+    def could_start(self, job: Job) -> bool:
+        if job.counts[Status.RESERVED]:
+            return True  # it was tested when nodes were set aside for it
+        known = self._known.get(job.key)
+        if known is None:
+            known = self._known[job.key] = not is_known_not_to_start(job) and self._fits(job)
+        return known
+
+    def _fits(self, job: Job) -> bool:
+        session = self._session
+        if over_quota_for_ever(session, job, needed(job)) is not None:
+            return False
+        others = list(holders(session).values())
+        statement = session.statement()
+        for holder in others:
+            for task in reserved_tasks(holder):
+                statement.release(task)
+        owners = NodeOwners(session).without(others)
+        choice = NodeChoice(
+            session, job, NodeOrder(session), owners, len(session.nodes), horizon=Horizon.DRAINED
+        )  # fmt: skip
+        fits = place_as_a_whole(session, job, statement, choice).complete
+        statement.discard()
+        return fits
