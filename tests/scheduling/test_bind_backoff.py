@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from builders import START, cluster, established, group, node, pod, pods
 from stromboli.cluster import Applied, BindFailed, Cluster, TaskKey
+from stromboli.scheduling.bind_backoff import retried_at
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Cycle, Evict
 from stromboli.scheduling.registry import Registry
@@ -125,5 +126,5 @@ def test_refused_pods_come_back_one_by_one() -> None:
     )
     for task, name in binds(SCHEDULER.run(known, NOW)):
         refuse(known, task, NOW, node=name)
-    times = {task.refused.until for task in known.tasks.values() if task.refused is not None}
+    times = {retried_at(task.key, task.refused) for task in known.tasks.values() if task.refused is not None}
     assert len(times) > 250

@@ -10,6 +10,7 @@ from .ledger import SHARED, Holding, Ledger
 from .model import OCCUPYING, WAITING, Job, JobKey, NamespaceInfo, Node, Queue, QueueName, Shape, Status, Task, TaskKey
 from .node_table import NodeTable
 from .object_warnings import ObjectWarning
+from .refused_bind import RefusedBind
 from .resources import CPU, MEMORY, PODS, UNLIMITED, Matrix, ResourceAxis, Vector, fits
 from .snapshot import Snapshot
 
@@ -38,6 +39,7 @@ __all__ = [
     "ObjectWarning",
     "Queue",
     "QueueName",
+    "RefusedBind",
     "ResourceAxis",
     "Shape",
     "Snapshot",

@@ -98,7 +98,7 @@ class TaskIndex:
         if task is not None and task.true_status is Status.BINDING:
             if failed.node:
                 task.refused = task.refused or RefusedBind()
-                task.refused.add(task.key, failed.node, failed.why, failed.at)
+                task.refused.add(failed.node, failed.why, failed.at)
                 self._ledger.refused_binds[task.key] = task
             self._ledger.settle(task, Status.PENDING, None)
             self._refresh_task(task, task.pod)  # it does not run on lent resources, either

@@ -1,15 +1,22 @@
 """Retries a refused bind: later, and on another node if one fits.
 
-`cluster.refused_bind` says when. Until then the task fits on no node, or not on those that were refused. Its job says
-who refused what, and when the next attempt is made.
+An admission policy, a webhook or a quota that refuses a bind refuses it a moment later as well. So the pod pauses,
+longer after each refusal, and the node is avoided for longer than that: the next attempt is on another node if one
+fits. Pods that were refused together spread out, or each of their attempts would hold up the binds of others.
+
+Until then the task fits on no node, or not on those that were refused. Its job says who refused what, and when the next
+attempt is made.
 """
 
 from __future__ import annotations
 
+from typing import Final
+from zlib import crc32
+
 import numpy as np
 
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import Job, JobKey, Status, Task, TaskKey
+from stromboli.cluster import Job, JobKey, RefusedBind, Status, Task, TaskKey
 
 from .callbacks import NodeFilter, ReasonIds, Rows, Scope
 from .explanation import Code
@@ -17,8 +24,31 @@ from .explanation.node_reasons import BIND_REFUSED
 from .explanation.reasons import bind_refused
 from .session import Session
 
+FIRST_PAUSE: Final = 1.0  # seconds; doubles with each refusal
+LONGEST_PAUSE: Final = 60.0
+NODE_FACTOR: Final = 6.0  # a node is avoided for so many times the pause, so that two others can be tried before it
+LONGEST_AVOIDED: Final = 120.0
+
 FEATURE = "bind_backoff"
 """The name under which the feature registers its callbacks."""
+
+
+def retried_at(task: TaskKey, refused: RefusedBind) -> float:
+    """No attempt is made on any node before this time."""
+    return refused.at + _pause(task, refused.failures)
+
+
+def avoided_until(task: TaskKey, refused: RefusedBind) -> dict[str, float]:
+    """Until when nodes are avoided that were refused."""
+    return {
+        node: at + min(LONGEST_AVOIDED, NODE_FACTOR * _pause(task, failures))
+        for node, (failures, at) in sorted(refused.by_node.items())
+    }
+
+
+def _pause(task: TaskKey, failures: int) -> float:
+    spread = 1.0 + crc32(task.encode()) % 1000 / 2000  # not random: a replay must come to the same times
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 30)) * spread
 
 
 def open_bind_backoff(session: Session) -> None:
@@ -31,13 +61,14 @@ def open_bind_backoff(session: Session) -> None:
             return None
         reason = session.reason_id(BIND_REFUSED)
         verdicts = np.zeros(len(session.nodes), dtype=np.int32)
-        if refused.until > session.now:
+        next_attempt = retried_at(task.key, refused)
+        if next_attempt > session.now:
             verdicts[:] = reason
-            session.due(refused.until)
+            session.due(next_attempt)
         else:
-            for node, until in refused.avoided(session.now).items():
+            for node, until in avoided_until(task.key, refused).items():
                 known = session.nodes.by_name.get(node)
-                if known is not None:
+                if known is not None and until > session.now:
                     verdicts[known.row] = reason
                     session.due(until)
 
@@ -63,6 +94,7 @@ def _say_refusals(session: Session) -> None:
         first = tasks[0]
         assert first.refused is not None
         known = first.refused
-        retry = format_timestamp(known.until) if known.until > session.now else ""
+        next_attempt = retried_at(first.key, known)
+        retry = format_timestamp(next_attempt) if next_attempt > session.now else ""
         sentence = bind_refused(first.key, known.node, known.why, known.failures, len(tasks) - 1, retry)
         session.notes.of(job).said[Code.BIND_REFUSED] = sentence

@@ -1,9 +1,9 @@
 """Evictions: whose pods go, as few as possible, and only if a whole gang then has a place.
 
 `victims` searches for one task, and `gang_evictions` for a whole gang. `candidates` says for all nodes what evictions
-could come to at best, `prospects` which node is next, and `planner` who would have to go there. `reprieve` spares those
-who turn out not to be needed, `nominations` keeps the room for those it was made for, also from one cycle to the next,
-and `turns` limits the work of one cycle.
+could come to at best, `prospects` which node is next, and `victims_on_node` who would have to go there. `reprieve`
+spares those who turn out not to be needed, `nominations` keeps the room for those it was made for, also from one cycle
+to the next, and `turns` limits the work of one cycle.
 """
 
 from .gang_evictions import node_without_evictions, place_with_evictions, starving_jobs

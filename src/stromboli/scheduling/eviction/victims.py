@@ -1,9 +1,9 @@
 """Finding the pods whose eviction does the least harm.
 
 For one task that fits nowhere, nodes on which evictions could help are looked at, the most promising first
-(`prospects`). By arithmetic alone a plan is made for a node (`planner`). Plans are tried for real, in the statement,
-best first: the plugins are asked again before each eviction (what was evicted so far counts), and filters and the
-queue's limits have to be satisfied, too. The best plan that works is carried out.
+(`prospects`). By arithmetic alone a plan is made for a node (`victims_on_node`). Plans are tried for real, in the
+statement, best first: the plugins are asked again before each eviction (what was evicted so far counts), and filters
+and the queue's limits have to be satisfied, too. The best plan that works is carried out.
 
 Best means: the highest-ranking victim ranks lowest; then the fewest victims; then the youngest; then the node's name.
 """
@@ -22,11 +22,11 @@ from stromboli.scheduling.statement import Statement
 
 from .candidates import EVICTABLE, Candidates, Flags
 from .memory import EvictionMemory
-from .planner import Planner
 from .plans import EvictionPlan, EvictionUnit
 from .prospects import Prospects
 from .reprieve import fits_within, is_torn
 from .turns import Turns
+from .victims_on_node import Planner
 
 
 class VictimSearch:

@@ -1,6 +1,7 @@
 """Divides an amount among claims by weight, exactly: weighted max-min fairness with a minimum and a maximum.
 
-Every claim gets its weight times one common level, but at least its `least` and at most its `most`.
+Every claim gets its weight times one common level, but at least its `least` and at most its `most`. What queues deserve
+is divided by this: `plugins.proportion` and, in a tree, `plugins.queue_trees` state the claims.
 
 The level is found without rounding. Start with the level that would hold without limits. Some claims would get more
 than their maximum, and some less than their minimum. If the maximums hold back more than the minimums add, the level

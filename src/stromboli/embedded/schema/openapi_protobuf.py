@@ -20,7 +20,7 @@ _PATCH, _OPERATION_ID, _PARAMETERS, _OPERATION_EXTENSION = 8, 5, 8, 13  # PathIt
 
 
 def encode_document(document: Mapping[str, Any]) -> bytes:
-    """The document of `openapi._version_2`."""
+    """The document that `server.openapi` makes."""
     info = _text(1, document["info"]["title"]) + _text(2, document["info"]["version"])
     paths = (_named(2, path, _path_item(item)) for path, item in document["paths"].items())
     definitions = (_named(1, name, _schema(schema)) for name, schema in document["definitions"].items())
