@@ -15,6 +15,8 @@ from stromboli.api import Job, PodGroup, key, names
 
 STARVING = "Starving"
 """The condition of a group that has waited too long."""
+CANNOT_START = "CannotStart"
+"""The reason of that condition if no wait would be long enough."""
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ class GroupHistory:
         record.minimum = max(1, group.spec.min_member)
         if record.admitted is None and group.status.phase not in ("", "Pending"):
             record.admitted = at
-        if any(condition.type == STARVING for condition in group.status.conditions):
+        if any(c.type == STARVING and c.reason != CANNOT_START for c in group.status.conditions):
             record.starved = True
         self._check_started(record, at)
 

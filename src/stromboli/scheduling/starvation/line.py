@@ -34,7 +34,7 @@ from stromboli.scheduling.statement import Statement
 from .attempt import Attempt, place_as_a_whole
 from .drained_queue import needed, over_quota, over_quota_for_ever
 from .drained_room import DrainedRoom
-from .holders import CANNOT_START, condition_time, holders, is_stuck, rank, release, usable_rows
+from .holders import condition_time, holders, is_stuck, rank, release, usable_rows
 from .node_choice import NodeChoice, NodeOrder, NodeOwners
 from .queue_holds import QueueHolds
 from .rules import ReserveRules, Starvation
@@ -190,9 +190,6 @@ class Line:
             release(self._session, job, "the job cannot start there, even if all others leave")
             self._look_again()
         self._session.state(Starvation).cannot_start[job.key] = sentence
-        if condition_time(job, CANNOT_START) is None:
-            notice = Notice("PodGroup", job.key, CANNOT_START, sentence, warning=True)
-            self._session.cycle.decisions.append(notice)
 
     def _say_limit(self, job: Job, over_limit: int) -> None:
         sentence = limit_exceeded(over_limit, self._most_nodes)
