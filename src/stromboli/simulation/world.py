@@ -209,10 +209,13 @@ class World:
         self._start(bound, at)
 
     def explain(self, pod: Pod, reason: str, message: str, nominated: str, at: Microseconds) -> None:
-        """Say in the status of a pending pod why it waits. That may happen to every waiting pod in every cycle, and
-        nothing but the status changes, so there is nothing to admit and nothing for the journal."""
-        known = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-        since = known.last_transition_time if known is not None and known.status == "False" else timestamp(at)
+        """Say in the status of a pending pod why it waits. Nothing but the status changes, so there is nothing to admit
+        and nothing for the journal. A sentence alone is not stored: its numbers change with every pod that starts or
+        ends, for all waiting pods, and the report takes sentences from the last cycle."""
+        known = next((c for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"), None)
+        if known is not None and known.reason == reason and pod.status.nominated_node_name == nominated:
+            return
+        since = known.last_transition_time if known is not None else timestamp(at)
         waits = Condition(
             type="PodScheduled", status="False", reason=reason, message=message, last_transition_time=since
         )

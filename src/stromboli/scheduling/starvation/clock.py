@@ -16,8 +16,11 @@ def starved_since(session: Session, job: Job, rules: ReserveRules) -> float:
 
 def has_starved(session: Session, job: Job, rules: ReserveRules) -> bool:
     """Whether a job has waited longer than the threshold; if not, the scheduler looks again when it has."""
-    due = starved_since(session, job, rules) + rules.threshold
+    since = starved_since(session, job, rules)
+    due = since + rules.threshold
     if session.now <= due:
-        session.due(due)
+        # A job that had a place waits "since now" until a condition says so. That is no time to wait for.
+        if since < session.now or since == job.created:
+            session.due(due)
         return False
     return True
