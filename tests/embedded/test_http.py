@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import ssl
@@ -77,6 +78,18 @@ def test_it_is_all_there_after_a_restart(tmp_path: Path) -> None:
             assert again[part] == kubeconfig[part], "the token stays"
         old = api.watch(MAPS, 1, resourceVersion=str(before - 2))
         assert (old[0]["type"], old[0]["object"]["code"]) == ("ERROR", 410)
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    async def start() -> None:
+        async with EmbeddedCluster(tmp_path / "a", persistent=True) as first:
+            port = int(first.url.rpartition(":")[2])
+            async with EmbeddedCluster(tmp_path / "b", persistent=True, port=port):
+                raise AssertionError("two servers on one port")
+
+    with pytest.raises(OSError, match="address already in use"):
+        asyncio.run(start())
+    SqliteBackend(tmp_path / "b" / "objects.sqlite").close()  # nobody holds it
 
 
 def test_a_file_that_is_not_ours(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def test_a_file_keeps_objects_and_versions(tmp_path: Path) -> None:
     backend = SqliteBackend(path)
     store = Store(backend)
     store.put(key("a"), {"metadata": {"uid": "1"}, "data": {"ü": "☃"}})
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
     store.put(key("b"), {"metadata": {"uid": "2"}})
     last = store.delete(key("b")).version
     backend.close()

@@ -178,6 +178,21 @@ def test_a_replica_set_keeps_its_pods(server: EmbeddedTransport, api: Api) -> No
     assert names(api, PODS) == []
 
 
+def test_pods_that_cannot_be_created_are_reported(server: EmbeddedTransport, api: Api) -> None:
+    body = replica_set()
+    body["spec"]["template"]["spec"]["priorityClassName"] = "missing"
+    api.create(SETS, body)
+    server.settle()
+    [event] = api.get("/api/v1/namespaces/default/events", fieldSelector="reason=FailedCreate")["items"]
+    assert event["message"].endswith("no PriorityClass with name missing was found")
+    assert (event["involvedObject"]["kind"], event["type"]) == ("ReplicaSet", "Warning")
+    before = event["count"]
+    api.patch(f"{SETS}/set", {"metadata": {"labels": {"again": "yes"}}})
+    server.settle()
+    [event] = api.get("/api/v1/namespaces/default/events")["items"]
+    assert event["count"] > before
+
+
 def job(**spec: Any) -> dict[str, Any]:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x:1"}]}}
     return {"metadata": {"name": "one"}, "spec": {"template": template, **spec}}

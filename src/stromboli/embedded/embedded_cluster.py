@@ -51,6 +51,19 @@ class EmbeddedCluster:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self._persistent:
             self._backend = SqliteBackend(self.folder / "objects.sqlite")
+        try:
+            await self._start()
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stop()
+
+    async def _start(self) -> None:
         store = Store(self._backend)
         api = self.api = ApiServer(store, random=Random(SystemRandom().getrandbits(128)), now=time.time())
         hosts = (*_LOCAL_NAMES, self._host) if self._host not in (*_LOCAL_NAMES, "0.0.0.0", "::") else _LOCAL_NAMES
@@ -61,11 +74,8 @@ class EmbeddedCluster:
         shown = self._host if self._host not in ("0.0.0.0", "::") else LOOPBACK
         self.url = f"https://{f'[{shown}]' if ':' in shown else shown}:{self._server.port}"
         write_kubeconfig(self.kubeconfig, server=self.url, authority=identity.authority, token=token)
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def _stop(self) -> None:
         if self._server is not None:
             await self._server.stop()
         if self._backend is not None:

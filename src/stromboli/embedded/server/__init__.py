@@ -1,7 +1,7 @@
 """A request and a time in, a response or a watch out."""
 
 from .api_server import ApiServer
-from .discovery import VERSION
+from .documents import VERSION
 from .messages import LogResponse, Outcome, Request, Response, WatchResponse, error_response
 from .watching import Watch
 

@@ -19,9 +19,8 @@ from stromboli.embedded.store import ObjectKey, Store
 from .catalog import Catalog
 from .content import read_body
 from .deleting import Deleter
-from .discovery import handle_discovery, version_document
+from .documents import OpenApi, handle_discovery, version_document
 from .messages import Outcome, Request, Response, error_response, json_response
-from .openapi import OpenApi
 from .options import flag, write_options
 from .patching import Patcher
 from .reading import Reader

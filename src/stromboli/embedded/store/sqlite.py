@@ -7,6 +7,7 @@ file; one that must not lose those either is a cluster.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,8 @@ class SqliteBackend:
     """One process at a time may use a file."""
 
     def __init__(self, path: Path) -> None:
+        # Secrets are in there: readable by the owner alone, as are the files that SQLite makes beside it.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._connection = sqlite3.connect(path, isolation_level=None)
         try:
             self._prepare(path)

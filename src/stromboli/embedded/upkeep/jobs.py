@@ -180,7 +180,7 @@ class JobController:
                 if number >= len(free):
                     break
                 _set_index(body, job, free[number])
-            created = self._writes.create("pods", record.key.namespace, body, now)
+            created = self._writes.create_pod(record, body, now)
             if created is None:
                 self._wake(record.key, now + _FIRST_BACKOFF)
                 break

@@ -48,7 +48,7 @@ class ReplicaSetController:
         wanted = dig(value, "spec", "replicas", default=1)
         created = 0
         for _ in range(min(wanted - len(active), _MOST_AT_ONCE)):
-            if self._writes.create("pods", record.key.namespace, pod_from_template(value), now) is None:
+            if self._writes.create_pod(record, pod_from_template(value), now) is None:
                 break
             created += 1
         for surplus, _ in deletion_order(active)[: max(0, len(active) - wanted)]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 from typing import Any, Final
 
+from stromboli.api.timestamps import format_timestamp
 from stromboli.embedded.kinds import Object
 from stromboli.embedded.server import ApiServer
 from stromboli.embedded.server.options import DeleteOptions, WriteOptions
@@ -18,16 +21,51 @@ class Writes:
     def __init__(self, server: ApiServer) -> None:
         self._server = server
 
-    def create(self, resource: str, namespace: str, body: Object, now: float) -> Record | None:
-        """None if it was refused: the namespace may be going, the template may be impossible."""
+    def create_pod(self, owner: Record, body: Object, now: float) -> Record | None:
+        """None if it was refused: the namespace may be going, the template may be impossible. An event says so."""
+        try:
+            return self._create("pods", owner.key.namespace, body, now)
+        except StatusError as error:
+            self._report(owner, f"Error creating: {error.message}", now)
+            return None
+
+    def _create(self, resource: str, namespace: str, body: Object, now: float) -> Record | None:
         type = self._server.catalog.by_resource(resource)
         assert type is not None
-        route = Route(type, namespace)
-        try:
-            value, _ = self._server.writer.read(type, body, _OPTIONS)
-            return self._server.writer.create(route, value, _OPTIONS, now).record
-        except StatusError:
-            return None
+        value, _ = self._server.writer.read(type, body, _OPTIONS)
+        return self._server.writer.create(Route(type, namespace), value, _OPTIONS, now).record
+
+    def _report(self, owner: Record, message: str, now: float) -> None:
+        """A warning about an owner. There is one for each owner, with the last message: the names in it differ."""
+        value, stamp = owner.value(), format_timestamp(int(now))
+        digest = hashlib.blake2b(owner.metadata.uid.encode(), digest_size=8).hexdigest()
+        key = ObjectKey("events", owner.key.namespace, f"{owner.key.name[:200]}.{digest}")
+        known = self._server.store.get(key)
+        if known is not None:
+            event = known.value()
+            changes = {"count": event.get("count", 1) + 1, "lastTimestamp": stamp, "message": message[:1024]}
+            self.update(known, event | changes, now)
+            return
+        about = {
+            "apiVersion": value["apiVersion"],
+            "kind": value["kind"],
+            "name": owner.key.name,
+            "namespace": owner.key.namespace,
+            "uid": owner.metadata.uid,
+        }
+        event = {
+            "metadata": {"name": key.name},
+            "involvedObject": about,
+            "reason": "FailedCreate",
+            "message": message[:1024],
+            "type": "Warning",
+            "count": 1,
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "source": {"component": _OPTIONS.manager},
+        }
+        with contextlib.suppress(StatusError):  # a namespace that is going takes no events
+            self._create("events", owner.key.namespace, event, now)
 
     def update(self, record: Record, value: Object, now: float, *, subresource: str = "") -> None:
         type = self._server.catalog.by_resource(record.key.resource)

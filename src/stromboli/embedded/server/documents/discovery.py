@@ -7,11 +7,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from stromboli.embedded.kinds import ResourceType
+from stromboli.embedded.server.catalog import Catalog
+from stromboli.embedded.server.content import negotiate
+from stromboli.embedded.server.messages import JSON, Request, Response, json_response
 from stromboli.embedded.status import unknown_path
-
-from .catalog import Catalog
-from .content import negotiate
-from .messages import JSON, Request, Response, json_response
 
 VERSION: Final = (1, 32)
 """The Kubernetes version whose API this is like."""

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from stromboli.embedded.kinds import ResourceType
 from stromboli.embedded.schema import Schema, definition
-from stromboli.embedded.schema.openapi_protobuf import MEDIA_TYPE, encode_document
+from stromboli.embedded.server.catalog import Catalog
+from stromboli.embedded.server.messages import JSON, Request, Response, json_response
 from stromboli.embedded.status import not_acceptable, unknown_path
 
-from .catalog import Catalog
-from .messages import JSON, Request, Response, json_response
+from .openapi_protobuf import MEDIA_TYPE, encode_document
 
 _INFO: Final = {"title": "Stromboli", "version": "v1"}
 _PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation", "force")
