@@ -87,7 +87,8 @@ class Checker:
         self.locked_by: dict[str, str] = {}
 
     def check(self) -> None:
-        for event in self._outcome.report["events"]:
+        # A node may pass from one queue to another at one moment; events of one moment are in the order of queues.
+        for event in sorted(self._outcome.report["events"], key=lambda e: (e["t"], e["type"] != "Unlocked")):
             if event["type"] == "Locked":
                 assert event["node"] not in self.locked_by, f"{event}: it is locked for {self.locked_by[event['node']]}"
                 self.locked_by[event["node"]] = event["object"]

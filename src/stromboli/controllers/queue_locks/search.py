@@ -20,11 +20,12 @@ from .score import Nodes, Rows, Scores, Sums, each_of, score_of, scores, sum_of
 
 EXACT_UP_TO = 12
 _THOROUGH_UP_TO = 12  # nodes: with so few, the greedy search starts from each of them and tries more exchanges
-_STARTS = 4  # otherwise it starts from the best few
+_FEW = 48  # nodes: with so few it starts from the best ones, one after the other
+_STARTS = 4
 _MOST_PAIRS = 2_000  # pairs of a chosen and another node that are tried for one exchange
 _MOST_EXCHANGES = 12
 _MOST_EXCHANGES_OF_MANY = 4
-_PROMISING = 128  # nodes to search of many, beside twice as many as are needed
+_PROMISING = 96  # nodes to search of many, beside twice as many as are needed
 _OF_EACH_SIZE = 4
 
 
@@ -112,6 +113,8 @@ def greedy_set(nodes: Nodes, demand: Demand, *, most: int, keep: list[int] | Non
     for number in np.unique(kinds[kinds < kinds[found].max()]).tolist():
         rows = np.flatnonzero(kinds <= number)
         part = _part(nodes, rows)
+        if demand.count is None and not bool(demand.is_met(sum_of(part, list(range(len(part)))))[0]):
+            continue
         other = _greedy(part, demand, most=most)
         if bool(demand.is_met(sum_of(part, other))[0]) and score_of(part, other, demand.target) > mark:
             best, mark = [int(rows[row]) for row in other], score_of(part, other, demand.target)
@@ -121,7 +124,7 @@ def greedy_set(nodes: Nodes, demand: Demand, *, most: int, keep: list[int] | Non
 def _greedy(nodes: Nodes, demand: Demand, *, most: int, keep: list[int] | None = None) -> list[int]:
     kept = list(keep or ())
     starts: list[list[int]] = [kept]
-    if not kept and len(nodes) <= 2 * _PROMISING:
+    if not kept and len(nodes) <= _FEW:
         first = np.arange(len(nodes)) if len(nodes) <= _THOROUGH_UP_TO else _by_promise(nodes, demand)[0][:_STARTS]
         starts += [[int(row)] for row in first]
     best: tuple[tuple[bool, float, int], list[int]] | None = None
@@ -148,7 +151,7 @@ def _grown(nodes: Nodes, demand: Demand, start: list[int], most: int) -> list[in
             break
         chosen += added
         free[added] = False
-        sums = sum_of(nodes, chosen)
+        sums = sums + sum_of(nodes, added)
     return sorted(chosen)
 
 

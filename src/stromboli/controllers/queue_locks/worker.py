@@ -257,6 +257,9 @@ class _Pass:
         valid = is_met(current) and len(current) <= most and pruned(nodes, demand, current) == current
         if valid and is_before(current) and not self._is_round:
             return current, True
+        if not current and not valid:
+            fresh = best_set(nodes, demand, most=growing)
+            return fresh, is_before(fresh)
         base = current if valid else self._repaired(nodes, demand, current, most=most, growing=growing)
         fresh = best_set(nodes, demand, most=max(growing, min(len(base), most)))
         if is_met(fresh):
