@@ -1,8 +1,8 @@
 """How long it takes to choose the nodes that are locked for queues.
 
-Nodes of three sizes, some with GPUs, are used at random. Each queue is guaranteed a part of the cluster, every other one
-also GPUs. Measured are one round in which every queue locks its nodes (`first`), and one in which all sets are looked at
-again and kept (`again`), as they are every few seconds.
+Nodes of three sizes, some with GPUs, are used at random. Each queue is guaranteed a part of the cluster, every other
+one also GPUs. Measured are one round in which every queue locks its nodes (`first`), and one in which all sets are
+looked at again and kept (`again`), as they are every few seconds.
 
     python benchmarks/queue_locks.py [--nodes 5000] [--queues 20] [--share 0.01] [--repeat 5]
 

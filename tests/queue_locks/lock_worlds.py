@@ -75,7 +75,6 @@ class Checker:
     def __init__(self, documents: list[Document], outcome: LockOutcome, percent: int) -> None:
         self._outcome = outcome
         self._percent = percent
-        self._size = {d["metadata"]["name"]: d["status"]["allocatable"]["cpu"] for d in documents if d["kind"] == "Node"}
         self._cpu = {
             f"default/{d['metadata']['name']}": (
                 d["spec"]["containers"][0]["resources"].get("requests", {}).get("cpu", 0),

@@ -10,8 +10,8 @@ TWO_NODES = [node("n1", 8), node("n2", 8)]
 
 
 def test_others_share_what_is_in_their_reach() -> None:
-    """16 CPUs, of which n1 is locked for q1's single CPU. It counts as 8, so q2 and q3 deserve (16 - 8) / 2 = 4 each. q2
-    has all 8 CPUs of n2 when q3 comes, so 4 of its pods go."""
+    """16 CPUs, of which n1 is locked for q1's single CPU. It counts as 8, so q2 and q3 deserve (16 - 8) / 2 = 4 each.
+    q2 has all 8 CPUs of n2 when q3 comes, so 4 of its pods go."""
     outcome = play(
         TWO_NODES, locking("q1", {"cpu": 1}), queue("q2"), queue("q3"),
         pods("a", 16, queue="q2"), pods("b", 16, queue="q3", at=3),

@@ -89,8 +89,9 @@ def test_the_score_agrees_with_the_oracle() -> None:
         sizes, mine, idle = cluster = random_cluster(rng, rng.randint(1, 9))
         chosen = sorted(rng.sample(range(len(sizes)), rng.randint(1, len(sizes))))
         target = (rng.randint(1, 60) * 500, rng.choice([0, rng.randint(1, 200)]), rng.choice([0, rng.randint(1, 8)]))
-        expected = oracle(sizes, mine, idle, chosen, target)
-        assert score_of(arrays(*cluster), chosen, np.array(target, dtype=float)) == pytest.approx(float(expected), abs=5e-5)
+        expected = float(oracle(sizes, mine, idle, chosen, target))
+        found = score_of(arrays(*cluster), chosen, np.array(target, dtype=float))
+        assert found == pytest.approx(expected, abs=5e-5)
 
 
 def test_all_combinations_are_really_tried() -> None:

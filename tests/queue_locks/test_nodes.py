@@ -75,7 +75,9 @@ class TestComingAndGoing:
     def test_a_lost_node_is_replaced_at_once(self) -> None:
         nodes = [node("n1", 4, until=3), *four()[1:]]
         outcome = play(nodes, locking("q1", {"cpu": 4}))
-        assert outcome.moves() == [(0.0, "Locked", "q1", "n1"), (3.0, "Unlocked", "q1", "n1"), (3.0, "Locked", "q1", "n2")]
+        assert outcome.moves() == [
+            (0.0, "Locked", "q1", "n1"), (3.0, "Unlocked", "q1", "n1"), (3.0, "Locked", "q1", "n2"),
+        ]  # fmt: skip
 
     @pytest.mark.parametrize(
         "change",
@@ -148,8 +150,8 @@ class TestWhatDoesNotDrain:
         assert play(four(), mirror, critical, classes, locking("q1", {"cpu": 4})).locked("q1") == ["n3"]
 
     def test_a_set_that_does_not_drain_is_chosen_anew(self) -> None:
-        """At t=0 all nodes are full, and n1 is the best by its size. n3 drains at t=2, and n1 never does. By its score n3
-        is not better by a tenth: 0.4 · 4/6 + 0.15 + 0.1 = 0.517 to 0.55. But after 10 seconds without any progress, in
+        """At t=0 all nodes are full, and n1 is the best by its size. n3 drains at t=2, and n1 never does. By its score
+        n3 is not better by a tenth: 0.4 · 4/6 + 0.15 + 0.1 = 0.517 to 0.55. But after 10 seconds without any progress, in
         the round at t=15, it takes the place of n1."""
         nodes = [node("n1", 4), node("n2", 4), node("n3", 6), node("n4", 6)]
         full = [p for i, size in ((1, 4), (2, 4), (4, 6)) for p in pods(f"a{i}", size, queue="q2", on=f"n{i}")]

@@ -45,7 +45,8 @@ def test_pods_of_others_stay_until_they_finish() -> None:
     rounds at t=5 and t=10 the status says how much is idle."""
     parts = [
         node("n1", 4), node("n2", 8), locking("q1", {"cpu": 4}), queue("q2"),
-        *pods("old", 4, queue="q2", on="n1", run=6, preemptable=False), *pods("full", 8, queue="q2", on="n2", preemptable=False),
+        *pods("old", 4, queue="q2", on="n1", run=6, preemptable=False),
+        *pods("full", 8, queue="q2", on="n2", preemptable=False),
         *pods("mine", 4, queue="q1", at=1), pod("new", 1, queue="q2", at=2),
     ]  # fmt: skip
     outcome = play(parts, until=12)
@@ -60,7 +61,7 @@ def test_pods_of_others_stay_until_they_finish() -> None:
 class TestSwitching:
     """A guarantee is turned on, changed and turned off by editing the queue, while everything runs."""
 
-    PARTS = [node("n1", 4), node("n2", 4), node("n3", 4), node("n4", 4), queue("q1"), queue("q2")]
+    PARTS = (node("n1", 4), node("n2", 4), node("n3", 4), node("n4", 4), queue("q1"), queue("q2"))
 
     def test_on_and_off(self) -> None:
         on = patch("Queue", "q1", {"spec": {"guarantee": {"policy": "Best-Effort", "resource": {"cpu": 4}}}}, at=3)

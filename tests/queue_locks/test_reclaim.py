@@ -41,8 +41,8 @@ class TestOwnersPodsOutside:
 
 class TestOnOwnNodes:
     def test_the_owner_reclaims_there_first(self) -> None:
-        """q2 has all 16 CPUs when n1 is locked for q1: more than its 8. q1's pod takes back a CPU on n1, although n2 has
-        pods that are as easy to evict and younger."""
+        """q2 has all 16 CPUs when n1 is locked for q1: more than its 8. q1's pods take back CPUs on n1, although n2
+        has pods that are as easy to evict and younger."""
         outcome = play(
             TWO_NODES, queue("q1"), queue("q2"), pods("a", 8, queue="q2", on="n1"),
             pods("b", 8, queue="q2", on="n2", at=1), lock_later("q1", 2, policy="Best-Effort", resource={"cpu": 8}),
@@ -70,7 +70,8 @@ class TestGuaranteed:
                        pods("a", 8, queue="q2", on="n1"), pods("b", 8, queue="q2", on="n2"))  # fmt: skip
         assert outcome.locked("q1") == ["n1"]
         assert [name for _, _, name in outcome.evictions()] == ["n1"] * 3
-        assert {told["reason"] for told in outcome.report["pods"].values() if told["phase"] == "Evicted"} == {"NodeLocked"}
+        evicted = [told for told in outcome.report["pods"].values() if told["phase"] == "Evicted"]
+        assert {told["reason"] for told in evicted} == {"NodeLocked"}
         assert outcome.satisfied("q1") == ("True", "Satisfied")
         assert outcome.queue("q1")["reservation"]["resource"] == {"cpu": "3"}
 

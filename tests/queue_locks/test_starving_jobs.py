@@ -11,14 +11,15 @@ def test_a_starving_job_of_another_queue_gets_no_locked_node() -> None:
     """n1 is locked for q1. q2's pod of 4 CPUs starves: n2 is set aside for it, not n1, although n1 is empty."""
     outcome = play(
         node("n1", 4), node("n2", 4), locking("q1", {"cpu": 4}), queue("q2"),
-        pods("busy", 4, queue="q2", on="n2"), pod("big", 4, queue="q2", at=1), reserve={**SOON, "reservedNodePercent": 100},
+        pods("busy", 4, queue="q2", on="n2"), pod("big", 4, queue="q2", at=1),
+        reserve={**SOON, "reservedNodePercent": 100},
     )  # fmt: skip
     assert outcome.locked("q1") == ["n1"]
     assert outcome.reserved == {"n2": ["big"]}
 
 
 def test_a_node_that_is_set_aside_is_not_locked() -> None:
-    """n1 is set aside for q2's big pod since t=4. q1 wants 4 CPUs from t=6 and gets n2, although n1 has as much idle."""
+    """n1 is set aside for q2's big pod since t=4. q1 wants 4 CPUs from t=6 and gets n2, which has as much idle."""
     outcome = play(
         node("n1", 4), node("n2", 4), queue("q1"), queue("q2"),
         pods("a", 1, queue="q2", on="n1"), pods("b", 1, queue="q2", on="n2"), pod("big", 4, queue="q2", at=0),

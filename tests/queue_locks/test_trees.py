@@ -73,8 +73,10 @@ def command(action: str, target: str, at: float) -> Document:
 
 
 def test_a_closed_queue_locks_nothing_and_locks_again_when_it_is_opened() -> None:
-    parts = [*FOUR, locking("q1", {"cpu": 4}), queue("q2"), command("CloseQueue", "q1", 3), command("OpenQueue", "q1", 8),
-             *pods("a", 4, cpu=4, queue="q2", at=2, run=4)]  # fmt: skip
+    parts = [
+        *FOUR, locking("q1", {"cpu": 4}), queue("q2"), command("CloseQueue", "q1", 3), command("OpenQueue", "q1", 8),
+        *pods("a", 4, cpu=4, queue="q2", at=2, run=4),
+    ]  # fmt: skip
     outcome = play(parts, until=10)
     assert outcome.moves() == [
         (0.0, "Locked", "q1", "n1"), (3.0, "Unlocked", "q1", "n1"), (8.0, "Locked", "q1", "n1"),
