@@ -151,8 +151,8 @@ class TestWhatDoesNotDrain:
 
     def test_a_set_that_does_not_drain_is_chosen_anew(self) -> None:
         """At t=0 all nodes are full, and n1 is the best by its size. n3 drains at t=2, and n1 never does. By its score
-        n3 is not better by a tenth: 0.4 · 4/6 + 0.15 + 0.1 = 0.517 to 0.55. But after 10 seconds without any progress, in
-        the round at t=15, it takes the place of n1."""
+        n3 is not better by a tenth: 0.4 · 4/6 + 0.15 + 0.1 = 0.517 to 0.55. But after 10 seconds without any progress,
+        in the round at t=15, it takes the place of n1."""
         nodes = [node("n1", 4), node("n2", 4), node("n3", 6), node("n4", 6)]
         full = [p for i, size in ((1, 4), (2, 4), (4, 6)) for p in pods(f"a{i}", size, queue="q2", on=f"n{i}")]
         parts = [*nodes, *full, *pods("b", 6, queue="q2", on="n3", run=2), locking("q1", {"cpu": 4}), queue("q2")]
