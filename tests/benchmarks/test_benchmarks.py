@@ -26,6 +26,7 @@ def load(name: str) -> ModuleType:
 
 starvation = load("starvation")
 reserve = load("reserve")
+queue_locks = load("queue_locks")
 loop_lag = load("loop_lag")
 together = load("together")
 growth = load("growth")
@@ -74,6 +75,12 @@ def test_every_pod_of_every_starving_gang_gets_a_node() -> None:
     figures = reserve.measure(20, 4, 5)
     assert figures["reserved"] == 20
     assert {"reserve_ms", "allocate_ms", "close_ms"} <= set(figures)
+
+
+def test_every_queue_of_the_benchmark_gets_its_nodes() -> None:
+    figures = queue_locks.measure(60, 4, 0.05, 1)
+    assert 4 <= figures["locked"] <= 30
+    assert {"search_ms", "first_ms", "again_ms"} <= set(figures)
 
 
 def test_the_scheduler_whose_loop_is_watched_binds_everything() -> None:

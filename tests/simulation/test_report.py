@@ -43,7 +43,7 @@ def test_keys_stand_in_the_order_of_the_contract() -> None:
         "phase", "running", "pending", "conditions", "migrationState",
         "submitted", "admitted", "started", "ended", "waited", "pods",
     ]  # fmt: skip
-    assert list(report["queues"]["q1"]) == ["state", "allocated", "deserved", "reservation"]
+    assert list(report["queues"]["q1"]) == ["state", "allocated", "deserved", "reservation", "conditions"]
     assert list(report["namespaces"]["q1/ns1"]) == ["allocated", "weight"]
     assert list(report["nodes"]["n1"]) == ["allocatable", "used", "held", "reserved", "reservedFor", "lockedBy"]
     for section in ("pods", "podGroups", "queues", "namespaces", "nodes"):

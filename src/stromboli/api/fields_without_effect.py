@@ -57,8 +57,6 @@ def _of_queue(spec: QueueSpec) -> Iterator[str]:
         ("spec.affinity", spec.affinity),
         ("spec.type", spec.type),
         ("spec.extendClusters", spec.extend_clusters),
-        ("spec.guarantee.policy", spec.guarantee.policy),
-        ("spec.guarantee.percentage", spec.guarantee.percentage),
     )
 
 

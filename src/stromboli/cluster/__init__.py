@@ -7,7 +7,21 @@ and queues), `ledger` and `node_table` (amounts per node), and `model` (the clas
 from .cluster import Cluster
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
 from .ledger import SHARED, Holding, Ledger
-from .model import OCCUPYING, WAITING, Job, JobKey, NamespaceInfo, Node, Queue, QueueName, Shape, Status, Task, TaskKey
+from .model import (
+    OCCUPYING,
+    WAITING,
+    Job,
+    JobKey,
+    Lock,
+    NamespaceInfo,
+    Node,
+    Queue,
+    QueueName,
+    Shape,
+    Status,
+    Task,
+    TaskKey,
+)
 from .node_table import NodeTable
 from .object_warnings import ObjectWarning
 from .refused_bind import RefusedBind
@@ -32,6 +46,7 @@ __all__ = [
     "Job",
     "JobKey",
     "Ledger",
+    "Lock",
     "Matrix",
     "NamespaceInfo",
     "Node",

@@ -135,6 +135,7 @@ class Cluster:
             case NodeObject():
                 self._delete_node(obj.metadata.name)
             case QueueObject():
+                self._unlock_nodes_of(QueueName(obj.metadata.name))
                 self._queues.delete_queue(QueueName(obj.metadata.name))
             case Namespace():
                 self._namespace(obj.metadata.name).labels = {}
@@ -194,16 +195,24 @@ class Cluster:
         if node.row >= 0:
             self._ensure_width()
             self.ledger.table.set_node(node)
+            if node.lock is not None:  # it counts as what it offers now
+                self.ledger.lock(node, node.lock.owner, node.lock.opens_to)
 
     def _delete_node(self, name: str) -> None:
         node = self.nodes.pop(name, None)
         if node is None:
             return
         self._tasks.node_deleted(node)
+        self.ledger.lock(node, None)
         for reservation in [name for name, holding in self.ledger.holdings.items() if holding.node is node]:
             self.ledger.set_holding(reservation, None)
         self._layout_changed = True
         self._total = None
+
+    def _unlock_nodes_of(self, queue: QueueName) -> None:
+        for node in list(self.ledger.locked.values()):
+            if node.lock is not None and node.lock.owner.name == queue:
+                self.ledger.lock(node, None)
 
     def _assign_rows(self) -> None:
         """Give new nodes their rows and close the gaps of deleted ones, all at once: on start-up with thousands of

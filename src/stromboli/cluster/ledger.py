@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .model import OCCUPYING, WAITING, Job, Node, Queue, Status, Task, TaskKey
+from .model import OCCUPYING, WAITING, Job, Lock, Node, Queue, QueueName, Status, Task, TaskKey
 from .node_table import NodeTable
-from .resources import ResourceAxis, Vector
+from .resources import PODS, ResourceAxis, Vector
 
 _OCCUPIES = (("idle", -1), ("used", +1))
 EFFECTS: dict[Status, tuple[tuple[str, int], ...]] = {
@@ -80,6 +80,8 @@ class Ledger:
         # Tasks in status Reserved, on any node; and a number that changes whenever they do.
         self.reserved_tasks: dict[TaskKey, Task] = {}
         self.reserved_epoch = 0
+        # Nodes that are locked for a queue, by name.
+        self.locked: dict[str, Node] = {}
         # Jobs with a task that changed since the log was cleared.
         self.changed_jobs: dict[str, Job] = {}
 
@@ -165,6 +167,8 @@ class Ledger:
             self._count(task, sign)
             if status in SHARED:
                 self._add_share(job, task.shape.request, sign)
+                if node is not None and node.lock is not None:
+                    self._occupy(node.lock, job.queue, sign * task.shape.request)
             elif status in WAITING and not task.gated:
                 if sign > 0:
                     job.queue.wanted += task.shape.request
@@ -246,6 +250,40 @@ class Ledger:
         total = request * len(tasks)
         job.queue.wanted -= total
         self._add_share(job, total, +1)
+        if self.locked:
+            for node in nodes:
+                if node.lock is not None:
+                    self._occupy(node.lock, job.queue, request)
+
+    # -- locks --------------------------------------------------------------------------------------------------
+
+    def lock(self, node: Node, owner: Queue | None, opens_to: frozenset[QueueName] = frozenset()) -> None:
+        """Lock a node for a queue and those below it, or unlock it (None). The whole node counts in the owner's
+        allocation from now on. What tasks of these queues occupy there is part of that, so it is not added again."""
+        self.changes += 1
+        if node.lock is not None:
+            self._charge(node, node.lock, -1)
+            node.lock = None
+            del self.locked[node.name]
+        if owner is not None:
+            charged = self.table.allocatable[node.row].copy()
+            charged[PODS] = 0
+            node.lock = Lock(owner, opens_to, charged)
+            self.locked[node.name] = node
+            self._charge(node, node.lock, +1)
+
+    def _charge(self, node: Node, lock: Lock, sign: int) -> None:
+        lock.owner.allocated += sign * lock.charged
+        lock.owner.unused += sign * lock.charged
+        for task in node.tasks.values():
+            if task.job is not None and task.status in SHARED:
+                self._occupy(lock, task.job.queue, sign * task.shape.request)
+
+    def _occupy(self, lock: Lock, queue: Queue, amount: Vector) -> None:
+        """A task takes this much of a locked node (or gives it back, if negative)."""
+        if queue.name in lock.opens_to:
+            lock.owner.allocated -= amount
+            lock.owner.unused -= amount
 
     # -- holdings -----------------------------------------------------------------------------------------------
 
@@ -312,6 +350,9 @@ class Ledger:
     def widen(self) -> None:
         """Pad everything to the width of the axis."""
         self.table.widen()
+        for node in self.locked.values():
+            if node.lock is not None:
+                node.lock.charged = self.axis.pad(node.lock.charged)
         for holding in self.holdings.values():
             holding.remainder = self.axis.pad(holding.remainder)
         self.drawn = {name: self.axis.pad(amount) for name, amount in self.drawn.items()}

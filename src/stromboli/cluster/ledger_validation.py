@@ -20,7 +20,8 @@ def validate_ledger(
         [Node(n.name, n.object, -1, n.labels, n.ready, n.schedulable, n.allocatable) for n in ledger.table.nodes]
     )
     rebuilt_queues = {
-        queue.name: Queue(queue.name, ledger.axis.zeros(), ledger.axis.zeros()) for queue in queues
+        queue.name: Queue(queue.name, ledger.axis.zeros(), ledger.axis.zeros(), ledger.axis.zeros())
+        for queue in queues
     }
     rebuilt_jobs = {
         job.key: Job(job.key, job.name, job.namespace, rebuilt_queues[job.queue.name], ledger.axis.zeros())
@@ -30,6 +31,11 @@ def validate_ledger(
         node = rebuilt.table.by_name[held.node.name]
         payer = None if held.queue is None else rebuilt_queues[held.queue.name]
         rebuilt.set_holding(name, Holding(node, held.remainder, payer, held.namespace))
+    for name, locked in ledger.locked.items():
+        assert locked.lock is not None, f"node {name} is listed as locked"
+        lock = locked.lock
+        if lock.owner.name in rebuilt_queues:
+            rebuilt.lock(rebuilt.table.by_name[name], rebuilt_queues[lock.owner.name], lock.opens_to)
     for task in tasks:
         copy = _copy_task(task, rebuilt, rebuilt_jobs)
         rebuilt.enter(copy)
@@ -56,6 +62,7 @@ def validate_ledger(
         other_queue = rebuilt_queues[queue.name]
         assert (queue.allocated == other_queue.allocated).all(), f"{queue}: allocated is wrong"
         assert (queue.wanted == other_queue.wanted).all(), f"{queue}: wanted is wrong"
+        assert (queue.unused == other_queue.unused).all(), f"{queue}: unused is wrong"
         for namespace, amount in queue.by_namespace.items():
             expected_amount = other_queue.by_namespace.get(namespace, ledger.axis.zeros())
             assert (amount == expected_amount).all(), f"{queue}: namespace {namespace} is wrong"

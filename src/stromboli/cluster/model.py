@@ -67,6 +67,15 @@ class Shape:
 
 
 @dataclass(eq=False, slots=True)
+class Lock:
+    """A node that is closed to all but one queue and the queues below it. It counts whole as its owner's."""
+
+    owner: Queue
+    opens_to: frozenset[QueueName]  # the owner and the queues below it
+    charged: Vector  # what the node offers, without "pods"
+
+
+@dataclass(eq=False, slots=True)
 class Node:
     name: str
     object: NodeObject
@@ -76,6 +85,11 @@ class Node:
     schedulable: bool  # not cordoned
     allocatable: dict[str, int]
     tasks: dict[TaskKey, Task] = field(default_factory=dict)  # all tasks on it, in any status
+    lock: Lock | None = None
+
+    def is_closed_to(self, queue: Queue) -> bool:
+        """Whether it is locked for a queue other than this one and those above it."""
+        return self.lock is not None and queue.name not in self.lock.opens_to
 
 
 @dataclass(eq=False, slots=True)
@@ -242,8 +256,9 @@ class Job:
 @dataclass(eq=False, slots=True)
 class Queue:
     name: QueueName
-    allocated: Vector
+    allocated: Vector  # what its tasks occupy, and the nodes locked for it as a whole
     wanted: Vector  # requests of its waiting tasks
+    unused: Vector  # the part of `allocated` that no task of its own or of a queue below it occupies on a locked node
     object: QueueObject | None = None  # None: jobs name a queue that does not exist (yet)
     weight: int = 1
     priority: int = 0
@@ -257,6 +272,11 @@ class Queue:
     parent: str = ""
     jobs: dict[JobKey, Job] = field(default_factory=dict)  # at a snapshot: without those that are over
     by_namespace: dict[str, Vector] = field(default_factory=dict)  # allocation of each namespace in this queue
+
+    @property
+    def occupied(self) -> Vector:
+        """What its tasks occupy, wherever they are."""
+        return self.allocated - self.unused
 
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"

@@ -32,7 +32,6 @@ class NodeTable:
         self.axis = axis
         self.nodes: list[Node] = []
         self.by_name: dict[str, Node] = {}
-        self.locked_by: list[str | None] = []  # the queue each node is locked for
         self.allocatable: Matrix = np.zeros((0, axis.width), dtype=np.int64)
         self.idle = self.allocatable.copy()
         self.used = self.allocatable.copy()
@@ -87,7 +86,6 @@ class NodeTable:
             fresh[known, : column.shape[1]] = column[old[known]]
             return fresh
 
-        locks = {node.name: self.locked_by[node.row] for node in ordered if node.row >= 0}
         for name in ("allocatable", *COLUMNS):
             setattr(self, name, permuted(self.column(name)))
         for name in ("ready", "schedulable"):
@@ -96,7 +94,6 @@ class NodeTable:
             setattr(self, name, flags)
         self.nodes = ordered
         self.by_name = {node.name: node for node in ordered}
-        self.locked_by = [locks.get(node.name) for node in ordered]
         for row, node in enumerate(ordered):
             new = node.row < 0
             node.row = row

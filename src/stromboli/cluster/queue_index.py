@@ -138,7 +138,7 @@ class QueueIndex:
     def queue(self, name: QueueName) -> Queue:
         queue = self.queues.get(name)
         if queue is None:
-            queue = self.queues[name] = Queue(name, self._axis.zeros(), self._axis.zeros())
+            queue = self.queues[name] = Queue(name, self._axis.zeros(), self._axis.zeros(), self._axis.zeros())
         return queue
 
     def apply_queue(self, obj: QueueObject) -> None:
@@ -232,6 +232,7 @@ class QueueIndex:
         for queue in self.queues.values():
             queue.allocated = pad(queue.allocated)
             queue.wanted = pad(queue.wanted)
+            queue.unused = pad(queue.unused)
             queue.by_namespace = {namespace: pad(amount) for namespace, amount in queue.by_namespace.items()}
             if queue.capability is not None:
                 queue.capability = pad(queue.capability, missing=UNLIMITED)

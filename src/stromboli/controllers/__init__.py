@@ -12,17 +12,21 @@ from .commands import next_commands
 from .job import PodLimits
 from .manager import ControllerManager
 from .pod_owners import controlling_reference, is_terminating, owner_reference_to, refers_to_job
+from .queue_locks import RELOCK_PERIOD, LockRules, QueueLocks
 
 __all__ = [
+    "RELOCK_PERIOD",
     "Change",
     "ControllerManager",
     "Create",
     "Delete",
     "EnsureOwned",
+    "LockRules",
     "Notify",
     "Objects",
     "OwnedObject",
     "PodLimits",
+    "QueueLocks",
     "Update",
     "controlling_reference",
     "is_terminating",

@@ -56,6 +56,7 @@ class Notify:
     reason: str
     message: str
     warning: bool = False
+    nodes: tuple[str, ...] = ()  # that it is about
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from .object_warnings import ObjectWarnings
 from .pod_index import PodIndex
 from .podgroup import PodGroupController
 from .queue import QueueController
+from .queue_locks import QueueLocks
 from .queue_tree import QueueTree
 from .replicaset import ReplicaSetController
 from .validator import Validator
@@ -71,6 +72,7 @@ class ControllerManager:
         required_queues: Sequence[str] = (names.DEFAULT_QUEUE,),
         pod_limits: PodLimits | None = None,
         max_job_replicas: int = MAX_JOB_REPLICAS,
+        queue_locks: QueueLocks | None = None,
     ) -> None:
         """The options say what the environment leaves to us.
 
@@ -81,8 +83,10 @@ class ControllerManager:
         `required_queues`: queues that are created when they do not exist.
         `pod_limits`: how many pods of Jobs one pass may create and delete; without it, all that are needed.
         `max_job_replicas`: a Job with more replicas is rejected, if we validate.
+        `queue_locks`: locks nodes for queues; without it, the locks in the status of queues stay as they are.
         """
         self._pods = PodIndex()
+        self._queue_locks = queue_locks
         self._validator = Validator(enabled=validate, check_job=check_job, max_job_replicas=max_job_replicas)
         self._jobs = JobController(self._pods, self._validator, run_plugins=run_job_plugins, limits=pod_limits)
         self._replica_sets = ReplicaSetController(self._pods) if run_builtin_controllers else None
@@ -90,7 +94,10 @@ class ControllerManager:
             self._jobs,
             PodGroupController(self._pods, self._validator, scheduler_name=scheduler_name),
             QueueController(
-                self._validator, required=tuple(required_queues), unfit=QueueTree() if validate else None
+                self._validator,
+                required=tuple(required_queues),
+                unfit=QueueTree() if validate else None,
+                locks=queue_locks,
             ),
         ]
         if validate:  # a simulation refuses such queues and prints such warnings itself
@@ -169,6 +176,10 @@ class ControllerManager:
         dues = (controller.next_due(now) for controller in self._controllers)
         return min((due for due in dues if due is not None), default=None)
 
+    def time_limit(self) -> float | None:
+        """When a controller may decide differently because something has not happened for long."""
+        return None if self._queue_locks is None else self._queue_locks.time_limit()
+
 
 def _is_same_to_controllers(before: Pod, after: Pod) -> bool:
     """Whether only what no controller reads has changed. The scheduler says in the conditions of every waiting pod why
@@ -180,6 +191,7 @@ def _is_same_to_controllers(before: Pod, after: Pod) -> bool:
         and old.deletion_timestamp == new.deletion_timestamp
         and old.owner_references == new.owner_references
         and (was.phase, was.reason) == (now.phase, now.reason)
+        and was.nominated_node_name == now.nominated_node_name
         and was.container_statuses == now.container_statuses
         and was.init_container_statuses == now.init_container_statuses
         and before.spec == after.spec

@@ -29,10 +29,24 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from stromboli.api import Command, Condition, KObject, ObjectMeta, PodGroup, Queue, QueueStatus, default, names
+from stromboli.api import (
+    Command,
+    Condition,
+    KObject,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    Queue,
+    QueueStatus,
+    Reservation,
+    default,
+    names,
+)
 
 from .changes import Change, Create, Delete, Notify, Objects, Update
 from .commands import next_commands
+from .queue_locks import CONDITIONS, LockStatus, QueueLocks
 from .queue_tree import QueueTree
 from .validator import Validator, reject_queue, with_accepted_condition
 from .work_queue import WorkQueue
@@ -49,11 +63,19 @@ _COUNT_BY_PHASE = {
 
 
 class QueueController:
-    observes: ClassVar = (Queue, PodGroup)
+    observes: ClassVar = (Queue, PodGroup, Node, Pod, Reservation)
 
-    def __init__(self, validator: Validator, *, required: Sequence[str], unfit: QueueTree | None = None) -> None:
+    def __init__(
+        self,
+        validator: Validator,
+        *,
+        required: Sequence[str],
+        unfit: QueueTree | None = None,
+        locks: QueueLocks | None = None,
+    ) -> None:
         """`required`: queues that are created when they do not exist; `unfit` finds queues that do not fit the others,
-        if nobody else does."""
+        if nobody else does; `locks` locks nodes for queues."""
+        self._locks = locks
         self._validator = validator
         self._unfit = unfit
         self._unfit_errors: dict[str, str] = {}  # by name
@@ -64,6 +86,10 @@ class QueueController:
         self._groups = _GroupCounts()
 
     def observe(self, before: KObject | None, after: KObject | None) -> None:
+        if self._locks is not None:
+            self._locks.observe(after if before is None else before)
+        if isinstance(before, Node | Pod | Reservation) or isinstance(after, Node | Pod | Reservation):
+            return
         if isinstance(before, PodGroup) or isinstance(after, PodGroup):
             old = before if isinstance(before, PodGroup) else None
             new = after if isinstance(after, PodGroup) else None
@@ -78,7 +104,7 @@ class QueueController:
             self._children.setdefault(_parent(after), set()).add(after.metadata.name)
 
     def next_due(self, now: float) -> float | None:
-        return None
+        return None if self._locks is None else self._locks.next_due()
 
     def reconcile(self, objects: Objects, now: float) -> list[Change]:
         changes: list[Change] = []
@@ -92,18 +118,38 @@ class QueueController:
             changes.append(Delete(command, reason="the command is being executed"))
 
         self._check_tree(objects)
+        locks = self._decide_locks(objects, now)
         states: dict[str, str] = {}
-        queues = self._to_visit(objects, [*self._queues.take(now), *commands])
+        queues = self._to_visit(objects, [*self._queues.take(now), *commands, *locks])
         for queue in _parents_first(queues):
             name = queue.metadata.name
             parent = _parent(queue)
             parent_state = states.get(parent, OPEN) if parent in queues else _last_state(parent, objects)
             parent_open = name == names.ROOT_QUEUE or parent_state == OPEN
-            states[name], of_queue = self._visit(queue, commands.get(name), parent_open=parent_open, now=now)
+            states[name], of_queue = self._visit(
+                queue, commands.get(name), locks.get(name), parent_open=parent_open, now=now
+            )
             if of_queue:
                 self._queues.add(name)
+                if self._locks is not None:
+                    self._locks.observe(queue)  # it may not be written
             changes += of_queue
         return changes
+
+    def _decide_locks(self, objects: Objects, now: float) -> dict[str, LockStatus]:
+        """What the status of queues should say about their locks, for those that have to say something else."""
+        if self._locks is None:
+            return {}
+        decided = self._locks.decide(objects, now, is_valid=lambda queue: not self._error_in(queue))
+        changed = {}
+        for name, lock in decided.items():
+            queue = objects.get(Queue, name)
+            if queue is not None and (lock.notices or not lock.is_said_by(queue)):
+                changed[name] = lock
+        return changed
+
+    def _error_in(self, queue: Queue) -> str:
+        return self._validator.error_in(queue) or self._unfit_errors.get(queue.metadata.name, "")
 
     def _check_tree(self, objects: Objects) -> None:
         """Visit the queues that fit the others no longer, or do again."""
@@ -133,10 +179,10 @@ class QueueController:
         return dict(sorted(found.items()))
 
     def _visit(
-        self, queue: Queue, command: Command | None, *, parent_open: bool, now: float
+        self, queue: Queue, command: Command | None, lock: LockStatus | None, *, parent_open: bool, now: float
     ) -> tuple[str, list[Change]]:
         """The state of the queue, and the changes to it."""
-        error = self._validator.error_in(queue) or self._unfit_errors.get(queue.metadata.name, "")
+        error = self._error_in(queue)
         if error:
             changes = reject_queue(queue, error, now)
             if command is not None:
@@ -151,7 +197,10 @@ class QueueController:
                 changes.append(Notify(queue, "CommandRefused", problem, warning=True))
             else:
                 state, by_parent = _state_after(command, state, by_parent, has_groups=bool(groups))
-        return state, changes + _status_update(queue, state, by_parent, groups, now)
+        changes += _status_update(queue, state, by_parent, groups, now, lock)
+        if lock is not None:
+            changes += [Notify(queue, n.reason, n.message, warning=n.warning, nodes=n.nodes) for n in lock.notices]
+        return state, changes
 
 
 class _GroupCounts:
@@ -236,7 +285,12 @@ def _closed(has_groups: bool) -> str:
     return CLOSING if has_groups else CLOSED
 
 
-def _status_update(queue: Queue, state: str, by_parent: bool, groups: Mapping[str, int], now: float) -> list[Change]:
+def _status_update(
+    queue: Queue, state: str, by_parent: bool, groups: Mapping[str, int], now: float, lock: LockStatus | None
+) -> list[Change]:
+    conditions = with_accepted_condition(queue.status.conditions, Condition, "", now)
+    if lock is not None:
+        conditions = [c for c in conditions if c.type not in CONDITIONS] + lock.conditions
     status: QueueStatus = replace(
         queue.status,
         state=state,
@@ -245,7 +299,8 @@ def _status_update(queue: Queue, state: str, by_parent: bool, groups: Mapping[st
         running=groups.get("running", 0),
         completed=groups.get("completed", 0),
         unknown=groups.get("unknown", 0),
-        conditions=with_accepted_condition(queue.status.conditions, Condition, "", now),
+        conditions=conditions,
+        reservation=queue.status.reservation if lock is None else lock.reservation,
     )
     annotations = dict(queue.metadata.annotations)
     if by_parent:

@@ -168,6 +168,8 @@ VictimQueueOrder = Callable[[Queue, Queue], OrderKey]  # (victim's queue, preemp
 Allocatable = Callable[[Queue, Vector, Vector | None, bool], Refusal | None]
 """(queue, request, credit, lending): may the queue take this much more? `credit` is what the placement would return.
 With `lending` only hard limits count: the resources would stay idle otherwise."""
+HardLimits = Callable[[Queue, Vector, Vector | None], Refusal | None]
+"""(queue, request, credit): may the queue use this much more, whatever it deserves?"""
 Preemptive = Callable[[Queue, Vector, Vector | None], Refusal | None]
 JobVote = Callable[[Job], Vote | Refusal]  # a refusal is a reject that says why
 VictimVerdict = Callable[[Task, Task, bool], Verdict]

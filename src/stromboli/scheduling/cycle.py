@@ -14,7 +14,7 @@ from stromboli.cluster import Cluster, Ledger, Snapshot
 from .conclusion import conclude
 from .configuration import Configuration, PluginOption
 from .decisions import Cycle
-from .features import FEATURES
+from .features import FEATURES, PREPARATIONS
 from .plugin import Plugin
 from .registry import Registry
 from .session import Memories, Session
@@ -29,6 +29,8 @@ def open_session(
 ) -> Session:
     """Plugins register tier by tier in the order of the configuration, then the features do."""
     session = Session(snapshot, configuration, now, memories)
+    for prepare in PREPARATIONS:
+        prepare(session)
     for number, tier in enumerate(configuration.tiers):
         for option in tier.plugins:
             plugin = plugin_of(option)

@@ -173,6 +173,10 @@ class ExtensionPoints:
     def add_allocatable(self, test: cb.Allocatable) -> None:
         self._add("allocatable", test)
 
+    def add_allocatable_on_own_rows(self, test: cb.HardLimits) -> None:
+        """Asked instead of `allocatable` for nodes that count as the queue's already: only hard limits count there."""
+        self._add("allocatableOnOwnRows", test, "allocatable")
+
     def add_preemptive(self, test: cb.Preemptive) -> None:
         self._add("preemptive", test)
 

@@ -13,12 +13,18 @@ from typing import Final
 from .backfill import open_backfill
 from .bind_backoff import open_bind_backoff
 from .eviction import open_nominations
+from .queue_locks import clear_locked_nodes, lock_nodes
 from .session import Session
 from .starvation import open_starvation
+
+PREPARATIONS: Final[tuple[Callable[[Session], None], ...]] = (lock_nodes,)
+"""What features do before plugins are opened: plugins divide the cluster when they are, so they must know by then what
+is in whose reach."""
 
 FEATURES: Final[tuple[Callable[[Session], None], ...]] = (
     open_starvation,
     open_backfill,
     open_nominations,
     open_bind_backoff,
+    clear_locked_nodes,
 )

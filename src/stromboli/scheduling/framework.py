@@ -19,6 +19,7 @@ from .callbacks import Refusal, Verdict, Vote
 from .configuration import Arguments, Configuration
 from .decisions import Cycle
 from .extension_points import ExtensionPoints
+from .queue_books import QueueBooks
 
 
 class Framework(ExtensionPoints):
@@ -34,6 +35,7 @@ class Framework(ExtensionPoints):
         self.namespaces = snapshot.namespaces
         self.budgets = snapshot.budgets
         self.total: Vector = snapshot.total
+        self.books = QueueBooks(snapshot.total)
         self.cycle = Cycle()
         self.deserved: dict[QueueName, Vector] = {}  # empty if no plugin divides the cluster
         # Set while filters and scores are computed: who counts as a neighbour, and, if all that may drain has drained,
@@ -83,6 +85,11 @@ class Framework(ExtensionPoints):
     # -- questions ----------------------------------------------------------------------------------------------
 
     def overused(self, queue: Queue) -> bool:
+        """Whether the queue is passed over. One with unused room of its own is not: that room is there for nobody
+        else."""
+        unused = self.books.unused(queue)
+        if unused is not None and bool((unused > 0).any()):
+            return False
         return any(hook.call(queue) for hook in self.hooks("overused"))
 
     def allocatable(
@@ -100,6 +107,14 @@ class Framework(ExtensionPoints):
         if refusal is None and job is not None:
             refusal = self._first_refusal("jobAllocatable", job, request, credit)
         return refusal
+
+    def allocatable_on_own_rows(self, task: Task, count: int = 1) -> Refusal | None:
+        """May so many tasks like this one be placed on nodes that are the queue's own? Those count as its already, so
+        what it deserves does not matter; its hard limits count what it really uses."""
+        assert task.job is not None
+        queue, request = task.job.queue, task.request * count
+        refusal = self.books.refuse_on_own_rows(queue, request)
+        return refusal or self._first_refusal("allocatableOnOwnRows", queue, request, self.books.unused(queue))
 
     def preemptive(
         self, queue: Queue, request: Vector, *, job: Job | None = None, credit: Vector | None = None
@@ -165,6 +180,16 @@ class Framework(ExtensionPoints):
         """`kind`: preemptable or reclaimable. `Verdict` has the rule."""
         if not candidate.preemptable:
             return False
+        # Most candidates are ruled out here. To ask the protecting plugins last only saves time.
+        permitted = self._permitted(kind, evictor, candidate, whole)
+        return permitted and not self.protected(kind, evictor, candidate, whole=whole)
+
+    def _permitted(self, kind: str, evictor: Task, candidate: Task, whole: bool) -> bool:
+        if kind == "reclaimable":
+            # On a node of the claimant's own, deserved amounts do not say who may be there.
+            verdict = self.books.may_take_back(evictor, candidate, whole)
+            if verdict != Verdict.NOTHING:
+                return verdict == Verdict.YES
         decided_in = -1
         for hook in self.hooks(f"{kind}:permit"):
             if decided_in >= 0 and hook.tier != decided_in:
@@ -174,8 +199,7 @@ class Framework(ExtensionPoints):
                 return False
             if verdict == Verdict.YES:
                 decided_in = hook.tier
-        # Most candidates are ruled out above. To ask the protecting plugins last only saves time.
-        return decided_in >= 0 and not self.protected(kind, evictor, candidate, whole=whole)
+        return decided_in >= 0
 
     def protected(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
         """Whether a protecting plugin says no; then nobody can permit the eviction."""

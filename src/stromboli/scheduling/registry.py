@@ -41,6 +41,7 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "conformance": "stromboli.scheduling.plugins.conformance:Conformance",
     "drf": "stromboli.scheduling.plugins.drf:Drf",
     "gang": "stromboli.scheduling.plugins.gang:Gang",
+    "node_reservation": "stromboli.scheduling.plugins.node_reservation:NodeReservation",
     "nodeorder": "stromboli.scheduling.plugins.nodeorder:Nodeorder",
     "overcommit": "stromboli.scheduling.plugins.overcommit:Overcommit",
     "pdb": "stromboli.scheduling.plugins.pdb:Pdb",
@@ -49,7 +50,7 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "proportion": "stromboli.scheduling.plugins.proportion:Proportion",
 }
 # Alias -> name of the plugin. Both are valid in a file.
-_PLUGIN_ALIASES: Final[Mapping[str, str]] = {}
+_PLUGIN_ALIASES: Final[Mapping[str, str]] = {"queue_reservation": "node_reservation"}
 
 # Plugins that both divide the cluster among the queues: a configuration has to choose.
 _EXCLUSIVE: Final = ("capacity", "proportion")

@@ -14,7 +14,7 @@ import click
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
 
-from .virtual_time import Microseconds, microseconds
+from .virtual_time import START, Microseconds, microseconds, to_seconds, wall_clock
 
 if TYPE_CHECKING:
     from stromboli.scheduling.configuration.file import Configuration
@@ -70,6 +70,13 @@ class _Duration(click.ParamType[Microseconds]):
 )
 @click.option("--every-cycle", is_flag=True, hidden=True, help="Run cycles whose outcome is known, too.")
 @click.option(
+    "--relock-period",
+    type=_Duration(positive=True),
+    default="5s",
+    show_default=True,
+    help="The time between two rounds in which better nodes are looked for, for queues that lock nodes.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "json", "events"]),
@@ -83,6 +90,7 @@ def simulate(
     descheduler_config: str | None,
     until: Microseconds | None,
     period: Microseconds,
+    relock_period: Microseconds,
     every_cycle: bool,
     output: str,
 ) -> None:
@@ -105,8 +113,9 @@ def simulate(
     for warning in configuration.warnings:
         click.echo(f"stromboli: warning: {warning}", err=True)
     engine = _new_engine(
-        scenario, registry, configuration, until, period, every_cycle=every_cycle, stream_events=output == "events"
-    )
+        scenario, registry, configuration, until, period, relock_period,
+        every_cycle=every_cycle, stream_events=output == "events",
+    )  # fmt: skip
     with progress_line(engine, sys.stderr, enabled=output != "events" or not sys.stdout.isatty()):
         engine.run()
     if output == "json":
@@ -144,11 +153,14 @@ def _new_engine(
     configuration: Configuration,
     until: Microseconds | None,
     period: Microseconds,
+    relock_period: Microseconds,
     *,
     every_cycle: bool,
     stream_events: bool,
 ) -> Engine:
+    from stromboli.controllers import QueueLocks
     from stromboli.scheduling.cycle import Scheduler
+    from stromboli.scheduling.queue_locks import lock_rules
 
     from .engine import Engine
     from .journal import Event, Journal
@@ -157,6 +169,14 @@ def _new_engine(
     def stream(event: Event) -> None:
         _write(encode_event(event))
 
+    rules = lock_rules(configuration)
+
+    def new_locks() -> QueueLocks:
+        return QueueLocks(
+            lambda: rules, period=to_seconds(relock_period), origin=wall_clock(START), step=to_seconds(period),
+            follows_pods=True,
+        )  # fmt: skip
+
     return Engine(
         scenario,
         Journal(stream if stream_events else None),
@@ -164,6 +184,7 @@ def _new_engine(
         period=period,
         until=until,
         every_cycle=every_cycle,
+        new_locks=new_locks,
     )
 
 

@@ -23,7 +23,7 @@ from typing import Final, Protocol
 from stromboli.api import ApiError, KObject, Pod, PodGroup, Queue, Reservation, key, names
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import Applied, Cluster, Deleted
-from stromboli.controllers import Change, ControllerManager, Create, Delete, Notify, Update
+from stromboli.controllers import Change, ControllerManager, Create, Delete, Notify, QueueLocks, Update
 from stromboli.scheduling.decisions import (
     Bind,
     Cycle,
@@ -87,14 +87,17 @@ class Engine:
         period: Microseconds,
         until: Microseconds | None = None,
         every_cycle: bool = False,
+        new_locks: Callable[[], QueueLocks | None] = lambda: None,
     ) -> None:
-        """`every_cycle`: while a pod is pending, run the cycles whose outcome is known, too."""
+        """`every_cycle`: while a pod is pending, run the cycles whose outcome is known, too. `new_locks` makes the
+        worker that locks nodes for queues, each time the controllers start."""
         self.journal = journal
         self.world = World(journal)
         self.cycle = Cycle()  # the last one
         self.end = 0.0  # seconds; the end of the run
         self.on_cycle: Callable[[Microseconds], None] = lambda at: None  # called after every cycle
         self._new_scheduler = new_scheduler
+        self._new_locks = new_locks
         self._period = period
         self._until = until
         self._runs_every_cycle = every_cycle
@@ -208,10 +211,14 @@ class Engine:
         return True
 
     def _next_time_limit(self) -> Microseconds | None:
-        """When the scheduler may decide differently although nothing happens: its next time limit must be exceeded,
-        not only reached."""
-        limit = self.cycle.next_due
-        return None if limit is None else Microseconds(from_wall_clock(limit) + 1)
+        """When the scheduler or a controller may decide differently although nothing happens. The scheduler's next
+        time limit must be exceeded, not only reached."""
+        limits = []
+        if self.cycle.next_due is not None:
+            limits.append(Microseconds(from_wall_clock(self.cycle.next_due) + 1))
+        if (limit := self._controllers.time_limit()) is not None:
+            limits.append(from_wall_clock(limit))
+        return min(limits, default=None)
 
     def _next_due(self, at: Microseconds) -> Microseconds | None:
         due = [self.world.event_queue.next_time()]
@@ -240,7 +247,7 @@ class Engine:
         self._scheduler = self._new_scheduler()
 
     def _restart_controllers(self) -> None:
-        controllers = ControllerManager()
+        controllers = ControllerManager(queue_locks=self._new_locks())
         self._controllers = controllers
         self.world.pod_deleted = lambda pod, now, evicted: controllers.pod_deleted(pod, now, evicted=evicted)
         self._settled_version = -1
@@ -249,8 +256,9 @@ class Engine:
         """Run the controllers until nothing changes any more; skip them if nothing changed since and nothing is due."""
         store = self.world.store
         now = wall_clock(at)
-        due = self._controllers.next_due(wall_clock(Microseconds(at - 1)))
-        if store.version == self._settled_version and (due is None or from_wall_clock(due) > at):
+        dues = (self._controllers.next_due(wall_clock(Microseconds(at - 1))), self._controllers.time_limit())
+        is_due = any(due is not None and from_wall_clock(due) <= at for due in dues)
+        if store.version == self._settled_version and not is_due:
             return
         for _ in range(MAX_PASSES):
             before = store.version
@@ -286,7 +294,9 @@ class Engine:
             case Delete():
                 self.world.delete(obj, at, change.reason)
             case Notify():
-                self._record_event(at, key(obj), change.reason, change.message, warning=change.warning)
+                self._record_event(
+                    at, key(obj), change.reason, change.message, warning=change.warning, nodes=change.nodes
+                )
         if self.world.store.version != before:
             self._last_changed = f"{obj.kind} {key(obj)}"
 
@@ -333,12 +343,16 @@ class Engine:
             case Notice():
                 self._record_event(at, decision.key, decision.reason, decision.message, warning=decision.warning)
 
-    def _record_event(self, at: Microseconds, subject: str, reason: str, message: str, *, warning: bool) -> None:
-        """Record warnings and the event types of the output format; other notifications are dropped."""
+    def _record_event(
+        self, at: Microseconds, subject: str, reason: str, message: str, *, warning: bool, nodes: Sequence[str] = ()
+    ) -> None:
+        """Record warnings and the event types of the output format; other notifications are dropped. One about several
+        nodes is one event for each."""
         if warning:
             self.journal.warn(at, subject, reason, message)
         elif reason in EVENT_TYPES:
-            self.journal.write(at, reason, subject, message=message)
+            for node in nodes or ("",):
+                self.journal.write(at, reason, subject, node=node, message=message)
 
     def _warn_of_overcommitted_nodes(self, at: Microseconds) -> None:
         """Pods whose nodeName is set in the scenario may exceed their node. They run, and the user gets a warning."""

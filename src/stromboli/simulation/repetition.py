@@ -82,7 +82,7 @@ class RepetitionDetector:
         statuses = (
             sorted((_lasting_name(group), group.status.phase) for group in store.list(PodGroup)),
             [(key(job), job.status.state.phase, job.status.retry_count) for job in store.list(Job)],
-            [(key(queue), queue.status.state) for queue in store.list(Queue)],
+            [(key(q), q.status.state, tuple(q.status.reservation.nodes)) for q in store.list(Queue)],
         )
         to_come = sorted(
             (event.at - at, event.rank, event.kind, self._owner_name(event.kind, event.namespace, event.name))

@@ -366,7 +366,7 @@ def _phase(obj: KObject | None) -> str:
         case Job():
             return f"{obj.status.state.phase} {obj.status.version}"
         case Queue():
-            return obj.status.state
+            return f"{obj.status.state} {obj.status.reservation.nodes} {obj.status.reservation.evicting}"
         case _:
             return ""
 

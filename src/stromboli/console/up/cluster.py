@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 from prometheus_client import CollectorRegistry
 
 from stromboli.api.defaults import MAX_JOB_REPLICAS
+from stromboli.controllers import RELOCK_PERIOD
 from stromboli.embedded.embedded_cluster import LOOPBACK, EmbeddedCluster
 from stromboli.kube.client import Client, load_client_config
 from stromboli.kube.commands.processes import controllers_component, scheduler_component
@@ -127,7 +128,7 @@ def _components(plan: Plan, server: Server, client: Client) -> list[Component]:
     )
     context = ProcessContext(client, ProcessMetrics(CollectorRegistry(), LoopLag()), options, "stromboli-up")
     return [
-        controllers_component(context, MAX_JOB_REPLICAS),
+        controllers_component(context, plan.config, MAX_JOB_REPLICAS, RELOCK_PERIOD),
         scheduler_component(context, plan.config, plan.period),
     ]
 

@@ -103,28 +103,38 @@ def _common_options(port: int) -> Callable[[Callable[..., None]], Callable[..., 
     return decorate
 
 
+_config_option = click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Scheduler configuration file, reloaded when it changes; by default a built-in configuration.",
+)
+
+
 def _scheduling_options(function: Callable[..., None]) -> Callable[..., None]:
     """Options of a process that runs the scheduler."""
-    config = click.option(
-        "--config",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Scheduler configuration file, reloaded when it changes; by default a built-in configuration.",
-    )
     period = click.option(
         "--period", type=_Seconds(), default="1s", show_default=True, help="Longest time between two cycles."
     )
-    return config(period(function))
+    return period(function)
 
 
 def _controller_options(function: Callable[..., None]) -> Callable[..., None]:
     """Options of a process that runs the controllers."""
-    return click.option(
+    relock = click.option(
+        "--relock-period",
+        type=_Seconds(),
+        default="5s",
+        show_default=True,
+        help="Time between two rounds in which better nodes are looked for, for queues that lock nodes.",
+    )
+    replicas = click.option(
         "--max-job-replicas",
         type=click.IntRange(1),
         default=MAX_JOB_REPLICAS,
         show_default=True,
         help="Reject Jobs with more pods than this.",
-    )(function)
+    )
+    return relock(replicas(function))
 
 
 @click.command(
@@ -135,6 +145,7 @@ Examples:
   curl 'http://127.0.0.1:8080/readyz?verbose'
 """
 )
+@_config_option
 @_scheduling_options
 @_common_options(8080)
 def scheduler(config: Path | None, period: float, **common: Any) -> None:
@@ -158,17 +169,19 @@ Examples:
   curl 'http://127.0.0.1:8081/readyz?verbose'
 """
 )
+@_config_option
 @_controller_options
 @_common_options(8081)
-def controllers(max_job_replicas: int, **common: Any) -> None:
-    """Reconcile Jobs, queues and groups of pods.
+def controllers(config: Path | None, max_job_replicas: int, relock_period: float, **common: Any) -> None:
+    """Reconcile Jobs, queues and groups of pods, and lock nodes for queues.
 
-    Runs until SIGTERM or SIGINT. Needs the resource definitions of deploy/crds.
+    Runs until SIGTERM or SIGINT. Needs the resource definitions of deploy/crds. Give it the same --config as the
+    scheduler: it says whether nodes are locked for queues, and how many.
     """
     from stromboli.kube.runtime import run_process
 
     def components(context: ProcessContext) -> list[Component]:
-        return [controllers_component(context, max_job_replicas)]
+        return [controllers_component(context, config, max_job_replicas, relock_period)]
 
     run_process("stromboli-controllers", _options(common), components)
 
@@ -181,10 +194,13 @@ Examples:
   curl 'http://127.0.0.1:8080/readyz?verbose'
 """
 )
+@_config_option
 @_scheduling_options
 @_controller_options
 @_common_options(8080)
-def run(config: Path | None, period: float, max_job_replicas: int, **common: Any) -> None:
+def run(
+    config: Path | None, period: float, max_job_replicas: int, relock_period: float, **common: Any
+) -> None:
     """Run the scheduler and the controllers in one process.
 
     Runs until SIGTERM or SIGINT. Needs the resource definitions: kubectl apply -k deploy/crds. To try it
@@ -193,7 +209,10 @@ def run(config: Path | None, period: float, max_job_replicas: int, **common: Any
     from stromboli.kube.runtime import run_process
 
     def components(context: ProcessContext) -> list[Component]:
-        return [controllers_component(context, max_job_replicas), scheduler_component(context, config, period)]
+        return [
+            controllers_component(context, config, max_job_replicas, relock_period),
+            scheduler_component(context, config, period),
+        ]
 
     run_process("stromboli", _options(common), components)
 
@@ -232,8 +251,21 @@ def scheduler_component(context: ProcessContext, config: Path | None, period: fl
     )
 
 
-def controllers_component(context: ProcessContext, max_job_replicas: int) -> Component:
+def controllers_component(
+    context: ProcessContext, config: Path | None, max_job_replicas: int, relock_period: float
+) -> Component:
     from stromboli.kube.controllers import ControllerMetrics, ControllersComponent
+    from stromboli.kube.runtime import ConfigurationFile
+    from stromboli.scheduling.queue_locks import LockRules, lock_rules
+    from stromboli.scheduling.registry import Registry
+
+    registry = Registry()
+
+    def load(text: str, where: str) -> LockRules | None:
+        return lock_rules(registry.load(text, where=where))
+
+    def built_in() -> LockRules | None:
+        return lock_rules(registry.default())
 
     return ControllersComponent(
         context.client,
@@ -242,4 +274,6 @@ def controllers_component(context: ProcessContext, max_job_replicas: int) -> Com
         bucket=context.bucket,
         metrics=ControllerMetrics(context.metrics),
         max_job_replicas=max_job_replicas,
+        lock_rules=ConfigurationFile(config, load, built_in=built_in),
+        relock_period=relock_period,
     )

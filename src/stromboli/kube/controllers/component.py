@@ -19,19 +19,35 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from stromboli.api import Command, Job, KObject, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, default, key, names
+from stromboli.api import (
+    Command,
+    Job,
+    KObject,
+    Node,
+    Pod,
+    PodGroup,
+    PriorityClass,
+    Queue,
+    ReplicaSet,
+    Reservation,
+    default,
+    key,
+    names,
+)
 from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Deleted
-from stromboli.controllers import Change, ControllerManager, Objects, PodLimits
+from stromboli.controllers import RELOCK_PERIOD, Change, ControllerManager, LockRules, Objects, PodLimits, QueueLocks
 from stromboli.controllers.pod_owners import is_terminating
 from stromboli.kube.client import (
     COMMANDS,
+    NODES,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
     REPLICA_SETS,
+    RESERVATIONS,
     Client,
     Reflector,
     Resource,
@@ -39,6 +55,7 @@ from stromboli.kube.client import (
 )
 from stromboli.kube.runtime import (
     NOT_INSTALLED,
+    ConfigurationFile,
     EventRecorder,
     LeaderElector,
     Leadership,
@@ -50,6 +67,7 @@ from stromboli.kube.runtime import (
 from .cache import Cache, kind_of
 from .change_writer import ChangeWriter
 from .command_queue import CommandQueue
+from .essential_nodes import EssentialNodes
 from .metrics import ControllerMetrics
 from .pod_templates import LIVE_JOBS
 
@@ -67,7 +85,7 @@ TOO_MANY_CRASHES: Final = 5
 
 POD_LIMITS: Final = PodLimits(per_pass=3000, per_job=1000)  # about what a pass has time to write
 
-KINDS: Final = (Command, Job, Pod, PodGroup, PriorityClass, Queue, ReplicaSet)
+KINDS: Final = (Command, Job, Node, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, Reservation)
 
 
 class ControllersComponent:
@@ -82,9 +100,15 @@ class ControllersComponent:
         bucket: Callable[[], TokenBucket],
         metrics: ControllerMetrics,
         max_job_replicas: int = MAX_JOB_REPLICAS,
+        lock_rules: ConfigurationFile[LockRules | None] | None = None,
+        relock_period: float = RELOCK_PERIOD,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`bucket` creates a rate limit for one kind of write."""
+        """`bucket` creates a rate limit for one kind of write. `lock_rules`: what the scheduler's configuration says
+        about nodes that are locked for queues; without it there are none."""
+        self._lock_rules = lock_rules
+        self._relock_period = relock_period
+        self._nodes = EssentialNodes()
         self._max_job_replicas = max_job_replicas
         self._client = client
         self._leadership = leadership
@@ -104,7 +128,7 @@ class ControllersComponent:
             on_result=metrics.wrote,
         )
         resources: tuple[Resource[Any], ...] = (
-            PRIORITY_CLASSES, QUEUES, REPLICA_SETS, LIVE_JOBS, POD_GROUPS, PODS, COMMANDS,
+            PRIORITY_CLASSES, NODES, QUEUES, REPLICA_SETS, LIVE_JOBS, POD_GROUPS, PODS, RESERVATIONS, COMMANDS,
         )  # fmt: skip
         self._reflectors: dict[str, Reflector[Any]] = {
             resource.plural: Reflector(client, resource, self._receive, on_relist=metrics.relisted)
@@ -138,6 +162,8 @@ class ControllersComponent:
             self._recorder.run(),
             self._wake_up(stop),
         ]
+        if self._lock_rules is not None:
+            background.append(self._lock_rules.run(lambda rules: self._wake.set(), lambda reason: None))
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(work) for work in background]
@@ -164,7 +190,7 @@ class ControllersComponent:
         garbage_collection.freeze_current_objects()
 
     async def _log_what_is_missing(self, missing: str) -> None:
-        unknown = await missing_definitions(self._client, (QUEUES, POD_GROUPS, LIVE_JOBS, COMMANDS))
+        unknown = await missing_definitions(self._client, (QUEUES, POD_GROUPS, LIVE_JOBS, RESERVATIONS, COMMANDS))
         if unknown:
             _log.error(NOT_INSTALLED, missing=", ".join(unknown))
         else:
@@ -210,8 +236,12 @@ class ControllersComponent:
             required_queues=(names.DEFAULT_QUEUE, names.ROOT_QUEUE),
             pod_limits=POD_LIMITS,
             max_job_replicas=self._max_job_replicas,
+            queue_locks=QueueLocks(self._rules_in_force, period=self._relock_period),
         )
         self._metrics.set_leader(True)
+
+    def _rules_in_force(self) -> LockRules | None:
+        return None if self._lock_rules is None else self._lock_rules.current
 
     # -- passes -------------------------------------------------------------------------------------------------
 
@@ -272,7 +302,12 @@ class ControllersComponent:
     # -- events -------------------------------------------------------------------------------------------------
 
     def _receive(self, event: Applied | Deleted) -> None:
-        if isinstance(event, Applied):
+        if isinstance(event.object, Node):
+            reduced = self._nodes.reduced(event, event.object)
+            if reduced is None:
+                return
+            event = reduced
+        elif isinstance(event, Applied):
             default(event.object)
         self._events.append(event)
         self._wake.set()

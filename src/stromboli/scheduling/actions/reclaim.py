@@ -37,7 +37,12 @@ class Reclaim(Action):
 
     def _reclaim(self, session: Session, job: Job) -> bool:
         def may_evict(task: Task) -> bool:
-            return task.may_preempt and session.preemptive(job.queue, task.request, job=job) is None
+            if not task.may_preempt:
+                return False
+            if session.preemptive(job.queue, task.request, job=job) is None:
+                return True
+            # On nodes of its own the queue may take more than it deserves: they count as its already.
+            return session.books.own_rows(task) is not None and session.allocatable_on_own_rows(task) is None
 
         return place_with_evictions(
             session, job, self.name, search=lambda: self._search(session, job), may_evict=may_evict,

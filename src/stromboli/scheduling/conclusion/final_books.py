@@ -29,7 +29,10 @@ class FinalBooks:
                 if task.node is not None:
                     self.idle[task.node.row] += task.request
         for task in tentative:
-            if task.job is not None and task.status in SHARED and task.true_status not in SHARED:
+            # A node that is locked for the queue counts as a whole, so a place there has added nothing.
+            locked = None if task.node is None else task.node.lock
+            own = locked is not None and task.job is not None and locked.owner is task.job.queue
+            if task.job is not None and task.status in SHARED and task.true_status not in SHARED and not own:
                 name = task.job.queue.name
                 known = self._promised.get(name)
                 self._promised[name] = task.request if known is None else known + task.request

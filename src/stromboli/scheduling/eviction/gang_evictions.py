@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from stromboli.cluster import Job, Node, Task
 from stromboli.scheduling.gang import FailedAttempts, TentativePlaces, conditionally_ready, is_eligible
 from stromboli.scheduling.session import Session
@@ -150,10 +152,18 @@ def node_without_evictions(session: Session, task: Task) -> Node | None:
     """Where a task may go once those who are leaving anyway have left."""
     assert task.job is not None
     fitting = session.placement.fitting(task, ahead=True)
-    if fitting.known_to_fail or session.allocatable(task.job.queue, task.request, job=task.job) is not None:
+    if fitting.known_to_fail:
         return None
-    room = session.placement.room_later(task.job)
-    rows = fitting.choose(task, 1, session.placement.room_now(task.job) if room is None else room)
+    later = session.placement.room_later(task.job)
+    room = session.placement.room_now(task.job) if later is None else later
+    own = session.books.own_rows(task)
+    if own is not None and session.allocatable_on_own_rows(task) is None:
+        rows = fitting.choose(task, 1, np.where(own[:, None], room, -1))
+        if rows:
+            return session.nodes.nodes[rows[0]]
+    if session.allocatable(task.job.queue, task.request, job=task.job) is not None:
+        return None
+    rows = fitting.choose(task, 1, room)
     if not rows:
         fitting.mark_failed()
         return None

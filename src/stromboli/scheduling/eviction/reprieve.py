@@ -46,6 +46,9 @@ def fits_within(session: Session, task: Task, node: Node, had: Vector) -> bool:
     queue = task.job.queue
     if not session.placement.fitting(task, ahead=True).takes(node.row, session.nodes.future_idle_of(node.row)):
         return False
+    own = session.books.own_rows(task)
+    if own is not None and own[node.row]:
+        return session.allocatable_on_own_rows(task) is None
     freed = had - queue.allocated
     beyond = np.maximum(task.request - freed, 0)
     return session.allocatable(queue, beyond, job=task.job, credit=-freed) is None

@@ -17,6 +17,7 @@ import numpy as np
 
 from stromboli.cluster import Job, Queue, Task, Vector
 from stromboli.scheduling.placement import Fitting
+from stromboli.scheduling.queue_books import RowMask
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -81,9 +82,17 @@ class VictimSearch:
         return total
 
     def make_room(self, statement: Statement, task: Task) -> bool:
-        """Evict what is needed for `task` and promise it the room; False, and nothing done, if nothing works."""
+        """Evict what is needed for `task` and promise it the room; False, and nothing done, if nothing works. Nodes of
+        the queue's own come first."""
+        own = self.session.books.own_rows(task)
+        if own is not None and self._make_room(statement, task, only=own):
+            return True
+        return self._make_room(statement, task)
+
+    def _make_room(self, statement: Statement, task: Task, *, only: RowMask | None = None) -> bool:
+        """`only`: the nodes in question, if not all."""
         session, queue = self.session, self.job.queue
-        kind = self._kind_of(task)
+        kind = (self._kind_of(task), only is not None)
         # Tasks alike in this fare alike in a hunt, as long as nothing is committed in between: most of a long line of
         # waiting jobs need not be tried.
         signature = (kind, self._held())
@@ -93,7 +102,7 @@ class VictimSearch:
         inside = queue.by_namespace.get(self.job.namespace)
         namespace_had = None if inside is None else inside.copy()
         fitting = session.placement.fitting(task, ahead=True)
-        prospects = self._prospects(kind, task, fitting)
+        prospects = self._prospects(kind, task, fitting, only)
         carried = self._best_that_works(statement, task, fitting, prospects)
         if carried is None:
             at_once = session.version if not statement.operations else -1
@@ -163,7 +172,7 @@ class VictimSearch:
 
     # -- prospects ----------------------------------------------------------------------------------------------
 
-    def _prospects(self, kind: Any, task: Task, fitting: Fitting) -> Prospects:
+    def _prospects(self, kind: Any, task: Task, fitting: Fitting, only: RowMask | None) -> Prospects:
         """Those of this kind of task, up to date."""
         session, job = self.session, self.job
         log = session.ledger.log
@@ -172,6 +181,8 @@ class VictimSearch:
         key = (kind, None if shared else job.key)
         prospects = self._known.prospects.get(key)
         closed = {row for hook in session.hooks("closedToEvictions") for row in hook.call(task)}
+        if only is not None:
+            closed |= set(np.flatnonzero(~only).tolist())
         if prospects is None:
             candidates = self._candidates()
             bounds = candidates.bounds(

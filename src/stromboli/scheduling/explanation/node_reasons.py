@@ -52,6 +52,10 @@ def reserved_for(jobs: Iterable[str]) -> NodeReason:
     return NodeReason(Code.NODE_RESOURCE_RESERVED, "reserved for " + ", ".join(sorted(jobs)), resolvable=False)
 
 
+def locked_for(queue: str) -> NodeReason:
+    return NodeReason(Code.NODE_LOCKED_BY_QUEUE, f"locked for queue {queue}", resolvable=False)
+
+
 # -- amounts, counted at the end of a cycle; no eviction is decided by these ------------------------------------------
 
 

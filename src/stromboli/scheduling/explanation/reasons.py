@@ -259,6 +259,10 @@ def waiting_for_release(nodes: Iterable[str]) -> str:
     return "Waiting for terminating pods on " + ", ".join(sorted(set(nodes))) + "; their resources go to this pod."
 
 
+def cleared(node: str, queue: str) -> str:
+    return f"Node {node} is locked for queue {queue}, which is guaranteed room there. The pod may start elsewhere."
+
+
 def starving_reserved(missing: Iterable[tuple[str, str, Iterable[str]]]) -> str:
     """For each node reserved for a job: its name, what is still missing there, and the pods that use it."""
     parts = []

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from collections import deque
 
-from stromboli.cluster import Job, Status, Task
+import numpy as np
+
+from stromboli.cluster import Job, Matrix, Status, Task
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.placement import Fitting
+from stromboli.scheduling.queue_books import RowMask
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -68,13 +71,16 @@ def place_gang(
         if not ready and job.counts[Status.CONDITIONAL] and counted >= job.min_available and not job.roles_matter:
             break  # it fits if lent room is given back; more of it would not help anybody
         group = _alike(session, tasks, kind, 1 if fitting.alone or _has_its_place(first) else missing)
+        placed = _place_on_own_rows(session, statement, fitting, group) if refusal is None else 0
+        rest = group[placed:]
         # The queue was asked about a nominated task when others were evicted for it. It counts as the queue's since.
         allowed = 1 if refusal is None and first.nominated else 0
-        if refusal is None and not first.nominated:
-            allowed, refusal = _allowed(session, job, first, len(group), lending)
+        if refusal is None and rest and not first.nominated:
+            allowed, refusal = _allowed(session, job, first, len(rest), lending)
             if refusal is not None:
                 session.notes.refuse(job, refusal)
-        placed = _place(session, statement, fitting, group[:allowed]) if allowed else 0
+        allowed += placed
+        placed += _place(session, statement, fitting, rest[: allowed - placed]) if allowed > placed else 0
         # A job that runs already does not count on lent room: it is taken back for those that cannot start without.
         counts_on_lent = conditionally and not ready
         while counts_on_lent and placed < len(group) and _place_otherwise(session, statement, group[placed]):
@@ -120,8 +126,26 @@ def _allowed(session: Session, job: Job, task: Task, count: int, lending: bool) 
     return count, None
 
 
-def _place(session: Session, statement: Statement, fitting: Fitting, group: list[Task]) -> int:
-    """Idle room first, then room that is being released; the number of tasks that found a place."""
+def _place_on_own_rows(session: Session, statement: Statement, fitting: Fitting, group: list[Task]) -> int:
+    """Nodes that are the queue's own come before all others, and count as its already; the number of tasks that found
+    a place there."""
+    first = group[0]
+    own = session.books.own_rows(first)
+    if own is None or first.nominated:
+        return 0
+    if first.status is Status.RESERVED and (first.node is None or not own[first.node.row]):
+        return 0
+    count = len(group)
+    while count and session.allocatable_on_own_rows(first, count) is not None:
+        count -= 1
+    return _place(session, statement, fitting, group[:count], only=own) if count else 0
+
+
+def _place(
+    session: Session, statement: Statement, fitting: Fitting, group: list[Task], *, only: RowMask | None = None
+) -> int:
+    """Idle room first, then room that is being released; the number of tasks that found a place. `only`: the nodes in
+    question, if not all."""
     first = group[0]
     if first.nominated and _place_on_nominated(session, statement, fitting, first):
         return 1
@@ -130,7 +154,7 @@ def _place(session: Session, statement: Statement, fitting: Fitting, group: list
     if fitting.known_to_fail:
         return 0
     nodes = session.nodes
-    rows = fitting.choose(first, len(group), session.placement.room_now(first.job))
+    rows = fitting.choose(first, len(group), _only(session.placement.room_now(first.job), only))
     placed = statement.allocate_many(group[: len(rows)], [nodes.nodes[row] for row in rows]) if rows else 0
     _use_up(statement, first.job, rows[:placed])
     if placed < len(rows) or placed == len(group):
@@ -138,13 +162,19 @@ def _place(session: Session, statement: Statement, fitting: Fitting, group: list
     future = session.placement.room_later(first.job)
     if future is not None:
         later = session.placement.fitting(first, ahead=True)
-        for task, row in zip(group[placed:], later.choose(first, len(group) - placed, future), strict=False):
+        chosen = later.choose(first, len(group) - placed, _only(future, only))
+        for task, row in zip(group[placed:], chosen, strict=False):
             if not statement.pipeline(task, nodes.nodes[row]):
                 return placed
             placed += 1
-    if placed < len(group):
+    if placed < len(group) and only is None:
         fitting.mark_failed()
     return placed
+
+
+def _only(room: Matrix, rows: RowMask | None) -> Matrix:
+    """No room but on these nodes."""
+    return room if rows is None else np.where(rows[:, None], room, -1)
 
 
 def _place_otherwise(session: Session, statement: Statement, task: Task) -> bool:

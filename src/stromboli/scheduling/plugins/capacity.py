@@ -48,6 +48,7 @@ class Capacity(Plugin):
             session.deserved[name] = np.array(place.deserved, dtype=np.int64)
         session.add_queue_order(self._order)
         session.add_allocatable(self._may_take)
+        session.add_allocatable_on_own_rows(lambda queue, request, credit: self._may_take(queue, request, credit, True))
         session.add_preemptive(self._may_claim)
         rule = ReclaimRule(
             session, [column for _, column in self._columns], line=self._tree.line, held=self._tree.held,
@@ -104,11 +105,12 @@ class Capacity(Plugin):
         return None
 
     def _over_limit(self, place: Place, need: list[int], back: list[int]) -> Refusal | None:
-        held, limits = self._tree.held(place), place.real_capability
+        assert place.queue is not None
+        held, limits, reach = self._tree.held(place), place.real_capability, self._session.books.reach(place.queue)
         for name, column in self._columns:
             has = held[column] - back[column]
-            # A limit as large as the cluster is not the queue's fault: the reason of the nodes is more useful.
-            if need[column] > 0 and limits[column] < has + need[column] and limits[column] < self._total[column]:
+            # A limit as large as what is in reach is not the queue's fault: the reason of the nodes is more useful.
+            if need[column] > 0 and limits[column] < has + need[column] and limits[column] < reach[column]:
                 return _over(Code.QUEUE_OVER_QUOTA, place, name, need[column], has, limits[column])
         return None
 
@@ -166,7 +168,7 @@ class Capacity(Plugin):
             for name, column in self._columns:
                 limit = place.real_capability[column]
                 if need[column] > 0 and held[column] + need[column] > limit:
-                    if limit < self._total[column]:
+                    if limit < self._session.books.reach(queue)[column]:
                         return _over(Code.QUEUE_OVER_QUOTA, place, name, need[column], held[column], limit)
                     left = max(limit - held[column], 0)
                     return Refusal(Code.INSUFFICIENT_NODE, resource=name, need=need[column], have=left, total=limit)
@@ -174,11 +176,11 @@ class Capacity(Plugin):
 
     def _committed(self, queue: Queue) -> Vector:
         """What a queue has and was promised, without what its jobs use beyond what they were admitted for."""
-        return np.asarray(queue.allocated + self._promises.promised(queue) - self._promises.elastic(queue))
+        return np.asarray(queue.occupied + self._promises.promised(queue) - self._promises.elastic(queue))
 
     def _stays_within_deserved(self, place: Place, need: list[int]) -> bool:
         assert place.queue is not None
-        held = (place.queue.allocated + self._promises.promised(place.queue)).tolist()
+        held = (place.queue.occupied + self._promises.promised(place.queue)).tolist()
         return all(held[c] + need[c] <= place.deserved[c] for _, c in self._columns if need[c] > 0)
 
 

@@ -51,7 +51,7 @@ class Overcommit(Plugin):
     def _has_room(self, job: Job) -> Vote | Refusal:
         if job.min_resources is None:
             return Vote.PERMIT
-        if self._may_reclaim(job):
+        if self._may_reclaim(job) or self._is_guaranteed(job):
             return Vote.PERMIT
         committed = (self._in_use() + self._promises.promised_everywhere() - self._preemptable(job)).tolist()
         minimum = job.min_resources.tolist()
@@ -73,8 +73,16 @@ class Overcommit(Plugin):
         deserved = self._session.deserved.get(job.queue.name)
         if deserved is None or job.min_resources is None or not self._session.has_action("reclaim"):
             return False
-        after = job.queue.allocated + self._promises.promised(job.queue) + job.min_resources
+        after = job.queue.occupied + self._promises.promised(job.queue) + job.min_resources
         return bool(((after <= deserved) | (job.min_resources == 0)).all())
+
+    def _is_guaranteed(self, job: Job) -> bool:
+        """Whether the job stays within what its queue is guaranteed: that is kept for it even if the cluster is
+        full."""
+        assert job.min_resources is not None
+        guarantee = self._session.books.guarantee(job.queue)
+        after = job.queue.occupied + self._promises.promised(job.queue) + job.min_resources
+        return bool((job.min_resources > 0).any()) and bool(((after <= guarantee) | (job.min_resources == 0)).all())
 
     def _preemptable(self, job: Job) -> Vector | int:
         """What the job could take from others in its queue."""

@@ -68,6 +68,7 @@ class Proportion(Plugin):
         session.add_queue_order(self._order)
         session.add_overused(self._is_overused)
         session.add_allocatable(self._may_take)
+        session.add_allocatable_on_own_rows(self._may_use)
         session.add_preemptive(lambda queue, request, credit: self._may_take(queue, request, credit, False))
         rule = ReclaimRule(
             session, [column for _, column in self._columns],
@@ -82,7 +83,7 @@ class Proportion(Plugin):
     def _entitle(self, session: Session) -> dict[QueueName, Entitlement]:
         queues = sorted(session.queues.values(), key=lambda q: (-q.priority, q.created, q.name))
         nothing = session.axis.zeros()
-        guarantees = [nothing if q.guarantee is None else q.guarantee for q in queues]
+        guarantees = [session.books.guarantee(q) for q in queues]
         free = np.maximum(session.total - sum(guarantees, start=nothing), 0)
         real = [free + own for own in guarantees]
         for position, queue in enumerate(queues):
@@ -123,13 +124,13 @@ class Proportion(Plugin):
         return ratio_key(most, of)
 
     def _is_overused(self, queue: Queue) -> bool:
-        deserved = self.entitlements[queue.name].deserved
+        deserved, reach = self.entitlements[queue.name].deserved, self._session.books.reach(queue)
         held = queue.allocated.tolist()
         counts = [column for _, column in self._columns if deserved[column] > 0]
         # A queue that deserves nothing is not stopped here: either its pods request nothing, or `_may_take` gives a
-        # better reason for each. Nor is one that deserves the whole cluster: then nodes give the better reason.
+        # better reason for each. Nor is one that deserves all it can reach: then nodes give the better reason.
         return bool(counts) and all(
-            held[column] >= deserved[column] and deserved[column] < self._total[column] for column in counts
+            held[column] >= deserved[column] and deserved[column] < reach[column] for column in counts
         )
 
     # -- placing ----------------------------------------------------------------------------------------------
@@ -137,24 +138,32 @@ class Proportion(Plugin):
     def _may_take(
         self, queue: Queue, request: Vector, credit: Vector | None, lending: bool
     ) -> Refusal | None:
-        if not queue.open:
-            return Refusal(Code.QUEUE_CLOSED, subject=queue.name)
-        entitlement = self.entitlements[queue.name]
+        refusal = self._may_use(queue, request, credit)
+        if refusal is not None:
+            return refusal
         need = request.tolist()
         held = (queue.allocated if credit is None else queue.allocated - credit).tolist()
-        limits = entitlement.real_capability
-        for name, column in self._columns:
-            after = held[column] + need[column]
-            # A limit as large as the cluster is not the queue's fault: the reason of the nodes is more useful.
-            if need[column] > 0 and limits[column] < after and limits[column] < self._total[column]:
-                return _over(Code.QUEUE_OVER_QUOTA, queue, name, need[column], held[column], limits[column])
         if lending and not self._takes_guaranteed(queue, need, held):
             return None
-        limits = entitlement.deserved
+        limits, reach = self.entitlements[queue.name].deserved, self._session.books.reach(queue)
         for name, column in self._columns:
             after = held[column] + need[column]
-            if need[column] > 0 and limits[column] < after and limits[column] < self._total[column]:
+            # A limit as large as what is in reach is not the queue's fault: the reason of the nodes is more useful.
+            if need[column] > 0 and limits[column] < after and limits[column] < reach[column]:
                 return _over(Code.QUEUE_OVER_DESERVED, queue, name, need[column], held[column], limits[column])
+        return None
+
+    def _may_use(self, queue: Queue, request: Vector, credit: Vector | None) -> Refusal | None:
+        """By the hard limits alone."""
+        if not queue.open:
+            return Refusal(Code.QUEUE_CLOSED, subject=queue.name)
+        need = request.tolist()
+        held = (queue.allocated if credit is None else queue.allocated - credit).tolist()
+        limits, reach = self.entitlements[queue.name].real_capability, self._session.books.reach(queue)
+        for name, column in self._columns:
+            after = held[column] + need[column]
+            if need[column] > 0 and limits[column] < after and limits[column] < reach[column]:
+                return _over(Code.QUEUE_OVER_QUOTA, queue, name, need[column], held[column], limits[column])
         return None
 
     def _takes_guaranteed(self, queue: Queue, need: list[int], held: list[int]) -> bool:
@@ -181,14 +190,14 @@ class Proportion(Plugin):
             return Vote.PERMIT
         limits = self.entitlements[queue.name].real_capability
         need = job.min_resources.tolist()
-        committed = queue.allocated + self._promises.promised(queue) - self._promises.elastic(queue)
+        committed = queue.occupied + self._promises.promised(queue) - self._promises.elastic(queue)
         if self._session.has_action("preempt"):
             committed = committed - self._promises.room_below(job, with_elastic=False)
         held = committed.tolist()
         for name, column in self._columns:
             limit = limits[column]
             if need[column] > 0 and held[column] + need[column] > limit:
-                if limit < self._total[column]:
+                if limit < self._session.books.reach(queue)[column]:
                     return _over(Code.QUEUE_OVER_QUOTA, queue, name, need[column], held[column], limit)
                 left = max(limit - held[column], 0)
                 return Refusal(

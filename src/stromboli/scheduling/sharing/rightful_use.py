@@ -144,8 +144,17 @@ class RightfulUse:
                 units.update(self._work.before(queue) if at_first else self._work.now(queue))
             units.subtract(minus)
             units.update(plus)
-            known = self._known[key] = pack(+units, self.limits(place), self._values)
+            known = self._known[key] = pack(+units, self._room(place), self._values)
         return known
+
+    def _room(self, place: Entitled) -> list[int | None]:
+        """What is left of the deserved amount for pods. Nodes that count as a queue's own whether or not it uses them
+        are part of what it holds by right."""
+        unused = sum((queue.unused for queue in place.members), start=0 * place.members[0].unused).tolist()
+        return [
+            None if limit is None else max(limit - max(amount, 0), 0)
+            for limit, amount in zip(self.limits(place), unused, strict=True)
+        ]
 
     def _forget(self) -> None:
         if self._read_to != len(self._log):

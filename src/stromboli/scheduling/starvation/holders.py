@@ -60,6 +60,12 @@ def reserved_rows(session: Session) -> dict[int, set[JobKey]]:
     return rows
 
 
+def counted_rows(session: Session) -> int:
+    """How many nodes with reserved room count against the limit. A node that is locked for a queue does not: nobody but
+    that queue loses anything."""
+    return sum(session.nodes.nodes[row].lock is None for row in reserved_rows(session))
+
+
 def rank(session: Session, job: Job) -> tuple[int, float, JobKey]:
     """Who may hold reservations first: by priority, then who waits longest (since its last turn)."""
     return (-job.priority, in_line_since(session, job), job.key)

@@ -46,7 +46,6 @@ class Line:
     def __init__(self, session: Session, rules: ReserveRules) -> None:
         self._session = session
         self._rules = rules
-        self._most_nodes = rules.most_nodes(session)
         self._order = NodeOrder(session)
         self._kept_nodes = np.zeros(len(session.nodes), dtype=np.bool_)  # for jobs that wait in line
         # They were just emptied for others, and nobody knows yet how long those will run there: a job would start late.
@@ -131,7 +130,7 @@ class Line:
             why = "has a higher priority" if holder.priority < job.priority else "goes first: the nodes did not drain"
             for task in reserved_tasks(holder):
                 statement.release(task, f"{job.key} {why}")
-        limit = self._most_nodes if most is None else most
+        limit = self._rules.most_nodes(self._session, job.queue) if most is None else most
         if self._keeps_number and not alone:
             limit = 0
         closed = None if alone else self._kept_nodes | self._emptied
@@ -192,7 +191,7 @@ class Line:
         self._session.state(Starvation).cannot_start[job.key] = sentence
 
     def _say_limit(self, job: Job, over_limit: int) -> None:
-        sentence = limit_exceeded(over_limit, self._most_nodes)
+        sentence = limit_exceeded(over_limit, self._rules.most_nodes(self._session, job.queue))
         self._session.state(Starvation).limits[job.key] = sentence
         if condition_time(job, Code.RESERVATION_LIMIT_EXCEEDED) is None:
             notice = Notice("PodGroup", job.key, Code.RESERVATION_LIMIT_EXCEEDED, sentence, warning=True)
@@ -209,7 +208,8 @@ class Line:
             statement.release(task, "the nodes did not drain")
         closed = self._kept_nodes | self._emptied
         closed[sorted(left)] = True
-        attempt = self._set_aside(job, statement, self._owners.without([job]), self._most_nodes, closed)
+        most = self._rules.most_nodes(session, job.queue)
+        attempt = self._set_aside(job, statement, self._owners.without([job]), most, closed)
         if attempt.complete and self._short(job) < before:
             statement.commit()
             self._look_again()

@@ -1,5 +1,8 @@
 """Which nodes are set aside for a job: its own first, then those that have most idle, each for one job. Nodes on which
-others count come last."""
+others count come last.
+
+Nodes that are locked for the job's queue come before all others. They count nothing against the limit on nodes.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,14 @@ class NodeOwners:
     def __init__(self, session: Session) -> None:
         self._numbers: dict[JobKey, int] = {}
         self._rows: Rows = np.full(len(session.nodes), self._NOBODY, dtype=np.int64)
+        self._locked = np.zeros(len(session.nodes), dtype=np.bool_)
+        self._locked[[node.row for node in session.ledger.locked.values()]] = True
         for row, jobs in reserved_rows(session).items():
             self._rows[row] = self._number(next(iter(jobs))) if len(jobs) == 1 else self._SEVERAL
 
     def __len__(self) -> int:
-        """How many nodes are somebody's."""
-        return int(np.count_nonzero(self._rows))
+        """How many nodes are somebody's, without those that do not count."""
+        return int(np.count_nonzero(self._rows[~self._locked]))
 
     def _number(self, job: JobKey) -> int:
         return self._numbers.setdefault(job, len(self._numbers) + 1)
@@ -120,6 +125,7 @@ class NodeChoice:
         self._open = owners.open_to(job)
         if closed is not None:
             self._open &= ~closed | owners.is_of(job)
+        self._locked = {node.row for node in session.ledger.locked.values() if not node.is_closed_to(job.queue)}
         self._own_use = _own_use(job)
         # Others count on room there, and may start before the job.
         self._counted_on = (session.nodes.conditional != 0).any(axis=1)
@@ -141,7 +147,8 @@ class NodeChoice:
             best_last.pop()
         if not best_last:
             return None, False
-        return (best_last[-1], False) if self._left > 0 else (None, True)
+        best = best_last[-1]
+        return (best, False) if self._left > 0 or best in self._locked else (None, True)
 
     def _row_beside_others(self, task: Task, fits: np.ndarray) -> tuple[int | None, bool]:
         """The same for a task that minds its neighbours: siblings that were given a place may open nodes and close
@@ -150,7 +157,8 @@ class NodeChoice:
         mine = [row for row in possible if row in self._mine]
         if mine or not possible:
             return (mine[0], False) if mine else (None, False)
-        return (possible[0], False) if self._left > 0 else (None, True)
+        best = possible[0]
+        return (best, False) if self._left > 0 or best in self._locked else (None, True)
 
     def _fitting(self, task: Task) -> Fitting:
         return self._session.placement.fitting(task, horizon=self._horizon, without=FEATURE)
@@ -192,7 +200,7 @@ class NodeChoice:
         """Room was set aside on this node."""
         if row not in self._mine:
             self._mine.append(row)
-            self._left -= 1
+            self._left -= row not in self._locked
         for kind in self._kinds.values():
             kind.fits[row] = kind.fits[row] and self._has_room(kind.task, row)
 
@@ -217,6 +225,8 @@ class NodeChoice:
         order = order[fits[order]]
         last = self._counted_on[order]
         rows: list[int] = [*order[~last].tolist(), *order[last].tolist()]
+        if self._locked:
+            rows.sort(key=lambda row: row not in self._locked)
         return rows
 
     def _has_room(self, task: Task, row: int) -> bool:

@@ -68,7 +68,9 @@ class QueueHolds:
         amounts: dict[JobKey, Vector] = {}
         jobs: dict[JobKey, Job] = {}
         for task in ledger.reserved_tasks.values():
-            if task.job is not None:
+            # What lands on a node of the queue's own takes nothing from others in its books.
+            on_own = task.node is not None and task.node.lock is not None
+            if task.job is not None and not on_own:
                 jobs[task.job.key] = task.job
                 known = amounts.get(task.job.key)
                 amounts[task.job.key] = task.request if known is None else known + task.request

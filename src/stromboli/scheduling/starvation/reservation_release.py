@@ -12,7 +12,7 @@ from stromboli.scheduling.session import Session
 
 from .drained_queue import needed, over_quota_for_ever
 from .drained_room import DrainedRoom
-from .holders import FEATURE, holders, rank, release, reserved_rows
+from .holders import FEATURE, counted_rows, holders, rank, release
 from .namespace_holds import NamespaceHolds
 from .rules import Starvation
 from .shares import NamespaceParts, above_deserved
@@ -35,11 +35,9 @@ def give_up_reservations(session: Session) -> None:
         else:
             release(session, job, why)
     if rules is not None:
-        most = rules.most_nodes(session)
         for job in sorted(holders(session).values(), key=lambda job: rank(session, job), reverse=True):
-            if len(reserved_rows(session)) <= most:
-                break
-            release(session, job, "fewer nodes may be reserved now")
+            if counted_rows(session) > rules.most_nodes(session, job.queue):
+                release(session, job, "fewer nodes may be reserved now")
 
 
 def _lost_reason(session: Session, job: Job) -> str | None:

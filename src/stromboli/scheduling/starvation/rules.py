@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from stromboli.cluster import JobKey
+from stromboli.cluster import JobKey, Queue
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.session import Session
 
@@ -42,10 +42,14 @@ class ReserveRules:
         """Whether anything may be set aside at all."""
         return self.percent > 0 and self.max_holders > 0
 
-    def most_nodes(self, session: Session) -> int:
-        """How many nodes may have reserved room at a time."""
+    def most_nodes(self, session: Session, queue: Queue) -> int:
+        """How many nodes may have reserved room at a time, for jobs of a queue. Nodes that are locked for other queues
+        are not in its reach."""
         nodes = session.nodes
-        return math.ceil(int((nodes.ready & nodes.schedulable).sum()) * self.percent / 100)
+        open_ = int((nodes.ready & nodes.schedulable).sum())
+        for node in session.ledger.locked.values():
+            open_ -= node.is_closed_to(queue) and node.ready and node.schedulable
+        return math.ceil(open_ * self.percent / 100)
 
 
 class Starvation:

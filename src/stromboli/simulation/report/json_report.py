@@ -18,6 +18,7 @@ from stromboli.api import Condition, Job, Pod, PodGroup, Queue, Reservation, key
 from stromboli.api.quantity import amounts, format_amount
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import Cluster, JobKey, QueueName, ResourceAxis, Status, TaskKey, Vector
+from stromboli.cluster.queue_guarantees import nodes_in_force
 from stromboli.scheduling.explanation.reasons import Code, no_group, no_queue
 from stromboli.simulation.engine import Engine
 from stromboli.simulation.group_history import GroupRecord
@@ -41,7 +42,7 @@ def build_report(engine: Engine) -> Section:
         "jobs": _jobs(engine),
         "queues": _queues(engine),
         "namespaces": _namespaces(engine),
-        "nodes": _nodes(engine.cluster, engine.cycle.kept),
+        "nodes": _nodes(engine.cluster, engine.cycle.kept, nodes_in_force(engine.world.store.list(Queue))),
         "summary": build_summary(engine),
         "reservations": _reservations(engine),
     }
@@ -186,6 +187,7 @@ def _queues(engine: Engine) -> Section:
             "allocated": _format(_without_pods(cluster.axis, known.allocated)),
             "deserved": _format(engine.cycle.deserved.get(name, {})),
             "reservation": {"nodes": sorted(locked.nodes), "resource": _format(amounts(locked.resource))},
+            "conditions": [_condition(condition) for condition in queue.status.conditions],
         }
     return queues
 
@@ -209,8 +211,9 @@ def _namespaces(engine: Engine) -> Section:
 
 
 
-def _nodes(cluster: Cluster, kept: Mapping[str, Iterable[JobKey]]) -> Section:
-    """`kept`: by node, jobs that keep room there until lent room is returned."""
+def _nodes(cluster: Cluster, kept: Mapping[str, Iterable[JobKey]], locked_by: Mapping[str, str]) -> Section:
+    """`kept`: by node, jobs that keep room there until lent room is returned; `locked_by`: by node, the queue that it
+    is locked for."""
     table = cluster.ledger.table
     nodes: Section = {}
     for node in table.nodes:
@@ -224,7 +227,7 @@ def _nodes(cluster: Cluster, kept: Mapping[str, Iterable[JobKey]]) -> Section:
             "held": _format({**none, **held}),
             "reserved": _format(_without_pods(cluster.axis, table.reserved[node.row])),
             "reservedFor": sorted({*_reserved_for(cluster, node.name), *kept.get(node.name, ())}),
-            "lockedBy": table.locked_by[node.row],
+            "lockedBy": locked_by.get(node.name),
         }
     return nodes
 

@@ -206,7 +206,8 @@ class _Printer:
         if len(nodes) > MAX_ROWS:
             title = f"Fullest nodes ({MAX_ROWS} of {len(nodes)}; --output json shows all of them)"
             nodes = sorted(nodes, key=lambda entry: (-entry[0], entry[1]))[:MAX_ROWS]
-        grid = _grid("Node", "Most used", "", "Used", right=("",))
+        locked = any(node["lockedBy"] for _, _, node in nodes)
+        grid = _grid("Node", "Most used", "", "Used", *(("Locked for",) if locked else ()), right=("",))
         for share, name, node in nodes:
             full = min(_BAR, round(share * _BAR))
             style = "red" if share > 1 else "cyan"
@@ -216,7 +217,8 @@ class _Printer:
                 f"{_readable(resource, taken)} of {_readable(resource, offered.get(resource, '0'))} {resource}"
                 for resource, taken in node["used"].items()
             )
-            grid.add_row(Text(name), bar, f"{share:.0%}", Text(used))
+            owner = (Text(node["lockedBy"] or "–"),) if locked else ()
+            grid.add_row(Text(name), bar, f"{share:.0%}", Text(used), *owner)
         self._show(title, grid)
 
     def _waiting(self, rows: list[_JobRow]) -> Table:

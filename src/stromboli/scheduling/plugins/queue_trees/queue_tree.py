@@ -49,6 +49,7 @@ class Place:
 class QueueTree:
     def __init__(self, session: Session, *, hierarchy: bool) -> None:
         self._log = session.ledger.log
+        self._books = session.books
         self._nothing = session.axis.zeros()
         # Sorted by name, so that the first exceeded resource is always the same one.
         self.columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
@@ -91,8 +92,7 @@ class QueueTree:
         """Add every queue to the tree. Returns all places with the root, parents before children."""
         for queue in sorted(queues.values(), key=lambda q: (-q.priority, q.created, q.name)):
             place = self.places[queue.name] = Place(queue, self._nothing.tolist())
-            if queue.guarantee is not None:
-                place.guarantee = queue.guarantee.tolist()
+            place.guarantee = self._books.guarantee(queue).tolist()
             if queue.deserved is not None:
                 place.deserved = queue.deserved.tolist()
         for name, place in self.places.items():
@@ -125,7 +125,9 @@ class QueueTree:
         """What an inner queue does not state is the sum of its children's."""
         if place.queue is not None:
             for _, column in self.columns:
-                place.guarantee[column] = place.guarantee[column] or sum(c.guarantee[column] for c in place.children)
+                below = sum(c.guarantee[column] for c in place.children)
+                if place.children:
+                    place.guarantee[column] = self._books.guarantee_with(place.queue, below, column)
                 place.deserved[column] = place.deserved[column] or sum(c.deserved[column] for c in place.children)
 
     def _limit_children(self, place: Place, column: int) -> None:

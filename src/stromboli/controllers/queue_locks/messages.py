@@ -1,0 +1,73 @@
+"""What users read about the nodes of a queue: full sentences with numbers and a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from stromboli.api.quantity import format_amount
+
+ACCEPTED = "The guarantee was accepted."
+SATISFIED = "All that is guaranteed is idle on the queue's nodes or used by the queue."
+
+
+def _listed(amounts: Mapping[str, float]) -> str:
+    return ", ".join(f"{format_amount(name, int(amount))} {name}" for name, amount in sorted(amounts.items()))
+
+
+def exceeds_cluster(resource: str, asked: float, total: float) -> str:
+    return (
+        f"The guarantee asks for {format_amount(resource, int(asked))} {resource}, and all nodes together have "
+        f"{format_amount(resource, int(total))}. It does not count until it is changed; ask for less."
+    )
+
+
+def exceeds_capability(count: int) -> str:
+    return (
+        f"The percentage is {count} nodes, and those offer more than the queue's capability. It does not count until "
+        "it is changed; lower the percentage, or raise the capability and then edit the guarantee."
+    )
+
+
+def exceeds_limit(needed: int, others: int, most: int) -> str:
+    return (
+        f"The guarantee needs {needed} nodes, other queues are guaranteed {others}, and all queues together may lock "
+        f"{most}. It does not count until it is changed; ask for less, or raise maxReservedPercent of the plugin "
+        "node_reservation and then edit the guarantee."
+    )
+
+
+def too_few_nodes(amounts: Mapping[str, float]) -> str:
+    return (
+        f"No set of nodes that are not locked for other queues offers {_listed(amounts)}. The guarantee does not count "
+        "until it is changed; ask for less."
+    )
+
+
+def no_whole_node(nodes: int) -> str:
+    return (
+        f"The percentage of {nodes} nodes is less than one node, so nothing is locked. Raise the percentage, or "
+        "guarantee amounts."
+    )
+
+
+def too_few_locked(locked: int, needed: int) -> str:
+    return f"{locked} of {needed} nodes are locked: no others can be locked now. They are as soon as that is possible."
+
+
+def not_covered(missing: Mapping[str, float]) -> str:
+    return (
+        f"The locked nodes offer {_listed(missing)} less than guaranteed: no others can be locked now. They are as "
+        "soon as that is possible."
+    )
+
+
+def draining(missing: Mapping[str, float]) -> str:
+    return f"Pods of other queues on the locked nodes still use {_listed(missing)} of what is guaranteed."
+
+
+def locked(nodes: Sequence[str]) -> str:
+    return f"Locked for the queue: {', '.join(nodes)}."
+
+
+def unlocked(nodes: Sequence[str]) -> str:
+    return f"No longer locked for the queue: {', '.join(nodes)}."

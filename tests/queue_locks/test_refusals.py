@@ -1,0 +1,90 @@
+"""A guarantee that does not fit is refused with a clear event, and everybody else goes on as if it were not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_locks.lock_scenes import Document, locking, node, patch, play, pods, queue, run
+
+FOUR = [node(f"n{i}", 4) for i in range(1, 5)]
+
+
+@pytest.mark.parametrize(
+    ("malicious", "reason", "said"),
+    [
+        (locking("evil", share=0.9), "ExceedsMaxReservedPercent", "needs 3 nodes, other queues are guaranteed 1"),
+        (locking("evil", {"cpu": 9}), "ExceedsMaxReservedPercent", "all queues together may lock 2"),
+        (locking("evil", {"cpu": 17}), "ExceedsCluster", "17 cpu, and all nodes together have 16"),
+        (locking("evil", {"nvidia.com/gpu": 1}), "ExceedsCluster", "1 nvidia.com/gpu, and all nodes together have 0"),
+    ],
+)
+def test_a_malicious_queue_is_refused_and_the_others_keep_running(malicious: Document, reason: str, said: str) -> None:
+    """q1 has one node; evil may have one more at most. q2's 12 pods run on the other three as if evil asked for
+    nothing."""
+    malicious["metadata"]["annotations"] = {"sim.stromboli.io/at": "3s"}
+    outcome = play(FOUR, locking("q1", {"cpu": 4}), queue("q2"), malicious, pods("a", 12, queue="q2", at=1))
+    assert outcome.accepted("evil") == ("False", reason)
+    assert outcome.warnings("ReservationRefused") == [(3.0, "evil")]
+    assert said in outcome.messages("Warning")[0]
+    assert outcome.locked("evil") == []
+    assert outcome.locked("q1") == ["n1"]
+    assert outcome.running_by("queue") == {"q2": 12}
+    assert outcome.evictions() == []
+
+
+def test_it_counts_in_neither_layer_until_it_is_changed() -> None:
+    """Refused, evil's 12 CPUs are no quota either: q2 gets all 16. Reduced to 4 it is accepted."""
+    parts = [*FOUR, locking("evil", {"cpu": 12}), queue("q2"), *pods("a", 16, queue="q2", run=5)]
+    outcome = play(parts, patch("Queue", "evil", {"spec": {"guarantee": {"resource": {"cpu": 4}}}}, at=3))
+    assert outcome.running_by("queue") == {}
+    assert {outcome.started[f"a-{i:02}"] for i in range(16)} == {0.0}
+    assert outcome.accepted("evil") == ("True", "Accepted")
+    assert outcome.locked("evil") == ["n1"]
+
+
+def test_the_limit_can_be_set() -> None:
+    for percent, locked in ((100, 3), (75, 3), (74, 3), (50, 0), (0, 0)):
+        outcome = run(FOUR, locking("q1", {"cpu": 12}), locks={"maxReservedPercent": percent})
+        assert len(outcome.locked("q1")) == locked, percent
+
+
+def test_the_limit_is_rounded_up_to_one_node() -> None:
+    assert run(node("n1", 4), locking("q1", {"cpu": 1}), locks={"maxReservedPercent": 1}).locked("q1") == ["n1"]
+
+
+def test_who_goes_first_gets_the_nodes() -> None:
+    """Each wants 2 of 4 nodes, and 2 may be locked in all: by priority, then weight, then age, then name."""
+    two: Document = {"cpu": 8}
+    later = locking("a", two)
+    later["metadata"]["annotations"] = {"sim.stromboli.io/at": "1s"}
+    for winner, loser in (
+        (locking("z", two, priority=1), locking("a", two)),
+        (locking("z", two, weight=2), locking("a", two)),
+        (locking("a", two), locking("z", two)),
+        (locking("z", two), later),
+    ):
+        outcome = run(FOUR, winner, loser)
+        assert len(outcome.locked(winner["metadata"]["name"])) == 2
+        assert outcome.accepted(loser["metadata"]["name"]) == ("False", "ExceedsMaxReservedPercent")
+
+
+def test_an_accepted_guarantee_is_not_displaced_by_a_later_one_with_priority() -> None:
+    later = locking("z", {"cpu": 8}, priority=9)
+    later["metadata"]["annotations"] = {"sim.stromboli.io/at": "2s"}
+    outcome = play(FOUR, locking("a", {"cpu": 8}), later)
+    assert outcome.locked("a") == ["n1", "n2"]
+    assert outcome.accepted("z") == ("False", "ExceedsMaxReservedPercent")
+
+
+def test_the_alias_of_the_plugin_works() -> None:
+    from stromboli.scheduling.queue_locks import lock_rules
+    from stromboli.scheduling.registry import Registry
+
+    registry = Registry()
+    for name in ("node_reservation", "queue_reservation"):
+        text = f"actions: allocate\ntiers: [{{plugins: [{{name: {name}, arguments: {{maxReservedPercent: 12.5}}}}]}}]"
+        rules = lock_rules(registry.load(text))
+        assert rules is not None
+        assert [rules.most_nodes(nodes) for nodes in (0, 1, 8, 9, 16)] == [0, 1, 1, 2, 2]
+    assert lock_rules(registry.load("actions: allocate\ntiers: [{plugins: [{name: gang}]}]")) is None
+    assert lock_rules(registry.default()) is not None
