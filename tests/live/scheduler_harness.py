@@ -16,7 +16,7 @@ from builders import START
 from live.fake_api import FakeApi
 from stromboli.api import Node, Pod, PodGroup, Queue, Reservation
 from stromboli.cluster import Applied, Cluster, ClusterEvent
-from stromboli.kube.client import TokenBucket, rate_limit
+from stromboli.kube.client import TokenBucket, backoff
 from stromboli.kube.runtime import (
     ConfigurationFile,
     InvolvedObject,
@@ -93,7 +93,7 @@ async def running(process: SchedulerComponent) -> AsyncIterator[asyncio.Event]:
     task = asyncio.create_task(process.run(stop))
     # What is garbage in a test is not the scheduler's business; and who waits with some jitter does so alike each time.
     tidy = mock.patch.multiple(garbage_collection, collect_if_due=lambda: None, freeze_current_objects=lambda: None)
-    alike = mock.patch.object(rate_limit, "Random", partial(Random, 1))
+    alike = mock.patch.object(backoff, "Random", partial(Random, 1))
     tidy.start()
     alike.start()
     try:
