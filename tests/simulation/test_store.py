@@ -85,6 +85,11 @@ def test_controllers_that_never_stop_are_stopped_with_the_name_of_what_they_chan
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Restless:
+        def __init__(self, **options: object) -> None: ...
+
+        def time_limit(self) -> float | None:
+            return None
+
         def reconcile(self, objects: Objects, now: float) -> list[Change]:
             node = objects.get(Node, "n1")
             if node is None:
