@@ -4,7 +4,21 @@ Property tests draw the same examples on every run and on every machine: a red b
 is wrong, never that today's dice were unlucky. There is no deadline, because a slow machine is not a bug.
 """
 
+import gc
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
 settings.load_profile("deterministic")
+
+
+@pytest.fixture(autouse=True)
+def automatic_garbage_collection() -> Iterator[None]:
+    """A live process collects garbage at times of its own. The tests after it in the same process should not pay for
+    that with their memory."""
+    yield
+    if not gc.isenabled():
+        gc.enable()
+        gc.unfreeze()
