@@ -30,6 +30,8 @@ SCHEDULER: Mapping[tuple[str, str], str] = {
 CONTROLLERS: Mapping[tuple[str, str], str] = {
     ("scheduling.k8s.io", "priorityclasses"): "list watch",
     ("apps", "replicasets"): "list watch",
+    ("", "nodes"): "list watch",  # to lock some of them for queues
+    ("scheduling.volcano.sh", "reservations"): "list watch",
     ("", "pods"): "list watch create patch delete",
     ("batch.volcano.sh", "jobs"): "list watch patch delete",
     ("batch.volcano.sh", "jobs/status"): "patch",

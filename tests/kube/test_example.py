@@ -38,7 +38,7 @@ def test_jobs_run_to_their_end_and_what_cannot_start_says_why(cluster: Cluster) 
         def refused() -> bool:
             groups = cluster.admin.list(f"{GROUPS}/namespaces/{cluster.namespace}/podgroups")
             [wide] = [group for group in groups if group["metadata"]["name"].startswith("too-wide-")]
-            return "1600 requested" in condition(wide, "Unschedulable").get("message", "")
+            return "1600 cpu requested" in condition(wide, "Unschedulable").get("message", "")
 
         eventually(refused)
         assert job("too-wide")["state"]["phase"] == "Pending"
