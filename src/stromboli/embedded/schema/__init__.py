@@ -2,12 +2,12 @@
 
 from .builtin import builtin_types, object_schema, with_metadata
 from .custom import SchemaError, custom_schema, definition, to_openapi
-from .decoding import DecodeError, decode
-from .defaulting import apply_defaults
+from .decoder import DecodeError, decode
+from .defaults import apply_defaults
 from .field_errors import FieldError
 from .protobuf import ProtobufError, decode_protobuf
-from .pruning import prune
 from .schema import ANY, MISSING, Json, Schema
+from .unknown_fields import prune
 from .validation import validate_builtin, validate_custom
 
 __all__ = [

@@ -3,7 +3,7 @@
 from .api_server import ApiServer
 from .documents import VERSION
 from .messages import LogResponse, Outcome, Request, Response, WatchResponse, error_response
-from .watching import Watch
+from .watch import Watch
 
 __all__ = [
     "VERSION",

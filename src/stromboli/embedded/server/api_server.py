@@ -18,16 +18,16 @@ from stromboli.embedded.store import ObjectKey, Store
 
 from .catalog import Catalog
 from .content import read_body
-from .deleting import Deleter
+from .deleter import Deleter
 from .documents import OpenApi, handle_discovery, version_document
 from .messages import Outcome, Request, Response, error_response, json_response
 from .options import flag, write_options
-from .patching import Patcher
-from .reading import Reader
-from .rendering import Renderer
-from .routing import Route, find_route
+from .patcher import Patcher
+from .reader import Reader
+from .renderer import Renderer
+from .routes import Route, find_route
 from .subresources import Subresources
-from .writing import Writer, Written
+from .writer import Writer, Written
 
 NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

@@ -11,7 +11,7 @@ import msgspec
 from stromboli.embedded.status import StatusError
 
 if TYPE_CHECKING:
-    from .watching import Watch
+    from .watch import Watch
 
 JSON = "application/json"
 

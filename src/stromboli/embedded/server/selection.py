@@ -11,7 +11,7 @@ from stromboli.embedded.selectors import FieldRequirement, Requirement, parse_fi
 from stromboli.embedded.status import bad_request
 from stromboli.embedded.store import Record
 
-from .routing import Route
+from .routes import Route
 
 
 class Selection:

@@ -15,12 +15,12 @@ from stromboli.embedded.status import StatusError, bad_request, conflict, invali
 from stromboli.embedded.store import Record, Store
 
 from .content import read_body
-from .deleting import Deleter
+from .deleter import Deleter
 from .messages import LogResponse, Outcome, Request, json_response
 from .options import WriteOptions, delete_options, write_options
-from .patching import patched
-from .routing import Route
-from .writing import Writer, Written, is_finished
+from .patcher import patched
+from .routes import Route
+from .writer import Writer, Written, is_finished
 
 BUDGETS: Final = "poddisruptionbudgets.policy"
 _CREATED: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from stromboli.embedded.server import ApiServer
-from stromboli.embedded.server.deleting import FOREGROUND, ORPHAN
+from stromboli.embedded.server.deleter import FOREGROUND, ORPHAN
 from stromboli.embedded.store import Change, ObjectKey, Record
 
 from .writes import Writes

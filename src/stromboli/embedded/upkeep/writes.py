@@ -10,7 +10,7 @@ from stromboli.api.timestamps import format_timestamp
 from stromboli.embedded.kinds import Object
 from stromboli.embedded.server import ApiServer
 from stromboli.embedded.server.options import DeleteOptions, WriteOptions
-from stromboli.embedded.server.routing import Route
+from stromboli.embedded.server.routes import Route
 from stromboli.embedded.status import StatusError
 from stromboli.embedded.store import ObjectKey, Record
 

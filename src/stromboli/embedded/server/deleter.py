@@ -12,10 +12,10 @@ from stromboli.embedded.store import ObjectKey, Record, Store
 from .content import read_body
 from .messages import Outcome, Request, json_response
 from .options import DeleteOptions, delete_options
-from .rendering import Renderer
-from .routing import Route
+from .renderer import Renderer
+from .routes import Route
 from .selection import Selection
-from .writing import Writer, is_finished
+from .writer import Writer, is_finished
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"

@@ -17,10 +17,10 @@ from stromboli.embedded.store import Record, Store
 
 from .messages import Outcome, Request, WatchResponse, json_response
 from .options import flag, number
-from .rendering import Renderer
-from .routing import Route
+from .renderer import Renderer
+from .routes import Route
 from .selection import Selection
-from .watching import Watch
+from .watch import Watch
 
 SHORTEST_WATCH = 1800.0  # seconds; the longest is twice as long
 

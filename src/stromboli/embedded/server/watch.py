@@ -12,7 +12,7 @@ import msgspec
 from stromboli.embedded.status import StatusError, expired
 from stromboli.embedded.store import Change, Record, Store
 
-from .rendering import Renderer
+from .renderer import Renderer
 from .selection import Selection
 
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}

@@ -24,8 +24,8 @@ from stromboli.embedded.store import Record, Store
 from .content import APPLY, JSON_PATCH, MERGE, PATCHES, STRATEGIC, media_type, read_json, read_yaml
 from .messages import Request
 from .options import WriteOptions, write_options
-from .routing import Route
-from .writing import Writer, Written
+from .routes import Route
+from .writer import Writer, Written
 
 
 def patched(request: Request, route: Route, value: Object) -> Any:

@@ -29,7 +29,7 @@ from stromboli.embedded.status import already_exists, bad_request, conflict, for
 from stromboli.embedded.store import ObjectKey, Record, Store
 
 from .options import WriteOptions
-from .routing import Route
+from .routes import Route
 
 _SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes: no vowels, so that no words come out
 _LONGEST_PREFIX: Final = 58
