@@ -11,10 +11,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from random import Random, SystemRandom
-from types import TracebackType
 from typing import Final
 
-from .http import HttpServer, LogSource, load_token, server_identity, write_kubeconfig
+from .http import HttpServer, LogSource, Service, load_token, server_identity, write_kubeconfig
 from .server import ApiServer
 from .store import SqliteBackend, Store
 from .upkeep import Upkeep
@@ -23,7 +22,7 @@ LOOPBACK: Final = "127.0.0.1"
 _LOCAL_NAMES: Final = (LOOPBACK, "::1", "localhost")
 
 
-class EmbeddedCluster:
+class EmbeddedCluster(Service):
     """Runs inside `async with`."""
 
     def __init__(
@@ -47,23 +46,10 @@ class EmbeddedCluster:
         self._backend: SqliteBackend | None = None
         self._server: HttpServer | None = None
 
-    async def __aenter__(self) -> EmbeddedCluster:
+    async def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self._persistent:
             self._backend = SqliteBackend(self.folder / "objects.sqlite")
-        try:
-            await self._start()
-        except BaseException:
-            await self._stop()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._stop()
-
-    async def _start(self) -> None:
         store = Store(self._backend)
         api = self.api = ApiServer(store, random=Random(SystemRandom().getrandbits(128)), now=time.time())
         hosts = (*_LOCAL_NAMES, self._host) if self._host not in (*_LOCAL_NAMES, "0.0.0.0", "::") else _LOCAL_NAMES

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import signal
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +14,7 @@ import click
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
 from stromboli.kube.commands.hollow_nodes import node_capacity
+from stromboli.kube.commands.stop_signals import on_stop_signals
 
 if TYPE_CHECKING:
     from stromboli.kube.client import Client
@@ -143,7 +143,7 @@ async def _run(plan: object, *, demo: bool, seconds: float | None) -> None:
 
     assert isinstance(plan, Plan)
     stop = asyncio.Event()
-    _on_signals(stop.set)
+    on_stop_signals(stop.set)
 
     async def end(client: Client) -> None:
         assert seconds is not None
@@ -193,17 +193,3 @@ def _seconds(text: str) -> float:
     if seconds <= 0:
         raise UserError("--for must be longer than 0s.")
     return seconds
-
-
-def _on_signals(stop: Callable[[], None]) -> None:
-    """The first signal stops in order; a second one ends the process as usual."""
-    loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def on_first_signal() -> None:
-        for number in signals:
-            loop.remove_signal_handler(number)
-        stop()
-
-    for number in signals:
-        loop.add_signal_handler(number, on_first_signal)

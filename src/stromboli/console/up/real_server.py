@@ -7,12 +7,11 @@ import os
 import socket
 import ssl
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import aiohttp
 
-from stromboli.embedded.http import load_token, server_identity, write_kubeconfig
+from stromboli.embedded.http import Service, load_token, server_identity, write_kubeconfig
 from stromboli.errors import UserError
 
 PROGRAMS: Final = ("etcd", "kube-apiserver")
@@ -30,7 +29,7 @@ def find_assets() -> Path:
     return Path(folder)
 
 
-class RealServer:
+class RealServer(Service):
     """Runs inside `async with`. Its data is in the folder, too."""
 
     def __init__(self, assets: Path, folder: Path, *, host: str, port: int) -> None:
@@ -42,21 +41,8 @@ class RealServer:
         self._port = port
         self._programs: list[asyncio.subprocess.Process] = []
 
-    async def __aenter__(self) -> RealServer:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            await self._start()
-        except BaseException:
-            await self._stop()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._stop()
-
     async def _start(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         port = self._port or _free_port()
         identity = server_identity(self._folder, ("127.0.0.1", "localhost", self._host))
         token = load_token(self._folder)

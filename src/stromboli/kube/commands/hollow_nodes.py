@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -12,6 +11,8 @@ from typing import Final
 import click
 
 from stromboli.errors import UserError
+
+from .stop_signals import on_stop_signals
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -72,7 +73,7 @@ def hollow_nodes(
 
     async def run() -> None:
         stop = asyncio.Event()
-        _on_signals(stop.set)
+        on_stop_signals(stop.set)
         async with Client(config) as client:
             names = [f"{name_prefix}{number}" for number in range(nodes)]
             progress = milestones(nodes, lambda done: _say(f"{done} of {nodes} nodes registered"))
@@ -121,20 +122,6 @@ def _parse_labels(written: tuple[str, ...]) -> dict[str, str]:
             raise UserError(f'--label "{label}": write it as KEY=VALUE, for example pool=gpu.')
         labels[name] = value
     return labels
-
-
-def _on_signals(stop: Callable[[], None]) -> None:
-    """The first signal stops in order; a second one ends the process as usual."""
-    loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def on_first_signal() -> None:
-        for number in signals:
-            loop.remove_signal_handler(number)
-        stop()
-
-    for number in signals:
-        loop.add_signal_handler(number, on_first_signal)
 
 
 def _say(line: str) -> None:
