@@ -9,8 +9,7 @@ nothing has happened for `QUIET` seconds:
 more. It fits if an exact search finds nodes for all: resources, slots, selectors, taints, ports, and pods that must be
 apart. Room that is reserved for others is not counted. Its queue must stay within its capability and leave the
 guarantees of others alone; what it deserves is no reason to wait, because what would lie idle is lent. While nodes are
-reserved for a job, its queue keeps quota for it, so other jobs of that queue are not judged then; nor are those whose
-reason is that a starved job of their namespace goes first.
+reserved for a job, its queue keeps quota for it, so other jobs of that queue are not judged then.
 **reasons**. Every waiting pod has a reason and a message.
 **kept**. Who waits for borrowers to finish waits for at least one that ends.
 
@@ -165,9 +164,6 @@ def _idle(state: State, name: str, time: float, verdict: Verdict) -> None:
     if any(_same_queue(state, work, job) for node in state.world.nodes for job in state.reserved_for(node.name)):
         verdict.judged["left out: its queue keeps quota"] += 1
         return
-    if told_by(state, name)["reason"] == "NamespaceShareAhead":
-        verdict.judged["left out: a starved job of its namespace goes first"] += 1
-        return
     verdict.judged["idle"] += 1
     if not _queue_allows(state, work, number):
         return
@@ -176,11 +172,6 @@ def _idle(state: State, name: str, time: float, verdict: Verdict) -> None:
         told = state.report["pods"][state.waiting[name][0]]
         text = f"{number} of {name} would fit on {', '.join(places)}, and wait: {told['reason']}: {told['message']}"
         verdict.fail("idle", time, text)
-
-
-def told_by(state: State, name: str) -> Report:
-    told: Report = state.report["pods"][state.waiting[name][0]]
-    return told
 
 
 def _same_queue(state: State, work: Work, job: str) -> bool:

@@ -48,6 +48,15 @@ class DrainedRoom:
         own = [-task.request for task in self._of_job.get(job.key, ()) if not self._may_evict(job, task)]
         return sum(own, start=stays)
 
+    def stays_in_namespace(self, job: Job) -> Vector:
+        """What the job's namespace will still have in its queue."""
+        requests = (
+            task.request
+            for task in self._endless
+            if task.job is not None and task.job.queue is job.queue and task.job.namespace == job.namespace
+        )
+        return sum(requests, start=self._session.axis.zeros())
+
     def _left_for(self, job: Job) -> tuple[Matrix, Vector]:
         kind = (job.queue.name, job.priority)
         known = self._known.get(kind)

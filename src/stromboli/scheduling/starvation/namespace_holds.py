@@ -65,8 +65,10 @@ class NamespaceHolds:
         first: dict[tuple[str, str], Job] = {}
         for key, jobs in waiting.items():
             jobs.sort(key=lambda job: rank(session, job))
-            # Nobody makes room for a job that could not start on empty nodes either.
-            found = next((job for job in jobs if session.state(Feasibility).could_start(job)), None)
+            # Nobody makes room for a job that could not start on empty nodes either, or that would be passed over for
+            # ever because of services of its namespace.
+            helped = (job for job in jobs if session.state(Feasibility).could_start(job))
+            found = next((job for job in helped if not self._parts.stays_above_part(job)), None)
             if found is not None:
                 first[key] = found
         return first

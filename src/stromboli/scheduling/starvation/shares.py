@@ -17,6 +17,7 @@ from stromboli.cluster import Job, Queue, Task, Vector
 from stromboli.scheduling.callbacks import NamespaceShares
 from stromboli.scheduling.session import Session
 
+from .drained_room import DrainedRoom
 from .holders import WAITS, usable_rows, wanted
 
 
@@ -42,20 +43,30 @@ class NamespaceParts:
         requests beyond what is idle has been freed by the other."""
         return any(True for _ in self._behind(job, to_drain=to_drain))
 
+    def stays_above_part(self, job: Job) -> bool:
+        """Whether the namespace will be above its part for the job even when all its pods that end have ended."""
+        mine = self._session.state(DrainedRoom).stays_in_namespace(job)
+        return any(True for _ in self._behind(job, to_drain=True, mine=mine))
+
     def takes_part_of(self, job: Job, other: Job, request: Vector) -> bool:
         """Whether the namespace of both would be above its part for `job` if `other` started, and what `other` would
         use is of use to the namespace that is behind."""
-        return any(self._competes(namespace, other) for namespace in self._behind(job, to_drain=True, more=request))
+        mine = self._held(job.queue, job.namespace) + request
+        return any(self._competes(namespace, other) for namespace in self._behind(job, to_drain=True, mine=mine))
 
-    def _behind(self, job: Job, *, to_drain: bool, more: Vector | None = None) -> Iterator[str]:
-        """Namespaces that wait with less for nodes that the job could use. `more`: what its own one would have."""
-        shares = self._session.namespace_shares
+    def _behind(self, job: Job, *, to_drain: bool, mine: Vector | None = None) -> Iterator[str]:
+        """Namespaces that wait with less for nodes that the job could use. `mine`: what its own one has, if not what it
+        has now."""
+        session, queue = self._session, job.queue
+        shares = session.namespace_shares
         if shares is None:
             return
-        mine = _weighted(shares, job.queue, job.namespace, more=more)
-        drained = -self._beyond_idle(job) if to_drain else None
-        for namespace in sorted(self._waiting_in(job.queue)):
-            behind = namespace != job.namespace and _weighted(shares, job.queue, namespace, more=drained) < mine
+        own = _weighted(shares, job.namespace, self._held(queue, job.namespace) if mine is None else mine)
+        drained = self._beyond_idle(job) if to_drain else session.axis.zeros()
+        for namespace in sorted(self._waiting_in(queue)):
+            behind = namespace != job.namespace and (
+                _weighted(shares, namespace, self._held(queue, namespace) - drained) < own
+            )
             if behind and self._competes(namespace, job):
                 yield namespace
 
@@ -82,6 +93,10 @@ class NamespaceParts:
         few = order[: int(suffice.argmax()) + 1] if suffice.any() else order
         return np.asarray(np.maximum(request - idle[few].sum(axis=0), 0))
 
+    def _held(self, queue: Queue, namespace: str) -> Vector:
+        held = queue.by_namespace.get(namespace)
+        return self._session.axis.zeros() if held is None else held
+
     def _waiting_in(self, queue: Queue) -> dict[str, dict[Hashable, Task]]:
         if self._waiting is None:
             self._waiting = {}
@@ -96,8 +111,5 @@ class NamespaceParts:
         return self._waiting.get(queue.name, {})
 
 
-def _weighted(shares: NamespaceShares, queue: Queue, namespace: str, *, more: Vector | None = None) -> Fraction:
-    held = queue.by_namespace.get(namespace)
-    if more is not None:
-        held = np.maximum(more if held is None else held + more, 0)
-    return Fraction(0 if held is None else shares.share(held), shares.weight(namespace))
+def _weighted(shares: NamespaceShares, namespace: str, held: Vector) -> Fraction:
+    return Fraction(shares.share(np.maximum(held, 0)), shares.weight(namespace))
