@@ -242,6 +242,7 @@ class Cluster:
         self._assign_rows()
         self.ledger.restore()
         self.ledger.log.clear()
+        self.ledger.task_log.clear()
         self._queues.refresh_queues(list(self.ledger.changed_jobs.values()))
         self._queues.refresh_priorities()
         if self._total is None:

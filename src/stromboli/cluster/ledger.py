@@ -84,6 +84,8 @@ class Ledger:
         self.locked: dict[str, Node] = {}
         # Jobs with a task that changed since the log was cleared.
         self.changed_jobs: dict[str, Job] = {}
+        # Their tasks in the order of the changes, tentative and permanent. Read like the log of rows.
+        self.task_log: list[Task] = []
 
     # -- one task -----------------------------------------------------------------------------------------------
 
@@ -112,6 +114,8 @@ class Ledger:
             self.move(task, status, node)
         else:
             self.tentative.pop(task.key, None)
+            if task.job is not None:
+                self.task_log.append(task)
 
     def nominate(self, task: Task, node: str) -> None:
         """Record that pods are evicted from a node for a task ("" removes the nomination)."""
@@ -194,6 +198,7 @@ class Ledger:
         if job is None:
             return
         self.changed_jobs[job.key] = job
+        self.task_log.append(task)
         status = task.status
         job.counts[status] += change
         is_pending_best_effort = status is Status.PENDING and task.shape.best_effort
@@ -221,6 +226,7 @@ class Ledger:
         task.status = status
         if job is not None:
             self.changed_jobs[job.key] = job
+            self.task_log.append(task)
             for counts in (job.counts, job.role_counts[task.role]):
                 counts[old] -= 1
                 counts[status] += 1

@@ -44,7 +44,8 @@ from stromboli.scheduling.callbacks import Verdict
 from stromboli.scheduling.framework import Framework
 
 from .leaving_gangs import tentatively_gone
-from .rightful_use import Entitled, RightfulUse, total_request
+from .rightful_use import Entitled, RightfulUse
+from .work_units import TaskGroup, total_request
 
 P = TypeVar("P", bound=Entitled)
 
@@ -83,7 +84,7 @@ class ReclaimRule(Generic[P]):
         self._log = session.ledger.log
         # What was found out since the last change of the ledger.
         self._verdicts: dict[tuple[str, str, bool, bool, bytes], Verdict] = {}
-        self._arrivals: dict[tuple[JobKey, str], list[Task]] = {}
+        self._arrivals: dict[tuple[JobKey, str], TaskGroup] = {}
         self._gains: dict[tuple[JobKey, str, str, bool], int] = {}
         self._read_to = -1
 
@@ -140,7 +141,7 @@ class ReclaimRule(Generic[P]):
         job = evictor.job
         assert job is not None
         arriving = self._arriving(evictor, job)
-        arrives = total_request(job, arriving)
+        arrives = arriving.request
         if any(held[column] + arrives[column] > deserved[column] for column in contended):
             return False
         restarts = move.candidate.job is not None and move.candidate.job.goes_whole
@@ -148,22 +149,23 @@ class ReclaimRule(Generic[P]):
         gain = self._gains.get(key)
         if gain is None:
             if restarts:
-                arriving = self._all_within(place, job, arriving)
+                arriving = self._all_within(place, job, evictor)
             gain = self._gains[key] = self._use.gain(place, job, arriving, held, from_now=restarts)
         return gain > 0 and self._is_worth(level, gain + restarts, move)
 
-    def _all_within(self, place: P, job: Job, arriving: list[Task]) -> list[Task]:
+    def _all_within(self, place: P, job: Job, evictor: Task) -> TaskGroup:
         """All waiting tasks with which a place stays within what it deserves."""
         held, limits = self._held(place), self._use.limits(place)
-        after = [has + more for has, more in zip(held, total_request(job, arriving), strict=True)]
-        coming = list(arriving)
+        coming = [evictor, *self._others(job, evictor, self._missing(job))]
+        known = {task.key for task in coming}
+        after = [has + more for has, more in zip(held, total_request(job, coming), strict=True)]
         for task in self._pending(job):
-            if task not in arriving:
+            if task.key not in known:
                 then = [has + more for has, more in zip(after, task.request.tolist(), strict=True)]
                 if all(limit is None or amount <= limit for amount, limit in zip(then, limits, strict=True)):
                     after = then
                     coming.append(task)
-        return coming
+        return self._use.work.group(job, coming)
 
     def _has_more(self, place: P, move: _Move[P], column: int) -> bool:
         """Whether a place had more than it deserves before the move. It deserves nothing of what it does not state."""
@@ -177,15 +179,23 @@ class ReclaimRule(Generic[P]):
         judged = [column for column in stated if column in lacking] or stated
         return not judged or any(self._has_more(place, move, column) for column in judged)
 
-    def _arriving(self, evictor: Task, job: Job) -> list[Task]:
+    def _arriving(self, evictor: Task, job: Job) -> TaskGroup:
         """The tasks that start with the evictor or not at all: itself, and what its gang needs beside those that
         already have a place."""
         key = (job.key, evictor.key)
         known = self._arrivals.get(key)
         if known is None:
-            missing = job.min_available - job.ready_count - job.waiting_count - 1
-            known = self._arrivals[key] = [evictor, *self._others(job, evictor, missing)]
+            missing = self._missing(job)
+            waiting = job.counts[Status.PENDING] - job.gated - (evictor.status is Status.PENDING)
+            if not job.counts[Status.RESERVED]:
+                known = self._use.work.alike_group(job, 1 + max(min(missing, waiting), 0))
+            if known is None:
+                known = self._use.work.group(job, [evictor, *self._others(job, evictor, missing)])
+            self._arrivals[key] = known
         return known
+
+    def _missing(self, job: Job) -> int:
+        return job.min_available - job.ready_count - job.waiting_count - 1
 
     def _others(self, job: Job, evictor: Task, missing: int) -> list[Task]:
         """The first tasks of its job that wait beside the evictor."""
@@ -199,17 +209,17 @@ class ReclaimRule(Generic[P]):
     def _is_worth(self, level: int, gain: int, move: _Move[P]) -> bool:
         """Whether the sum of what places hold by right grows on this level, and falls on no lower one."""
         for lower in range(level + 1):
-            lost = 0
             losing = {place.name: place for place in self._losing(lower)}
-            if lower < len(move.lines):
-                victim = move.lines[lower]
+            victim = move.lines[lower] if lower < len(move.lines) else None
+            if victim is not None:
                 losing.pop(victim.name, None)
-                lost += sum(self._use.loss_so_far(place) for place in losing.values())
-                if lower == level and lost + self._use.most_lost(victim, move.leaves) < gain:
-                    continue  # no need to pack anew
+            if lower == level:
+                leaves = 0 if victim is None else self._use.most_lost(victim, move.leaves)
+                if leaves + sum(self._use.most_lost(place) for place in losing.values()) < gain:
+                    continue  # no need to pack
+            lost = sum(self._use.loss_so_far(place) for place in losing.values())
+            if victim is not None:
                 lost += self._use.loss(victim, move.candidate, move.whole)
-            else:
-                lost += sum(self._use.loss_so_far(place) for place in losing.values())
             if lost >= gain if lower == level else lost > 0:
                 return False
         return True

@@ -12,18 +12,15 @@ Packings are not always exact (see there). A gain is never overstated, and a los
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import lcm
 from typing import Protocol
-
-import numpy as np
 
 from stromboli.cluster import PODS, Job, Queue, Status, Task
 from stromboli.scheduling.framework import Framework
 
-from .packing import Packed, pack
-from .work_units import Units, WorkUnits, held_tasks, units_of
+from .packing import Packed, Unit, pack
+from .work_units import TaskGroup, Units, WorkUnits, held_tasks
 
 
 class Entitled(Protocol):
@@ -43,14 +40,16 @@ class RightfulUse:
     def __init__(self, session: Framework, *, zero_is_unstated: bool) -> None:
         """`zero_is_unstated`: a deserved amount of 0 means that the queue states nothing for that resource, which is
         then no limit. Otherwise it means nothing is deserved."""
-        self._work = WorkUnits(session)
-        self._log = session.ledger.log
+        self.work = WorkUnits(session)
+        self._ledger = session.ledger
         self._zero_is_unstated = zero_is_unstated
         total = session.total.tolist()
         # With a common denominator, shares of different resources are integers and compare exactly.
         one = lcm(*[amount for amount in total if amount > 0])
         self._values = [one // amount if amount > 0 and column != PODS else 0 for column, amount in enumerate(total)]
         self._limits: dict[str, list[int | None]] = {}
+        self._packings: dict[object, Packed] = {}  # by place, units and room
+        # What was found out since the last change of the ledger.
         self._known: dict[object, Packed] = {}  # packings, by place and change
         self._leaving: dict[object, tuple[Units, Units]] = {}  # (units before, units after) of a job that loses a pod
         self._read_to = -1
@@ -80,29 +79,31 @@ class RightfulUse:
 
     def loss_so_far(self, place: Entitled) -> int:
         self._forget()
-        return self._fall(place, Counter(), Counter())
+        return self._fall(place, {}, {})
 
-    def most_lost(self, place: Entitled, leaves: Sequence[int]) -> int:
-        """An upper bound of `loss` that needs no new packing: without what leaves, the rest of a packing still fits."""
-        limits = self.limits(place)
-        counted = zip(leaves, self._values, limits, strict=True)
-        return self.loss_so_far(place) + sum(amount * value for amount, value, limit in counted if limit is not None)
+    def most_lost(self, place: Entitled, leaves: Sequence[int] = ()) -> int:
+        """An upper bound of `loss` that needs no packing: without what leaves, the rest of a packing still fits."""
+        lost = 0
+        amounts = [self.work.evicted_amount(queue) for queue in place.members]
+        for gone in [amount for amount in (leaves, *amounts) if amount]:
+            counted = zip(gone, self._values, self.limits(place), strict=True)
+            lost += sum(amount * value for amount, value, limit in counted if limit is not None)
+        return lost
 
-    def losers(self) -> set[Queue]:
+    def losers(self) -> list[Queue]:
         """Queues that have lost something in the statement that is being made."""
-        jobs = [tasks[0].job for tasks in self._work.evicted().values()]
-        return {job.queue for job in jobs if job is not None}
+        return self.work.losers()
 
     def gain(
-        self, place: Entitled, job: Job, arriving: Sequence[Task], held: Sequence[int], *, from_now: bool = False
+        self, place: Entitled, job: Job, arriving: TaskGroup, held: Sequence[int], *, from_now: bool = False
     ) -> int:
         """What a place would hold by right in addition, with these tasks and, unless `from_now`, with those that the
         statement has placed already. `held`: what the place holds now."""
         self._forget()
-        placed = [] if from_now else [t for t in held_tasks(job) if t.status is Status.PIPELINED and not t.nominated]
+        placed = self.work.group(job, ()) if from_now else self._placed(job)
         limits = self.limits(place)
-        comes = total_request(job, arriving)
-        more = [one + other for one, other in zip(total_request(job, placed), comes, strict=True)]
+        comes = arriving.request
+        more = [one + other for one, other in zip(placed.request, comes, strict=True)]
         used = [one + other for one, other in zip(job.allocated.tolist(), comes, strict=True)]
         fits = [
             limit is None or not amount or has + other <= limit
@@ -111,17 +112,25 @@ class RightfulUse:
         if all(fits):  # beside everything else that the place holds of these resources
             counted = zip(more, self._values, limits, strict=True)
             return sum(amount * value for amount, value, limit in counted if limit is not None)
-        tasks = held_tasks(job)
-        before = units_of(job, [task for task in tasks if task not in placed])
-        now = units_of(job, tasks)
-        then = self._packed(place, now, units_of(job, [*tasks, *arriving]))
-        first = self._packed(place, now, before, at_first=True)
+        now = self.work.of(job)
+        then = self._packed(place, now, self.work.of(job, also=arriving))
+        first = self._packed(place, now, self.work.of(job, without=placed), at_first=True)
         return then.at_least - first.at_most
+
+    def _placed(self, job: Job) -> TaskGroup:
+        """The tasks of a job that the statement has placed."""
+        number = job.counts[Status.PIPELINED]
+        promised = [t for t in self._ledger.nominated.values() if t.job is job and t.status is Status.PIPELINED]
+        placed = self.work.alike_group(job, number - len(promised))
+        if placed is None:
+            tasks = [t for t in held_tasks(job) if t.status is Status.PIPELINED and not t.nominated]
+            placed = self.work.group(job, tasks)
+        return placed
 
     def _fall(self, place: Entitled, leaving: Units, staying: Units) -> int:
         if leaving == staying and not any(queue in self.losers() for queue in place.members):
             return 0
-        first = self._packed(place, Counter(), Counter(), at_first=True)
+        first = self._packed(place, {}, {}, at_first=True)
         then = self._packed(place, leaving, staying)
         return max(first.at_most - then.at_least, 0)
 
@@ -130,21 +139,29 @@ class RightfulUse:
         key = (job.key, whole, candidate.request.tobytes())
         known = self._leaving.get(key)
         if known is None:
-            tasks = held_tasks(job)
-            rest = [] if whole else [task for task in tasks if task is not candidate]
-            known = self._leaving[key] = (units_of(job, tasks), units_of(job, rest))
+            now = self.work.of(job)
+            rest = {} if whole else self.work.of(job, without=self.work.group(job, [candidate]))
+            known = self._leaving[key] = (now, rest)
         return known
 
     def _packed(self, place: Entitled, minus: Units, plus: Units, *, at_first: bool = False) -> Packed:
         key = (place.name, at_first, _key(minus), _key(plus))
         known = self._known.get(key)
         if known is None:
-            units: Units = Counter()
+            units: Units = {}
             for queue in place.members:
-                units.update(self._work.before(queue) if at_first else self._work.now(queue))
-            units.subtract(minus)
-            units.update(plus)
-            known = self._known[key] = pack(+units, self._room(place), self._values)
+                _add(units, self.work.before(queue) if at_first else self.work.now(queue), +1)
+            _add(units, minus, -1)
+            _add(units, plus, +1)
+            known = self._known[key] = self._pack(place, {unit: n for unit, n in units.items() if n > 0})
+        return known
+
+    def _pack(self, place: Entitled, units: Units) -> Packed:
+        room = self._room(place)
+        key = (place.name, tuple(room), frozenset(units.items()))
+        known = self._packings.get(key)
+        if known is None:
+            known = self._packings[key] = pack(units, room, self._values)
         return known
 
     def _room(self, place: Entitled) -> list[int | None]:
@@ -157,21 +174,16 @@ class RightfulUse:
         ]
 
     def _forget(self) -> None:
-        if self._read_to != len(self._log):
-            self._read_to = len(self._log)
+        if self._read_to != len(self._ledger.log):
+            self._read_to = len(self._ledger.log)
             self._known.clear()
             self._leaving.clear()
 
 
 def _key(units: Units) -> tuple[object, ...]:
-    return tuple(sorted((unit, count) for unit, count in units.items() if count))
+    return tuple(sorted(units.items()))
 
 
-def total_request(job: Job, tasks: Sequence[Task]) -> list[int]:
-    """Shape by shape: the tasks of a large gang are mostly alike, and this is asked for each of them."""
-    total = np.zeros_like(job.allocated)
-    shapes = {task.shape.id: task.shape for task in tasks}
-    for shape_id, number in Counter([task.shape.id for task in tasks]).items():
-        total += number * shapes[shape_id].request
-    amounts: list[int] = total.tolist()
-    return amounts
+def _add(total: Units, units: Mapping[Unit, int], sign: int) -> None:
+    for unit, number in units.items():
+        total[unit] = total.get(unit, 0) + sign * number
