@@ -426,6 +426,8 @@ def test_queues(change: dict[str, Any], field: str, message: str) -> None:
         ("Reservation", spec(owners=[{}]), "spec.owners[0]", "must say who"),
         ("Reservation", spec(owners=[{"object": {}, "namespaces": ["a"]}]), "spec.owners[0]", "must say who"),
         ("Reservation", spec(ttl="-1s"), "spec.ttl", "0 or more"),
+        ("Reservation", spec(replaces={"name": "p"}), "spec.replaces.uid", "required"),
+        ("Reservation", {"status": {"phase": "Ready"}}, "status.phase", "Available"),
     ],
 )
 def test_other_kinds(kind: str, change: dict[str, Any], field: str, message: str) -> None:

@@ -149,8 +149,7 @@ def test_every_example_is_shown_somewhere() -> None:
 
 def test_every_kind_has_its_place() -> None:
     documented = {(row[0], kind) for row in table("docs/scenarios.md", "`apiVersion`") for kind in row[1].split(", ")}
-    not_yet = {("scheduling.volcano.sh/v1alpha1", "Reservation")}
-    same(set(KINDS) - not_yet, documented, what="docs/scenarios.md, kinds")
+    same(set(KINDS), documented, what="docs/scenarios.md, kinds")
 
 
 def test_the_sections_of_the_report_are_those_documented(capfd: pytest.CaptureFixture[str]) -> None:

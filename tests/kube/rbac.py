@@ -31,7 +31,8 @@ CONTROLLERS: Mapping[tuple[str, str], str] = {
     ("scheduling.k8s.io", "priorityclasses"): "list watch",
     ("apps", "replicasets"): "list watch",
     ("", "nodes"): "list watch",  # to lock some of them for queues
-    ("scheduling.volcano.sh", "reservations"): "list watch",
+    ("scheduling.volcano.sh", "reservations"): "list watch delete",
+    ("scheduling.volcano.sh", "reservations/status"): "patch",
     ("", "pods"): "list watch create patch delete",
     ("batch.volcano.sh", "jobs"): "list watch patch delete",
     ("batch.volcano.sh", "jobs/status"): "patch",

@@ -1,7 +1,7 @@
 """What users write: typed Kubernetes objects (`kinds`), their defaults, and the rules they must follow (`validation`).
 
 Everything about objects can be imported from here. The modules `names` (labels and annotations), `quantity`,
-`selectors`, `timestamps`, `pod_requests`, `pod_timing` and `waiting_reservations` are public as well.
+`selectors`, `timestamps`, `pod_requests`, `pod_timing`, `reservations` and `waiting_reservations` are public as well.
 """
 
 from __future__ import annotations

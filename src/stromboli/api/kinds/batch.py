@@ -276,12 +276,15 @@ class ReservationOwner(ApiStruct):
 
 
 class ReservationSpec(ApiStruct):
+    """`replaces`: the running pod, by UID, whose successor the reservation is for. Only migrations have it."""
+
     template: PodTemplateSpec | None = None
     owners: list[ReservationOwner] = field(default_factory=list)
     ttl: str | int | float | None = None
     allocate_once: bool | None = None
     queue: str = ""
     node_name: str = ""
+    replaces: ObjectReference | None = None
 
 
 class ReservationStatus(ApiStruct):

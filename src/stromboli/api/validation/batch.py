@@ -65,6 +65,7 @@ JOB_PHASES = (
     "Terminated",
     "Failed",
 )
+RESERVATION_PHASES = ("", "Waiting", "Pending", "Available", "Succeeded", "Expired", "Failed")
 VOLUME_FIELDS = ("mountPath", "volumeClaimName", "volumeClaim")
 DIMENSIONS = ("cpu", "memory", "ephemeral-storage", "gpu")
 
@@ -176,6 +177,9 @@ def check_reservation(reservation: Reservation) -> None:
     pinned = spec.template.spec.node_name
     if pinned and spec.node_name and pinned != spec.node_name:
         raise ApiError("spec.nodeName", f"must be the node of the template, {quote(pinned)}")
+    if spec.replaces is not None:
+        rules.required(spec.replaces.uid, "spec.replaces.uid")
+    rules.one_of(reservation.status.phase, RESERVATION_PHASES, "status.phase")
 
 
 def _guarantee(guarantee: Guarantee, at: str) -> None:

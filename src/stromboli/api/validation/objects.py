@@ -63,7 +63,7 @@ def validate_update(old: KObject, new: KObject) -> None:
         case Job(), Job():
             _job_update(old, new)
         case Reservation(), Reservation():
-            for field in ("template", "owners", "allocate_once", "queue", "node_name"):
+            for field in ("template", "owners", "allocate_once", "queue", "node_name", "replaces"):
                 if getattr(old.spec, field) != getattr(new.spec, field):
                     raise ApiError(
                         f"spec.{_camel(field)}", "must not change: only the ttl of a reservation can"

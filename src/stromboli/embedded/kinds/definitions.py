@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+import msgspec
+
 from stromboli.api.timestamps import format_timestamp
 from stromboli.embedded import names
 from stromboli.embedded.schema import ANY, FieldError, Schema, SchemaError, custom_schema, with_metadata
@@ -214,7 +216,7 @@ def _cell(json_path: str, kind: str) -> Any:
         if kind == "date":
             return durations.since(str(value), now)
         if kind == "string" and not isinstance(value, str):
-            return str(value).lower() if isinstance(value, bool) else str(value)
+            return msgspec.json.encode(value).decode()
         return value
 
     return cell

@@ -102,6 +102,8 @@ _KINDS: Final = (
         (
             ("PHASE", "string", ".status.phase"),
             ("NODE", "string", ".status.nodeName"),
+            ("HELD", "string", ".status.allocatable"),
+            ("USED", "string", ".status.allocated"),
             ("QUEUE", "string", ".spec.queue"),
             ("TTL", "string", ".spec.ttl"),
             _AGE,

@@ -35,6 +35,7 @@ from stromboli.api import (
     Reservation,
     ReservationOwner,
     ReservationSpec,
+    ReservationStatus,
     SubGroupPolicy,
     TaskSpec,
 )
@@ -47,6 +48,7 @@ from stromboli.api.validation.batch import (
     GROUP_PHASES,
     JOB_PHASES,
     QUEUE_STATES,
+    RESERVATION_PHASES,
     TOPOLOGY_POLICIES,
 )
 from stromboli.api.validation.rules import SELECTOR_OPERATORS
@@ -199,8 +201,10 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
             "allocateOnce": {"default": False},
             "queue": _NAME,
             "nodeName": _NAME,
+            "replaces": {"required": ["uid"], "properties": {"uid": {"minLength": 1}}},
         },
     },
+    ReservationStatus: {"properties": {"phase": _one_of(*RESERVATION_PHASES)}},
     ReservationOwner: {"properties": {"namespaces": {"items": _TASK_NAME}}},
 }
 """What is merged into the generated schema of a struct."""

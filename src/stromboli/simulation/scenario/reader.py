@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from stromboli.api import KINDS, ApiError, KObject, Reservation, decode, is_namespaced, key, names, unknown_field
+from stromboli.api import KINDS, ApiError, KObject, decode, is_namespaced, key, names, unknown_field
 from stromboli.api.errors import quote
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
@@ -53,8 +53,6 @@ def _read(document: Document, scenario: Scenario) -> None:
                 message = f"must be Patch or Restart for {names.SIM_API_VERSION}, not {quote(other)}"
                 raise origin.error(message, field="kind")
         return
-    if isinstance(content, Mapping) and content.get("kind") == Reservation.__name__:
-        raise origin.error("is not supported yet", title=Reservation.__name__, field="kind")
     try:
         obj = decode(content)
     except ApiError as error:

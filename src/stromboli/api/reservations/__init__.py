@@ -1,0 +1,51 @@
+"""Reservations that hold resources of a node for pods that are still to come: what their fields mean.
+
+The scheduler, the controllers and the reports all read these objects. What a field means is written here once, so they
+cannot disagree about who may use a reservation or when it ends. Reservations of the action `reserve`, in phase Waiting,
+hold nothing; `waiting_reservations` is about them.
+"""
+
+from __future__ import annotations
+
+from .meaning import (
+    AVAILABLE,
+    EXPIRED,
+    FAILED,
+    OVER,
+    PENDING,
+    SUCCEEDED,
+    expires_at,
+    has_expired,
+    is_held,
+    is_migration,
+    is_over,
+    is_waiting_for_room,
+    namespace_of,
+    pinned_node,
+    queue_of,
+    reserved_amounts,
+)
+from .owners import UsedReservation, may_use, named_reservation, reservation_annotation
+
+__all__ = [
+    "AVAILABLE",
+    "EXPIRED",
+    "FAILED",
+    "OVER",
+    "PENDING",
+    "SUCCEEDED",
+    "UsedReservation",
+    "expires_at",
+    "has_expired",
+    "is_held",
+    "is_migration",
+    "is_over",
+    "is_waiting_for_room",
+    "may_use",
+    "named_reservation",
+    "namespace_of",
+    "pinned_node",
+    "queue_of",
+    "reservation_annotation",
+    "reserved_amounts",
+]
