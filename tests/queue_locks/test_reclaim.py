@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_locks.lock_scenes import gang, locking, node, patch, play, pod, pods, queue
+from queue_locks.lock_scenes import gang, locking, node, patch, play, pod, pods, queue, tainted
 
 TWO_NODES = [node("n1", 8), node("n2", 8)]
 
@@ -149,6 +149,19 @@ class TestGuaranteed:
             gang("g", 4, 4, queue="q2", on="n1"), pods("b", 8, queue="q2", on="n2"),
         )  # fmt: skip
         assert sorted(who for _, who, _ in outcome.evictions()) == ["g-0", "g-1"]
+
+    @pytest.mark.parametrize("others", [0, 4])
+    @pytest.mark.parametrize(("cpu", "evicted"), [(5, 5), (1, 8)])
+    def test_of_two_guarantees_the_one_that_counts_is_cleared_for(self, cpu: int, evicted: int, others: int) -> None:
+        """Half of the nodes that count are 2, and so are 5 CPUs: at a tie the amount counts, and 5 pods go. 1 CPU is
+        less than half of the nodes, so all 8 go. Nodes that do not count change nothing."""
+        nodes = [node(f"n{i}", 4) for i in range(4)] + [tainted(node(f"t{i}", 4)) for i in range(others)]
+        full = [p for i in range(4) for p in pods(f"a{i}", 4, queue="q2", on=f"n{i}")]
+        both = locking("q1", {"cpu": cpu}, policy="Guaranteed", share=0.5)
+        outcome = play(nodes, both, queue("q2"), full, until=20)
+        assert outcome.locked("q1") == ["n0", "n1"]
+        assert len(outcome.evictions()) == evicted
+        assert outcome.satisfied("q1") == ("True", "Satisfied")
 
     def test_best_effort_never_evicts(self) -> None:
         outcome = play(TWO_NODES, locking("q1", {"cpu": 3}), queue("q2"), pods("a", 8, queue="q2", on="n1"),

@@ -22,6 +22,10 @@ ACCEPTED: Final = "ReservationAccepted"
 SATISFIED: Final = "ReservationSatisfied"
 """The condition of a queue whose guarantee was accepted: whether it could use all of it now."""
 
+BY_AMOUNTS: Final = "resource"
+BY_NUMBER: Final = "percentage"
+"""The basis of a guarantee: which part of it counts, if it has both."""
+
 _GPU: Final = "nvidia.com/gpu"
 _DEFAULT_DIMENSIONS: Final = ("cpu", "memory")
 
@@ -43,6 +47,14 @@ def guaranteed_amounts(guarantee: Guarantee) -> dict[str, int]:
 def guaranteed_fraction(guarantee: Guarantee) -> Fraction | None:
     """The share of the nodes; None without a percentage."""
     return None if guarantee.percentage is None else parse_quantity(guarantee.percentage.value)
+
+
+def is_about_nodes(queue: Queue) -> bool:
+    """Whether a queue is guaranteed what its nodes hold, not amounts. If it gives both, the controllers say which."""
+    guarantee = queue.spec.guarantee
+    if guarantee.percentage is None or not guaranteed_amounts(guarantee):
+        return guarantee.percentage is not None
+    return queue.status.reservation.basis == BY_NUMBER
 
 
 def dimensions(guarantee: Guarantee) -> tuple[str, ...]:

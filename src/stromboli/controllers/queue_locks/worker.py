@@ -25,6 +25,8 @@ from stromboli.api.quantity import format_amount
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
 from stromboli.cluster.queue_guarantees import (
     ACCEPTED,
+    BY_AMOUNTS,
+    BY_NUMBER,
     SATISFIED,
     evicts,
     is_judged,
@@ -175,6 +177,7 @@ class _Pass:
             nodes=locked,
             resource=resource,
             guarantee=queue.spec.guarantee,
+            basis=BY_AMOUNTS if demand.count is None else BY_NUMBER,
             evicting=self._to_clear(queue, rows[chosen], satisfied, is_kept=is_kept),
         )
         return LockStatus(reservation, [accepted, satisfied], notices + _moves(queue, locked))
