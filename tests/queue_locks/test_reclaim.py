@@ -83,6 +83,15 @@ class TestGuaranteed:
         assert outcome.locked("q1") == ["n0", "n1"]
         assert [(t, name) for t, _, name in outcome.evictions()] == [(0.0, "n0")] * 4 + [(5.0, "n1")] * 4
 
+    def test_also_if_nodes_are_lost_between_rounds(self) -> None:
+        """n0 is cleared at once and lost at 1 s, n1 is locked in its place and lost at 2 s. n2 is cleared in the next
+        round, and nobody was evicted from n1."""
+        nodes = [node("n0", 4, until=1), node("n1", 4, until=2), *[node(f"n{i}", 4) for i in (2, 3)]]
+        full = [p for i in range(4) for p in pods(f"a{i}", 4, queue="q2", on=f"n{i}")]
+        outcome = play(nodes, locking("q1", {"cpu": 4}, policy="Guaranteed"), queue("q2"), full, until=12)
+        cleared = [(e["t"], e["node"]) for e in outcome.report["events"] if e["reason"] == "NodeLocked"]
+        assert cleared == [(0.0, "n0")] * 4 + [(5.0, "n2")] * 4
+
     def test_a_longer_period_slows_it_down(self) -> None:
         nodes = [node(f"n{i}", 4) for i in range(4)]
         full = [p for i in range(4) for p in pods(f"a{i}", 4, queue="q2", on=f"n{i}")]
@@ -100,6 +109,21 @@ class TestGuaranteed:
         assert outcome.locked("q1") == ["n1"]
         assert len(outcome.evictions()) == 5
         assert outcome.satisfied("q1") == ("False", "Draining")
+
+    def test_pods_of_daemon_sets_stay(self) -> None:
+        """They would come back. 6 of n1's 8 CPUs are cleared, and that is all that the node offers."""
+        agents = pods("agent", 2, queue="q2", on="n1")
+        for agent in agents:
+            agent["metadata"]["ownerReferences"] = [
+                {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "d", "controller": True}
+            ]
+        outcome = play(
+            node("n1", 8), node("n2", 8), locking("q1", policy="Guaranteed", share=0.5), queue("q2"), agents,
+            pods("b", 6, queue="q2", on="n1"), pods("c", 8, queue="q2", on="n2", preemptable=False),
+        )  # fmt: skip
+        assert outcome.locked("q1") == ["n1"]
+        assert sorted(who for _, who, _ in outcome.evictions()) == [f"b-0{i}" for i in range(6)]
+        assert outcome.satisfied("q1") == ("True", "Satisfied")
 
     def test_a_budget_is_kept(self) -> None:
         budget = {

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
-from stromboli.api import Guarantee, Queue
+from stromboli.api import Guarantee, Pod, Queue
 from stromboli.api.quantity import amounts, parse_quantity
 
 BEST_EFFORT: Final = "Best-Effort"
@@ -27,6 +27,8 @@ BY_NUMBER: Final = "percentage"
 """The basis of a guarantee: which part of it counts, if it has both."""
 
 _GPU: Final = "nvidia.com/gpu"
+_CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
+_MIRROR: Final = "kubernetes.io/config.mirror"
 _DEFAULT_DIMENSIONS: Final = ("cpu", "memory")
 
 
@@ -63,6 +65,13 @@ def dimensions(guarantee: Guarantee) -> tuple[str, ...]:
         return ()
     named = guarantee.percentage.dimensions or _DEFAULT_DIMENSIONS
     return tuple(sorted({_GPU if name == "gpu" else name for name in named}))
+
+
+def never_drains(pod: Pod) -> bool:
+    """Whether a pod stays on its node, or comes back to it, whoever the node is locked for."""
+    if pod.spec.priority_class_name in _CRITICAL or _MIRROR in pod.metadata.annotations:
+        return True
+    return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
 
 
 def is_judged(queue: Queue) -> bool:

@@ -138,7 +138,8 @@ def _greedy(nodes: Nodes, demand: Demand, *, most: int, keep: list[int] | None =
             best = (key, rows)
     if demand.count is None and len(kept) <= most and (best is None or not best[0][0]):
         # The best nodes are too small for so few of them. The largest ones may do.
-        return _exchanged(nodes, demand, pruned(nodes, demand, _grown(nodes, demand, kept, most, fewest=True)), kept, most)
+        rows = pruned(nodes, demand, _grown(nodes, demand, kept, most, fewest=True))
+        return _exchanged(nodes, demand, rows, kept, most)
     return [] if best is None else best[1]
 
 

@@ -18,15 +18,13 @@ from stromboli.api import Node, Pod, PodGroup, Queue, Reservation, group_name_of
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import QuantityError, amounts
 from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
-from stromboli.cluster.queue_guarantees import guaranteed_amounts
+from stromboli.cluster.queue_guarantees import guaranteed_amounts, never_drains
 from stromboli.controllers.changes import Objects
 from stromboli.controllers.pod_owners import is_finished, is_terminating
 
 from .score import Amounts
 
 _LIFECYCLE_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-_CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
-_MIRROR: Final = "kubernetes.io/config.mirror"
 
 Flags = npt.NDArray[np.bool_]
 
@@ -111,15 +109,15 @@ class UsageReader:
         used = view.by_queue.get(queue)
         if used is None:
             used = view.by_queue[queue] = np.zeros_like(view.sizes)
-        never_leaves = _never_leaves(pod)
+        stays = never_drains(pod)
         for resource, amount in known[1].items():
             column = view.column.get(resource)
             if column is not None:
                 view.used[column, row] += amount
                 used[column, row] += amount
-                if never_leaves:
+                if stays:
                     view.fixed[column, row] += amount
-        if not never_leaves and not is_terminating(pod) and known[1]:
+        if not stays and not is_terminating(pod) and known[1]:
             pods = view.movable.setdefault(row, {})
             pods[queue] = pods.get(queue, 0) + 1
         return known
@@ -178,12 +176,6 @@ def _requests_of(pod: Pod) -> dict[str, int]:
         return pod_requests(pod.spec)
     except QuantityError:  # an amount that fits no integer; the scheduler ignores such a pod, too
         return {}
-
-
-def _never_leaves(pod: Pod) -> bool:
-    if pod.spec.priority_class_name in _CRITICAL or _MIRROR in pod.metadata.annotations:
-        return True
-    return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
 
 
 def _add_reservation(view: ClusterView, reservation: Reservation) -> None:

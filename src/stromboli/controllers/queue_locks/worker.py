@@ -336,8 +336,14 @@ class _Pass:
         return {name: float(short[c]) for name, c in sorted(self._view.column.items()) if short[c] > 0}
 
     def _to_clear(self, queue: Queue, rows: Rows, satisfied: Condition, *, is_kept: bool) -> str:
-        """The locked node from which pods of others are evicted until the next round: one at a time, in turn."""
-        if not evicts(queue.spec.guarantee) or satisfied.status == "True":
+        """The locked node from which pods of others are evicted until the next round: one at a time, in turn. If it is
+        replaced before the next round, its successor has to wait for that."""
+        last = queue.status.reservation.evicting
+        if not evicts(queue.spec.guarantee):
+            return ""
+        if last and not self._is_round:
+            return last
+        if satisfied.status == "True":
             return ""
         own = self._below[queue.metadata.name]
         candidates = sorted(
@@ -345,7 +351,6 @@ class _Pass:
             for row in rows.tolist()
             if any(number for other, number in self._view.movable.get(row, {}).items() if other not in own)
         )
-        last = queue.status.reservation.evicting
         later = [name for name in candidates if name > last] if is_kept else []
         return next(iter(later or candidates), "")
 

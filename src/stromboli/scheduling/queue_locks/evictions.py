@@ -17,7 +17,7 @@ import numpy as np
 
 from stromboli.cluster import PODS, Job, Node, Queue, Status, Task, Vector
 from stromboli.cluster.ledger import SHARED
-from stromboli.cluster.queue_guarantees import evicts, guaranteed_amounts, is_about_nodes
+from stromboli.cluster.queue_guarantees import evicts, guaranteed_amounts, is_about_nodes, never_drains
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
@@ -106,7 +106,7 @@ class _Clearing:
     def _foreign_use(self, node: Node) -> Vector:
         used = self._session.axis.zeros()
         for task in node.tasks.values():
-            if task.status in EVICTABLE and not self._is_own(task):
+            if task.status in EVICTABLE and not self._is_own(task) and not never_drains(task.pod):
                 used += task.request
         used[PODS] = 0
         return used
@@ -171,6 +171,8 @@ class _Clearing:
     def _may_go(self, job: Job, tasks: list[Task], *, whole: bool) -> bool:
         gives = np.asarray(sum((task.request for task in tasks), start=self._session.axis.zeros()))
         if self._books.falls_below_guarantee(job.queue, job.queue.allocated - gives, gives):
+            return False
+        if any(never_drains(task.pod) for task in tasks):
             return False
         # Nobody waits for this room, so the plugins that protect pods are asked on behalf of a pod of no job.
         return not any(
