@@ -162,3 +162,31 @@ class TestWhatDoesNotDrain:
         after = play(parts, reserve=timeout, until=16)
         assert after.locked("q1") == ["n3"]
         assert play(parts, reserve={"reservationTimeout": 0}, until=40).locked("q1") == ["n1"]
+
+
+@pytest.mark.parametrize(("asked", "locked"), [({"nvidia.com/gpu": 2}, []), ({"cpu": 2, "nvidia.com/gpu": 2}, ["n1"])])
+def test_a_resource_that_no_node_has_any_more_is_missing(asked: Document, locked: list[str]) -> None:
+    """The only node with GPUs is deleted at 3 s. The guarantee stays, and says that it is not met."""
+    outcome = play(node("gpus", 4, until=3, **{"nvidia.com/gpu": 4}), four(), locking("q1", asked))
+    assert outcome.moves()[0] == (0.0, "Locked", "q1", "gpus")
+    assert outcome.locked("q1") == locked
+    assert outcome.accepted("q1") == ("True", "Accepted")
+    assert outcome.satisfied("q1") == ("False", "TooFewNodes")
+
+
+def test_a_round_that_had_nothing_new_to_find_is_not_made_up_for() -> None:
+    """Nothing happens until t=6, so the round at t=5 is skipped. What changes at t=6 is looked at in the round at t=10,
+    as it would be by a worker that started at t=6."""
+    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
+             "metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 1, "queue": "q2"}}  # fmt: skip
+    running = [pod(f"a-{i}", 4, group="g", on=f"n{i}", run=6) for i in range(1, 5)]
+    outcome = play(four(), locking("q1", {"cpu": 4}), queue("q2"), group, running, until=12)
+    times = {c["type"]: c["lastTransitionTime"] for c in outcome.queue("q1")["conditions"]}
+    assert times["ReservationSatisfied"] == 10.0
+
+
+def test_pods_that_run_from_the_start_count_as_their_queues() -> None:
+    """n2 is used by q1: 0.4 + 0.35 / 4 + 0.15 + 0.1 · 3 / 4 is better than 0.4 + 0.15 + 0.1. The pod has no PodGroup
+    when the nodes are chosen for the first time, but it names its queue."""
+    running = pod("mine", 1, queue="q1", on="n2")
+    assert play(four(), locking("q1", {"cpu": 4}), running).moves() == [(0.0, "Locked", "q1", "n2")]

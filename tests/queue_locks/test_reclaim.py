@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_locks.lock_scenes import gang, locking, node, patch, play, pod, pods, queue
+from queue_locks.lock_scenes import gang, locking, node, patch, play, pod, pods, queue, tainted
 
 TWO_NODES = [node("n1", 8), node("n2", 8)]
 
@@ -83,6 +83,15 @@ class TestGuaranteed:
         assert outcome.locked("q1") == ["n0", "n1"]
         assert [(t, name) for t, _, name in outcome.evictions()] == [(0.0, "n0")] * 4 + [(5.0, "n1")] * 4
 
+    def test_also_if_nodes_are_lost_between_rounds(self) -> None:
+        """n0 is cleared at once and lost at 1 s, n1 is locked in its place and lost at 2 s. n2 is cleared in the next
+        round, and nobody was evicted from n1."""
+        nodes = [node("n0", 4, until=1), node("n1", 4, until=2), *[node(f"n{i}", 4) for i in (2, 3)]]
+        full = [p for i in range(4) for p in pods(f"a{i}", 4, queue="q2", on=f"n{i}")]
+        outcome = play(nodes, locking("q1", {"cpu": 4}, policy="Guaranteed"), queue("q2"), full, until=12)
+        cleared = [(e["t"], e["node"]) for e in outcome.report["events"] if e["reason"] == "NodeLocked"]
+        assert cleared == [(0.0, "n0")] * 4 + [(5.0, "n2")] * 4
+
     def test_a_longer_period_slows_it_down(self) -> None:
         nodes = [node(f"n{i}", 4) for i in range(4)]
         full = [p for i in range(4) for p in pods(f"a{i}", 4, queue="q2", on=f"n{i}")]
@@ -100,6 +109,21 @@ class TestGuaranteed:
         assert outcome.locked("q1") == ["n1"]
         assert len(outcome.evictions()) == 5
         assert outcome.satisfied("q1") == ("False", "Draining")
+
+    def test_pods_of_daemon_sets_stay(self) -> None:
+        """They would come back. 6 of n1's 8 CPUs are cleared, and that is all that the node offers."""
+        agents = pods("agent", 2, queue="q2", on="n1")
+        for agent in agents:
+            agent["metadata"]["ownerReferences"] = [
+                {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "d", "controller": True}
+            ]
+        outcome = play(
+            node("n1", 8), node("n2", 8), locking("q1", policy="Guaranteed", share=0.5), queue("q2"), agents,
+            pods("b", 6, queue="q2", on="n1"), pods("c", 8, queue="q2", on="n2", preemptable=False),
+        )  # fmt: skip
+        assert outcome.locked("q1") == ["n1"]
+        assert sorted(who for _, who, _ in outcome.evictions()) == [f"b-0{i}" for i in range(6)]
+        assert outcome.satisfied("q1") == ("True", "Satisfied")
 
     def test_a_budget_is_kept(self) -> None:
         budget = {
@@ -149,6 +173,19 @@ class TestGuaranteed:
             gang("g", 4, 4, queue="q2", on="n1"), pods("b", 8, queue="q2", on="n2"),
         )  # fmt: skip
         assert sorted(who for _, who, _ in outcome.evictions()) == ["g-0", "g-1"]
+
+    @pytest.mark.parametrize("others", [0, 4])
+    @pytest.mark.parametrize(("cpu", "evicted"), [(5, 5), (1, 8)])
+    def test_of_two_guarantees_the_one_that_counts_is_cleared_for(self, cpu: int, evicted: int, others: int) -> None:
+        """Half of the nodes that count are 2, and so are 5 CPUs: at a tie the amount counts, and 5 pods go. 1 CPU is
+        less than half of the nodes, so all 8 go. Nodes that do not count change nothing."""
+        nodes = [node(f"n{i}", 4) for i in range(4)] + [tainted(node(f"t{i}", 4)) for i in range(others)]
+        full = [p for i in range(4) for p in pods(f"a{i}", 4, queue="q2", on=f"n{i}")]
+        both = locking("q1", {"cpu": cpu}, policy="Guaranteed", share=0.5)
+        outcome = play(nodes, both, queue("q2"), full, until=20)
+        assert outcome.locked("q1") == ["n0", "n1"]
+        assert len(outcome.evictions()) == evicted
+        assert outcome.satisfied("q1") == ("True", "Satisfied")
 
     def test_best_effort_never_evicts(self) -> None:
         outcome = play(TWO_NODES, locking("q1", {"cpu": 3}), queue("q2"), pods("a", 8, queue="q2", on="n1"),

@@ -52,6 +52,21 @@ def test_the_limit_is_rounded_up_to_one_node() -> None:
     assert run(node("n1", 4), locking("q1", {"cpu": 1}), locks={"maxReservedPercent": 1}).locked("q1") == ["n1"]
 
 
+def test_a_guarantee_that_fits_on_fewer_nodes_is_accepted() -> None:
+    """3 of 5 nodes may be locked. The best set for 8 CPUs would be the four small nodes (0.4 + 0.15 / 4 + 0.1), but the
+    large one alone is enough (0.2 + 0.15 + 0.1)."""
+    nodes = [node("large", 16), *[node(f"small-{i}", 2) for i in range(4)]]
+    assert play(nodes, locking("q1", {"cpu": 8})).locked("q1") == ["large"]
+
+
+def test_a_guarantee_that_fits_on_fewer_of_many_nodes_is_accepted() -> None:
+    """The same beyond what all combinations are tried of: 8 of 40 nodes may be locked, and 60 CPUs are four large nodes
+    or 30 small ones."""
+    nodes = [*[node(f"large-{i}", 16) for i in range(5)], *[node(f"small-{i:02}", 2) for i in range(35)]]
+    outcome = run(nodes, locking("q1", {"cpu": 60}), locks={"maxReservedPercent": 20})
+    assert outcome.locked("q1") == ["large-0", "large-1", "large-2", "large-3"]
+
+
 def test_who_goes_first_gets_the_nodes() -> None:
     """Each wants 2 of 4 nodes, and 2 may be locked in all: by priority, then weight, then age, then name."""
     two: Document = {"cpu": 8}

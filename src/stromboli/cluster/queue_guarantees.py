@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
-from stromboli.api import Guarantee, Queue
+from stromboli.api import Guarantee, Pod, Queue
 from stromboli.api.quantity import amounts, parse_quantity
 
 BEST_EFFORT: Final = "Best-Effort"
@@ -22,7 +22,13 @@ ACCEPTED: Final = "ReservationAccepted"
 SATISFIED: Final = "ReservationSatisfied"
 """The condition of a queue whose guarantee was accepted: whether it could use all of it now."""
 
+BY_AMOUNTS: Final = "resource"
+BY_NUMBER: Final = "percentage"
+"""The basis of a guarantee: which part of it counts, if it has both."""
+
 _GPU: Final = "nvidia.com/gpu"
+_CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
+_MIRROR: Final = "kubernetes.io/config.mirror"
 _DEFAULT_DIMENSIONS: Final = ("cpu", "memory")
 
 
@@ -45,12 +51,27 @@ def guaranteed_fraction(guarantee: Guarantee) -> Fraction | None:
     return None if guarantee.percentage is None else parse_quantity(guarantee.percentage.value)
 
 
+def is_about_nodes(queue: Queue) -> bool:
+    """Whether a queue is guaranteed what its nodes hold, not amounts. If it gives both, the controllers say which."""
+    guarantee = queue.spec.guarantee
+    if guarantee.percentage is None or not guaranteed_amounts(guarantee):
+        return guarantee.percentage is not None
+    return queue.status.reservation.basis == BY_NUMBER
+
+
 def dimensions(guarantee: Guarantee) -> tuple[str, ...]:
     """The resources that a percentage is about: CPU and memory unless it says otherwise. `gpu` is NVIDIA's."""
     if guarantee.percentage is None:
         return ()
     named = guarantee.percentage.dimensions or _DEFAULT_DIMENSIONS
     return tuple(sorted({_GPU if name == "gpu" else name for name in named}))
+
+
+def never_drains(pod: Pod) -> bool:
+    """Whether a pod stays on its node, or comes back to it, whoever the node is locked for."""
+    if pod.spec.priority_class_name in _CRITICAL or _MIRROR in pod.metadata.annotations:
+        return True
+    return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
 
 
 def is_judged(queue: Queue) -> bool:

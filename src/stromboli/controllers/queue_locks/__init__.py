@@ -113,10 +113,13 @@ class QueueLocks:
         return self._origin + number * self._period / _PER_SECOND
 
     def _is_round(self, now: float) -> bool:
+        """In virtual time a round is held in the first pass that could hold it, or never: rounds that would have found
+        nothing new are skipped, and a worker that starts anew does not know whether one was."""
         number = self._number(now)
         last = self._last_round
-        if last is None:
-            last = self._number(now - max(self._step, 1) / _PER_SECOND)
+        if last is None or self._step:
+            first = self._number(now - max(self._step, 1) / _PER_SECOND)
+            last = first if last is None else max(last, first)
         self._last_round = number
         return number > last
 

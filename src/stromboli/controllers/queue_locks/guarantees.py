@@ -87,13 +87,15 @@ class Guarantees:
         free = view.counts.copy()
         free[list(taken)] = False
         rows = np.flatnonzero(free)
+        empty = self._empty(rows)
+        allowed = best_set(empty, demand, most=max(most - others, 0))
+        if bool(demand.is_met(sum_of(empty, allowed))[0]):
+            return None
         ideal = self._ideal(demand, rows)
-        met = bool(demand.is_met(sum_of(self._empty(rows), ideal))[0])
+        met = bool(demand.is_met(sum_of(empty, ideal))[0])
         needed = len(ideal) if met or demand.count is None else demand.count
         if needed + others > most:
             return Refused("ExceedsMaxReservedPercent", messages.exceeds_limit(needed, others, most))
-        if met:
-            return None
         if demand.count is not None and demand.most is not None:
             return Refused("ExceedsCapability", messages.exceeds_capability(demand.count))
         asked_for = {name: demand.target[view.column[name]] for name in view.resources}

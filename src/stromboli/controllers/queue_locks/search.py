@@ -136,17 +136,25 @@ def _greedy(nodes: Nodes, demand: Demand, *, most: int, keep: list[int] | None =
         key = (met, score_of(nodes, rows, demand.target), -len(rows))
         if best is None or key > best[0]:
             best = (key, rows)
+    if demand.count is None and len(kept) <= most and (best is None or not best[0][0]):
+        # The best nodes are too small for so few of them. The largest ones may do.
+        rows = pruned(nodes, demand, _grown(nodes, demand, kept, most, fewest=True))
+        return _exchanged(nodes, demand, rows, kept, most)
     return [] if best is None else best[1]
 
 
-def _grown(nodes: Nodes, demand: Demand, start: list[int], most: int) -> list[int]:
+def _grown(nodes: Nodes, demand: Demand, start: list[int], most: int, *, fewest: bool = False) -> list[int]:
+    """`fewest`: whatever the score, by what brings most of what is missing."""
     chosen = list(start)
     free = np.ones(len(nodes), dtype=np.bool_)
     free[chosen] = False
     sums = sum_of(nodes, chosen)
     while len(chosen) < most and not bool(demand.is_met(sums)[0]):
         rows = np.flatnonzero(free)
-        added = _next(nodes, demand, sums, rows, most - len(chosen))
+        if fewest:
+            added = _largest(demand, sums, each_of(nodes, rows), rows)
+        else:
+            added = _next(nodes, demand, sums, rows, most - len(chosen))
         if not added:
             break
         chosen += added
@@ -160,12 +168,7 @@ def _next(nodes: Nodes, demand: Demand, sums: Sums, rows: Rows, most: int) -> li
     each = each_of(nodes, rows)
     needed = demand.still_needed(sums, each)
     if demand.count is None and not bool(np.isfinite(needed).any()):
-        # No node has something of everything that is missing. Take what brings the most of any of it.
-        missing = np.maximum(demand.target - sums.cover[:, 0], 0)
-        share = each.cover * np.divide(1.0, missing, out=np.zeros_like(missing), where=missing > 0)[:, None]
-        gain = np.minimum(share, 1.0).sum(axis=0)
-        best = int(np.argmax(np.round(gain, 9))) if len(rows) else 0
-        return [int(rows[best])] if len(rows) and gain[best] > 0 else []
+        return _largest(demand, sums, each, rows)  # no node has something of everything that is missing
     allowed = np.isfinite(needed) & demand.is_allowed(sums + each)
     rows, needed = rows[allowed], needed[allowed]
     if not len(rows):
@@ -178,6 +181,15 @@ def _next(nodes: Nodes, demand: Demand, sums: Sums, rows: Rows, most: int) -> li
         return [int(rows[first])]
     order = np.argsort(-marks, kind="stable")[:batch]
     return [int(row) for row in rows[order]]
+
+
+def _largest(demand: Demand, sums: Sums, each: Sums, rows: Rows) -> list[int]:
+    """The node that brings the most of what is missing."""
+    missing = np.maximum(demand.target - sums.cover[:, 0], 0)
+    share = each.cover * np.divide(1.0, missing, out=np.zeros_like(missing), where=missing > 0)[:, None]
+    gain = np.minimum(share, 1.0).sum(axis=0)
+    best = int(np.argmax(np.round(gain, 9))) if len(rows) else 0
+    return [int(rows[best])] if len(rows) and gain[best] > 0 else []
 
 
 def pruned(nodes: Nodes, demand: Demand, rows: list[int]) -> list[int]:

@@ -14,25 +14,24 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.api import Node, Pod, PodGroup, Reservation, group_name_of, key, names
+from stromboli.api import Node, Pod, PodGroup, Queue, Reservation, group_name_of, key, names
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import QuantityError, amounts
 from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
+from stromboli.cluster.queue_guarantees import guaranteed_amounts, never_drains
 from stromboli.controllers.changes import Objects
 from stromboli.controllers.pod_owners import is_finished, is_terminating
 
 from .score import Amounts
 
 _LIFECYCLE_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-_CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
-_MIRROR: Final = "kubernetes.io/config.mirror"
 
 Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
 class ClusterView:
-    resources: tuple[str, ...]  # sorted, without "pods"
+    resources: tuple[str, ...]  # sorted, without "pods"; what nodes have or queues are guaranteed
     names: tuple[str, ...]  # of all nodes, sorted
     sizes: Amounts
     used: Amounts
@@ -83,11 +82,14 @@ class UsageReader:
 
     def read(self, objects: Objects) -> ClusterView:
         nodes = sorted(objects.list(Node), key=lambda node: node.metadata.name)
-        view = _view_of_nodes(nodes)
+        view = _view_of_nodes(nodes, asked=_asked_for(objects.list(Queue)))
         queue_of = {key(group): group.spec.queue or names.DEFAULT_QUEUE for group in objects.list(PodGroup)}
         fresh: dict[str, tuple[Pod, dict[str, int]]] = {}
         for pod in objects.list(Pod):
-            queue = queue_of.get(f"{pod.metadata.namespace}/{group_name_of(pod)}", "")
+            # A pod that has just been created has no PodGroup yet. It may name its queue itself.
+            queue = queue_of.get(f"{pod.metadata.namespace}/{group_name_of(pod)}") or pod.metadata.annotations.get(
+                names.QUEUE_NAME, ""
+            )
             if pod.spec.node_name:
                 fresh[pod.metadata.uid] = self._add_pod(view, pod, queue)
             elif pod.status.nominated_node_name in view.row:
@@ -107,23 +109,35 @@ class UsageReader:
         used = view.by_queue.get(queue)
         if used is None:
             used = view.by_queue[queue] = np.zeros_like(view.sizes)
-        never_leaves = _never_leaves(pod)
+        stays = never_drains(pod)
         for resource, amount in known[1].items():
             column = view.column.get(resource)
             if column is not None:
                 view.used[column, row] += amount
                 used[column, row] += amount
-                if never_leaves:
+                if stays:
                     view.fixed[column, row] += amount
-        if not never_leaves and not is_terminating(pod) and known[1]:
+        if not stays and not is_terminating(pod) and known[1]:
             pods = view.movable.setdefault(row, {})
             pods[queue] = pods.get(queue, 0) + 1
         return known
 
 
-def _view_of_nodes(nodes: Sequence[Node]) -> ClusterView:
+def _asked_for(queues: Iterable[Queue]) -> set[str]:
+    """The resources that are guaranteed. The last node that has one of them may be gone: then it is missing."""
+    found: set[str] = set()
+    for queue in queues:
+        try:
+            found |= guaranteed_amounts(queue.spec.guarantee).keys()
+        except QuantityError:  # an invalid queue locks nothing
+            continue
+    return found
+
+
+def _view_of_nodes(nodes: Sequence[Node], *, asked: set[str]) -> ClusterView:
     offers = [amounts(node.status.allocatable or node.status.capacity) for node in nodes]
-    resources = tuple(sorted({name for offer in offers for name, amount in offer.items() if amount and name != "pods"}))
+    offered = {name for offer in offers for name, amount in offer.items() if amount and name != "pods"}
+    resources = tuple(sorted(offered | asked))
     column = {name: number for number, name in enumerate(resources)}
     sizes = np.zeros((len(resources), len(nodes)))
     for row, offer in enumerate(offers):
@@ -162,12 +176,6 @@ def _requests_of(pod: Pod) -> dict[str, int]:
         return pod_requests(pod.spec)
     except QuantityError:  # an amount that fits no integer; the scheduler ignores such a pod, too
         return {}
-
-
-def _never_leaves(pod: Pod) -> bool:
-    if pod.spec.priority_class_name in _CRITICAL or _MIRROR in pod.metadata.annotations:
-        return True
-    return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
 
 
 def _add_reservation(view: ClusterView, reservation: Reservation) -> None:

@@ -25,6 +25,8 @@ from stromboli.api.quantity import format_amount
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
 from stromboli.cluster.queue_guarantees import (
     ACCEPTED,
+    BY_AMOUNTS,
+    BY_NUMBER,
     SATISFIED,
     evicts,
     is_judged,
@@ -175,6 +177,7 @@ class _Pass:
             nodes=locked,
             resource=resource,
             guarantee=queue.spec.guarantee,
+            basis=BY_AMOUNTS if demand.count is None else BY_NUMBER,
             evicting=self._to_clear(queue, rows[chosen], satisfied, is_kept=is_kept),
         )
         return LockStatus(reservation, [accepted, satisfied], notices + _moves(queue, locked))
@@ -333,8 +336,14 @@ class _Pass:
         return {name: float(short[c]) for name, c in sorted(self._view.column.items()) if short[c] > 0}
 
     def _to_clear(self, queue: Queue, rows: Rows, satisfied: Condition, *, is_kept: bool) -> str:
-        """The locked node from which pods of others are evicted until the next round: one at a time, in turn."""
-        if not evicts(queue.spec.guarantee) or satisfied.status == "True":
+        """The locked node from which pods of others are evicted until the next round: one at a time, in turn. If it is
+        replaced before the next round, its successor has to wait for that."""
+        last = queue.status.reservation.evicting
+        if not evicts(queue.spec.guarantee):
+            return ""
+        if last and not self._is_round:
+            return last
+        if satisfied.status == "True":
             return ""
         own = self._below[queue.metadata.name]
         candidates = sorted(
@@ -342,7 +351,6 @@ class _Pass:
             for row in rows.tolist()
             if any(number for other, number in self._view.movable.get(row, {}).items() if other not in own)
         )
-        last = queue.status.reservation.evicting
         later = [name for name in candidates if name > last] if is_kept else []
         return next(iter(later or candidates), "")
 

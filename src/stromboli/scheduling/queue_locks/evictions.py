@@ -17,7 +17,7 @@ import numpy as np
 
 from stromboli.cluster import PODS, Job, Node, Queue, Status, Task, Vector
 from stromboli.cluster.ledger import SHARED
-from stromboli.cluster.queue_guarantees import evicts, guaranteed_amounts, guaranteed_fraction
+from stromboli.cluster.queue_guarantees import evicts, guaranteed_amounts, is_about_nodes, never_drains
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
@@ -88,22 +88,12 @@ class _Clearing:
     def _short(self) -> Vector:
         """What is missing of the guarantee, as far as pods of others on this node use it."""
         foreign = self._foreign_use(self._node)
-        if self._is_about_nodes():
-            return foreign
         assert self._queue.object is not None
+        if is_about_nodes(self._queue.object):
+            return foreign
         wanted = self._session.axis.vector(guaranteed_amounts(self._queue.object.spec.guarantee))
         there = sum((self._usable(node) for node in self._nodes), start=self._session.axis.zeros())
         return np.asarray(np.minimum(np.maximum(wanted - there, 0), foreign))
-
-    def _is_about_nodes(self) -> bool:
-        """Whether the queue is guaranteed what its nodes hold. Where it gives amounts as well, it is if it has as many
-        nodes as the percentage comes to."""
-        assert self._queue.object is not None
-        guarantee = self._queue.object.spec.guarantee
-        fraction = guaranteed_fraction(guarantee)
-        if fraction is None or not guaranteed_amounts(guarantee):
-            return fraction is not None
-        return len(self._nodes) == int(len(self._session.nodes) * fraction)
 
     def _usable(self, node: Node) -> Vector:
         """What the queue uses on a node or could use once terminating pods are gone."""
@@ -116,7 +106,7 @@ class _Clearing:
     def _foreign_use(self, node: Node) -> Vector:
         used = self._session.axis.zeros()
         for task in node.tasks.values():
-            if task.status in EVICTABLE and not self._is_own(task):
+            if task.status in EVICTABLE and not self._is_own(task) and not never_drains(task.pod):
                 used += task.request
         used[PODS] = 0
         return used
@@ -181,6 +171,8 @@ class _Clearing:
     def _may_go(self, job: Job, tasks: list[Task], *, whole: bool) -> bool:
         gives = np.asarray(sum((task.request for task in tasks), start=self._session.axis.zeros()))
         if self._books.falls_below_guarantee(job.queue, job.queue.allocated - gives, gives):
+            return False
+        if any(never_drains(task.pod) for task in tasks):
             return False
         # Nobody waits for this room, so the plugins that protect pods are asked on behalf of a pod of no job.
         return not any(
