@@ -147,6 +147,9 @@ _PIPELINED = int(Status.PIPELINED)
 _RESERVED = int(Status.RESERVED)
 _RUNNING = int(Status.RUNNING)
 _SUCCEEDED = int(Status.SUCCEEDED)
+_RELEASING = int(Status.RELEASING)
+_FAILED = int(Status.FAILED)
+_UNKNOWN = int(Status.UNKNOWN)
 
 
 @dataclass(eq=False, slots=True)
@@ -190,7 +193,8 @@ class Job:
     @property
     def valid_count(self) -> int:
         """Tasks that run, have succeeded, or may still be placed."""
-        return self.ready_count + self.waiting_count + self.pending_count
+        c = self.counts
+        return len(self.tasks) - c[_RELEASING] - c[_FAILED] - c[_UNKNOWN]
 
     @property
     def is_ready(self) -> bool:

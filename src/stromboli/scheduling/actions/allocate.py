@@ -53,7 +53,7 @@ class Allocate(Action):
         if not session.has_action("enqueue"):
             _admit_all(session)
         self._keep_promises(session)
-        jobs = [job for job in session.jobs if is_eligible(session, job) and _has_tasks_to_place(job)]
+        jobs = [job for job in session.waiting if is_eligible(session, job) and _has_tasks_to_place(job)]
         refused = self._ordered_pass(session, jobs)
         if refused:
             self._lend(session, refused)

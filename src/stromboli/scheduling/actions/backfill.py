@@ -40,7 +40,7 @@ class Backfill(Action):
             self._lend(session)
         if self._rules.uses_estimates:
             self._fill_until_needed(session)
-        jobs = [job for job in session.jobs if job.pending_best_effort and is_eligible(session, job)]
+        jobs = [job for job in session.waiting if job.pending_best_effort and is_eligible(session, job)]
         walk = Walk(session, jobs)
         while (job := walk.next()) is not None:
             self._place_best_effort(session, job)
@@ -48,8 +48,8 @@ class Backfill(Action):
     def _lend(self, session: Session) -> None:
         if not session.state(TentativePlaces).given_up:
             return
-        holders = [job for job in session.jobs if job.counts[Status.RESERVED] and is_eligible(session, job)]
-        walk = Walk(session, [*holders, *(job for job in session.jobs if self._may_start(session, job))])
+        holders = [job for job in session.waiting if job.counts[Status.RESERVED] and is_eligible(session, job)]
+        walk = Walk(session, [*holders, *(job for job in session.waiting if self._may_start(session, job))])
         while (job := walk.next()) is not None:
             if self._start_on_lent_room(session, job):
                 walk.again(job)
@@ -87,7 +87,7 @@ class Backfill(Action):
 
     def _fill_until_needed(self, session: Session) -> None:
         estimates = Estimates(session)
-        jobs = [job for job in session.jobs if self._may_start(session, job) and may_borrow(session, job)]
+        jobs = [job for job in session.waiting if self._may_start(session, job) and may_borrow(session, job)]
         jobs = [job for job in jobs if estimates.known(job)]
         walk = Walk(session, jobs)
         while (job := walk.next()) is not None:

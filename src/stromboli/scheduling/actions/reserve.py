@@ -41,7 +41,7 @@ class Reserve(Action):
     def execute(self, session: Session) -> None:
         if not self._rules.sets_aside:
             return
-        starving = [job for job in session.jobs if self._is_starving(session, job)]
+        starving = [job for job in session.waiting if self._is_starving(session, job)]
         if not starving and not session.ledger.reserved_tasks:
             return
         starving.sort(key=lambda job: rank(session, job))
@@ -74,4 +74,4 @@ def _is_provided_for(job: Job) -> bool:
 def _highest_priority_served(session: Session) -> int | None:
     """Of the jobs that found a place in this cycle."""
     bound = {decision.job for decision in session.cycle.decisions if isinstance(decision, Bind)}
-    return max((job.priority for job in session.jobs if job.key in bound), default=None)
+    return max((job.priority for job in session.waiting if job.key in bound), default=None)

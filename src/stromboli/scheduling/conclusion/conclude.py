@@ -6,6 +6,7 @@ changes become decisions, so in a quiet cluster nothing is written.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from stromboli.api import PodGroupCondition
@@ -25,9 +26,10 @@ _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status
 
 
 def conclude(session: Session) -> None:
+    jobs = _not_at_rest(session)
+    explanations = _explain(session, jobs)
     changed = session.ledger.changed_jobs
-    explanations = _explain(session)
-    for job in session.jobs:
+    for job in jobs:
         explanation = explanations.get(job.key)
         assert job.object is not None
         if explanation is not None or job.key in changed or job.phase != job.object.status.phase:
@@ -45,10 +47,23 @@ def conclude(session: Session) -> None:
         session.cycle.deserved[name] = session.amounts(deserved)
 
 
-def _explain(session: Session) -> dict[JobKey, Explanation]:
+def _not_at_rest(session: Session) -> list[Job]:
+    """Jobs about which something may have to be said, in the order of their keys."""
+    found = {job.key: job for job in session.waiting}
+    for job in session.jobs:
+        assert job.object is not None
+        if job.phase == "Pending" or job.phase != job.object.status.phase:
+            found[job.key] = job
+    for job in session.ledger.changed_jobs.values():
+        if job.object is not None and job.queue.object is not None:
+            found[job.key] = job
+    return sorted(found.values(), key=lambda job: job.key)
+
+
+def _explain(session: Session, jobs: Sequence[Job]) -> dict[JobKey, Explanation]:
     """Of all jobs that wait. Before the phase of any job changes: what was promised at admission depends on it."""
     explainer = Explainer(session)
-    waiting = [job for job in session.jobs if _waits(job) or _is_kept_out(session, job)]
+    waiting = [job for job in jobs if _waits(job) or _is_kept_out(session, job)]
     findings = {job.key: (job, explainer.find(job)) for job in waiting}
     room = [job for job, finding in findings.values() if finding.is_room]
     standings = Standings(session, room)

@@ -26,7 +26,7 @@ LARGE_GANG = 8  # missing tasks; for fewer, to search for victims costs no more 
 def starving_jobs(session: Session) -> list[Job]:
     return [
         job
-        for job in session.jobs
+        for job in session.waiting
         if job.pending_count
         and session.job_starving(job)
         and not conditionally_ready(job)  # it will have its places without anybody being evicted by these rules

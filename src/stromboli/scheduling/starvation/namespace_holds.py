@@ -59,7 +59,7 @@ class NamespaceHolds:
         if rules is None or not rules.sets_aside or session.namespace_shares is None:
             return {}
         waiting: dict[tuple[str, str], list[Job]] = {}
-        for job in session.jobs:
+        for job in session.waiting:
             if job.pending_count and has_starved(session, job, rules) and self._waits_for_nodes(job):
                 waiting.setdefault((job.queue.name, job.namespace), []).append(job)
         first: dict[tuple[str, str], Job] = {}

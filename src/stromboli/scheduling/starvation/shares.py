@@ -101,7 +101,7 @@ class NamespaceParts:
         if self._waiting is None:
             self._waiting = {}
             enqueues = self._session.has_action("enqueue")
-            for job in self._session.jobs:
+            for job in self._session.waiting:
                 if job.pending_count and job.queue.open and not (enqueues and job.phase == "Pending"):
                     namespaces = self._waiting.setdefault(job.queue.name, {})
                     kinds = namespaces.setdefault(job.namespace, {})
