@@ -1,0 +1,225 @@
+"""What a cycle costs where schedulers tend to be slow, at size n and 2n.
+
+    python benchmarks/cliffs.py [--scale 1.0] [--repeat 3] [--only NAME] [--output json]
+
+    anti-affinity   n pods that must all be on different nodes, on n nodes
+    spread          n pods spread over 10 zones with a skew of at most 1, on n/10 nodes
+    queue tree      n queues in a tree of three levels, with one job of 4 pods each (plugin `capacity`)
+    shapes          n pods that all request different amounts, in jobs of 10, on n/10 nodes
+    unplaceable     n gangs of 10 pods of which the cluster has room for none
+    host ports      n pods that use one of 10 ports of their node, on n/5 nodes
+    one-pod jobs    n jobs of one pod in 4 queues, on n/10 nodes
+
+Times are processor time, the best of several repeats, each on a fresh cluster. `later` is the next cycle, in which
+nothing is new. `growth` is the exponent: 1.0 is linear, 2.0 is quadratic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from stromboli.api import decode
+from stromboli.cluster import Applied, Cluster
+from stromboli.console.bench_case import Case, _apply_decisions
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.registry import Registry
+
+Document = dict[str, Any]
+
+TREE = """
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - {name: priority}
+  - {name: gang}
+  - {name: predicates}
+  - {name: capacity, enableHierarchy: true}
+  - {name: nodeorder}
+"""
+
+
+# -- objects ----------------------------------------------------------------------------------------------------------
+
+
+def node(number: int, zones: int = 1, cpus: int = 32) -> Document:
+    name = f"node-{number:06d}"
+    labels = {"kubernetes.io/hostname": name, "zone": f"zone-{number % zones}"}
+    return {
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name, "labels": labels},
+        "status": {"allocatable": {"cpu": str(cpus), "memory": "128Gi", "pods": "110"}},
+    }  # fmt: skip
+
+
+def queue(name: str, parent: str = "", **spec: Any) -> Document:
+    if parent:
+        spec["parent"] = parent
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name, "uid": name},
+        "spec": {"weight": 1, **spec},
+    }  # fmt: skip
+
+
+def gang(
+    name: str, pods: int, *, cpu: Callable[[int], str] = lambda _: "1", queue_name: str = "default", **spec: Any
+) -> Iterable[Document]:
+    yield {
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "team", "uid": name},
+        "spec": {"minMember": pods, "queue": queue_name}, "status": {"phase": "Inqueue"},
+    }  # fmt: skip
+    ports = spec.pop("ports", None)
+    for number in range(pods):
+        container: Document = {"name": "main", "resources": {"requests": {"cpu": cpu(number)}}}
+        if ports is not None:
+            container["ports"] = [{"containerPort": port, "hostPort": port} for port in ports(number)]
+        key = f"{name}-{number}"
+        yield {
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": key, "namespace": "team", "uid": key, "labels": {"job": name},
+                "annotations": {"scheduling.k8s.io/group-name": name},
+            },
+            "spec": {"schedulerName": "volcano", "containers": [container], **spec},
+        }  # fmt: skip
+
+
+def nodes(number: int, zones: int = 1) -> list[Document]:
+    return [node(position, zones) for position in range(number)]
+
+
+# -- the cases --------------------------------------------------------------------------------------------------------
+
+
+def anti_affinity(size: int) -> Iterable[Document]:
+    apart = {"labelSelector": {"matchLabels": {"job": "apart"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    return [*nodes(size), queue("default"), *gang("apart", size, affinity=affinity)]
+
+
+def spread(size: int) -> Iterable[Document]:
+    even = {
+        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"job": "even"}},
+    }  # fmt: skip
+    pods = gang("even", size, topologySpreadConstraints=[even])
+    return [*nodes(max(size // 10, 10), zones=10), queue("default"), *pods]
+
+
+def queue_tree(size: int) -> Iterable[Document]:
+    top = max(round(size ** (1 / 3)), 1)
+    made: list[Document] = [*nodes(max(size // 5, 5)), queue("default"), queue("root")]
+    made += [queue(f"a{one}", "root") for one in range(top)]
+    made += [queue(f"a{one}-b{two}", f"a{one}") for one in range(top) for two in range(top)]
+    for number in range(size):
+        parent = f"a{number % top}-b{number // top % top}"
+        made.append(queue(f"leaf{number:05d}", parent, deserved={"cpu": "8"}))
+        made += gang(f"job{number:05d}", 4, queue_name=f"leaf{number:05d}")
+    return made
+
+
+def shapes(size: int) -> Iterable[Document]:
+    made: list[Document] = [*nodes(max(size // 10, 1)), queue("default")]
+    for first in range(0, size, 10):
+        made += gang(f"job{first:06d}", 10, cpu=lambda number, first=first: f"{500 + first + number}m")
+    return made
+
+
+def unplaceable(size: int) -> Iterable[Document]:
+    made: list[Document] = [*nodes(max(size // 10, 1)), queue("default")]
+    for number in range(size):
+        made += gang(f"job{number:06d}", 10, cpu=lambda _: "33")
+    return made
+
+
+def host_ports(size: int) -> Iterable[Document]:
+    pods = gang("ports", size, cpu=lambda _: "100m", ports=lambda number: [9000 + number % 10])
+    return [*nodes(max(size // 5, 1)), queue("default"), *pods]
+
+
+def one_pod_jobs(size: int) -> Iterable[Document]:
+    made: list[Document] = [*nodes(max(size // 10, 1)), *(queue(f"q{number}") for number in range(4))]
+    for number in range(size):
+        made += gang(f"job{number:06d}", 1, queue_name=f"q{number % 4}")
+    return made
+
+
+CASES: dict[str, tuple[Callable[[int], Iterable[Document]], int, str]] = {
+    "anti-affinity": (anti_affinity, 5000, ""),
+    "spread": (spread, 5000, ""),
+    "queue tree": (queue_tree, 500, TREE),
+    "shapes": (shapes, 10000, ""),
+    "unplaceable": (unplaceable, 2000, ""),
+    "host ports": (host_ports, 5000, ""),
+    "one-pod jobs": (one_pod_jobs, 10000, ""),
+}
+
+
+# -- measuring --------------------------------------------------------------------------------------------------------
+
+
+def measure(documents: Iterable[Document], configuration: str, repeat: int) -> dict[str, float]:
+    """Seconds of the first cycle and of the next one, and how many decisions the first one made."""
+    objects = [decode(document) for document in documents]
+    registry = Registry()
+    first = later = math.inf
+    decided = 0
+    for _ in range(repeat):
+        cluster = Cluster()
+        for obj in objects:
+            cluster.apply(Applied(obj))
+        scheduler = Scheduler(registry.load(configuration) if configuration else registry.default(), registry)
+        gc.collect()
+        gc.freeze()
+        start = time.process_time()
+        cycle = scheduler.run(cluster, 0.0)
+        first = min(first, time.process_time() - start)
+        decided = len(cycle.decisions)
+        _apply_decisions(cluster, cycle)
+        scheduler.run(cluster, 1.0)
+        start = time.process_time()
+        scheduler.run(cluster, 2.0)
+        later = min(later, time.process_time() - start)
+        gc.unfreeze()
+    return {"first": first, "later": later, "decisions": decided}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies all sizes")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--only", choices=sorted(CASES))
+    parser.add_argument("--output", choices=["table", "json"], default="table")
+    chosen = parser.parse_args(arguments)
+    Case(256, 512, 8, [1], 1, "nodeorder", None).run()  # compiles the kernels
+    rows = []
+    for name, (build, size, configuration) in CASES.items():
+        if chosen.only not in (None, name):
+            continue
+        small = max(round(size * chosen.scale), 10)
+        measured = [measure(build(number), configuration, chosen.repeat) for number in (small, 2 * small)]
+        for number, result in zip((small, 2 * small), measured, strict=True):
+            rows.append({"case": name, "size": number, **result})
+        rows[-1]["growth"] = math.log2(measured[1]["first"] / measured[0]["first"])
+        if chosen.output == "table":
+            print(_line(rows[-2]), _line(rows[-1]), sep="\n", flush=True)
+    if chosen.output == "json":
+        json.dump(rows, sys.stdout, indent=2)
+
+
+def _line(row: dict[str, Any]) -> str:
+    growth = f"{row['growth']:6.2f}" if "growth" in row else ""
+    return (
+        f"{row['case']:<14}{row['size']:>8}{row['first']:>9.3f} s{row['later'] * 1e3:>9.1f} ms later"
+        f"{row['decisions']:>8} decisions {growth}"
+    )
+
+
+if __name__ == "__main__":
+    main()
