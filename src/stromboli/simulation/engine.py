@@ -33,6 +33,7 @@ from stromboli.scheduling.decisions import (
     PatchGroup,
     PatchPod,
     PatchQueue,
+    PatchReservation,
     Reserve,
     Unreserve,
 )
@@ -314,7 +315,7 @@ class Engine:
             case Bind():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:
-                    self.world.bind(pod, decision.node, at, backfill=decision.backfill)
+                    self.world.bind(pod, decision.node, at, backfill=decision.backfill, uses=decision.reservation)
             case Evict():
                 pod = store.get(Pod, decision.task)
                 if pod is not None:
@@ -328,6 +329,10 @@ class Engine:
                 reservation = store.get(Reservation, decision.reservation)
                 if reservation is not None:
                     self.world.delete(reservation, at)
+            case PatchReservation():
+                reservation = store.get(Reservation, decision.reservation)
+                if reservation is not None and reservation.metadata.uid == decision.uid:
+                    self._put(decision.applied_to(reservation), at)
             case PatchPod():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:
