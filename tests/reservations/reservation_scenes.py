@@ -131,6 +131,10 @@ class ReservedOutcome(Outcome):
     def evictions(self) -> list[tuple[float, str, str]]:
         return [(e["t"], short(e["object"]), e["node"]) for e in self.report["events"] if e["type"] == "Evicted"]
 
+    def pod(self, name: str) -> Document:
+        said: Document = self.report["pods"][f"default/{name}"]
+        return said
+
     def queue(self, name: str = "default") -> Document:
         said: Document = self.report["queues"][name]
         return said
@@ -160,9 +164,12 @@ def run(
     return ReservedOutcome(result.stdout)
 
 
-def play(*parts: Document | Iterable[Document], until: float = 10, **options: Any) -> ReservedOutcome:
-    """The outcome, which is the same with restarts."""
+def play(
+    *parts: Document | Iterable[Document], until: float = 10, restarts: Iterable[float] = (), **options: Any
+) -> ReservedOutcome:
+    """The outcome, which is the same with restarts, in every second unless `restarts` says when."""
     outcome = run(*parts, until=until, **options)
-    restarted = run(*parts, [restart(second) for second in range(int(until) + 1)], until=until, **options)
+    moments = list(restarts) or range(int(until) + 1)
+    restarted = run(*parts, [restart(moment) for moment in moments], until=until, **options)
     assert restarted.text == outcome.text, "a restart of everything in every second changes the outcome"
     return outcome

@@ -14,7 +14,7 @@ from .backfill import open_backfill
 from .bind_backoff import open_bind_backoff
 from .eviction import open_nominations
 from .queue_locks import clear_locked_nodes, lock_nodes
-from .reservations import drop_expired
+from .reservations import drop_expired, open_reservations
 from .session import Session
 from .starvation import open_starvation
 
@@ -23,6 +23,7 @@ PREPARATIONS: Final[tuple[Callable[[Session], None], ...]] = (drop_expired, lock
 is in whose reach."""
 
 FEATURES: Final[tuple[Callable[[Session], None], ...]] = (
+    open_reservations,
     open_starvation,
     open_backfill,
     open_nominations,

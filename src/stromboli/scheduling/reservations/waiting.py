@@ -30,8 +30,12 @@ def drop_expired(session: Session) -> None:
                 ledger.move(task, Status.SUCCEEDED, None)
         elif (end := expires_at(reservation)) is not None:
             session.due(end)
-    if not any(option.name == "reservation" for tier in session.configuration.tiers for option in tier.plugins):
+    if not is_configured(session):
         session.snapshot.stand_ins.clear()
+
+
+def is_configured(session: Session) -> bool:
+    return any(option.name == "reservation" for tier in session.configuration.tiers for option in tier.plugins)
 
 
 def waiting_stand_ins(session: Session) -> list[Job]:
