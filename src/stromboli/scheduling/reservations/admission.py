@@ -41,7 +41,13 @@ def _pods(job: Job) -> list[Pod]:
         labels = _decode(group.annotations.get(names.POD_LABELS, "[]"))
     except msgspec.DecodeError:
         labels = []
+    owner = next((reference.name for reference in group.owner_references if reference.kind == "Job"), "")
+    identity = {names.JOB_NAME: owner, names.JOB_NAMESPACE: job.namespace, names.JOB_QUEUE: job.queue.name}
     return [
-        Pod(metadata=ObjectMeta(namespace=job.namespace, labels=one, owner_references=group.owner_references))
+        Pod(
+            metadata=ObjectMeta(
+                namespace=job.namespace, labels={**one, **identity}, owner_references=group.owner_references
+            )
+        )
         for one in labels or [{}]
     ]
