@@ -27,8 +27,8 @@ class TestAdmission:
     """What is held for a job counts as room when it is to be admitted."""
 
     SCENE = (
-        node("n1", 10), queue("q", capability={"cpu": 8}), pod("old", 2, on="n1"), reservation("r", 8, queue="q", app="j"),
-        job("j", 8, queue="q", at=1),
+        node("n1", 10), queue("q", capability={"cpu": 8}), pod("old", 2, on="n1"),
+        reservation("r", 8, queue="q", app="j"), job("j", 8, queue="q", at=1),
     )  # fmt: skip
 
     def test_a_job_that_fills_its_queue(self) -> None:
@@ -69,8 +69,8 @@ class TestUsersGoFirst:
     def test_a_fifo_queue_does_not_hold_them(self) -> None:
         """The first pod of the queue fits nowhere and stops the queue, but not the pod that has its room already."""
         scene = [node("n1", 4), queue("q", dequeueStrategy="fifo"), reservation("r", 2, queue="q")]
-        line = [pod("head", 4, queue="q", at=1), owned(pod("mine", 2, queue="q", at=2)), pod("next", 1, queue="q", at=2)]
-        outcome = play(scene, line, until=4)
+        mine, later = owned(pod("mine", 2, queue="q", at=2)), pod("next", 1, queue="q", at=2)
+        outcome = play(scene, pod("head", 4, queue="q", at=1), mine, later, until=4)
         assert outcome.bound() == {"mine": (2, "n1")}
         assert outcome.pod("next")["reason"] == "QueueFirstInLine"
 
@@ -116,7 +116,8 @@ class TestRoomOfOthers:
     def test_it_never_stops_a_fifo_queue(self) -> None:
         outcome = play(
             HIGH, node("n1", 4), queue("q", dequeueStrategy="fifo"),
-            reservation("r", 8, queue="q", template={"priorityClassName": "high"}), pod("p", 4, queue="q", at=1), until=3,
+            reservation("r", 8, queue="q", template={"priorityClassName": "high"}), pod("p", 4, queue="q", at=1),
+            until=3,
         )  # fmt: skip
         assert outcome.bound() == {"p": (1, "n1")}
 
@@ -254,7 +255,8 @@ class TestGangs:
     def test_members_with_few_choices_choose_first(self) -> None:
         """g-0 may use r and s, g-1 only r. If g-0 took r first, g-1 would find nothing."""
         members = gang("g", 2, 2, at=1)
-        both = [{"labelSelector": {"matchLabels": {"app": "both"}}}, {"object": {"namespace": "default", "name": "g-1"}}]
+        by_name = {"object": {"namespace": "default", "name": "g-1"}}
+        both = [{"labelSelector": {"matchLabels": {"app": "both"}}}, by_name]
         owned(members[1], "both")
         outcome = play(
             node("n1", 2), node("n2", 2), reservation("r", 2, owners=both, nodeName="n1"),
@@ -322,8 +324,8 @@ class TestLocks:
     def test_one_that_was_there_before_stays_and_its_pods_pass(self) -> None:
         lock = patch("Queue", "q1", {"spec": {"guarantee": {"policy": "Best-Effort", "resource": {"cpu": 4}}}}, at=2)
         outcome = play(
-            node("n1", 6), node("n2", 1), queue("q1"), queue("q2"), reservation("r", 2, queue="q2", nodeName="n1"), lock,
-            owned(pod("mine", 2, queue="q2", at=8)), until=10,
+            node("n1", 6), node("n2", 1), queue("q1"), queue("q2"), reservation("r", 2, queue="q2", nodeName="n1"),
+            lock, owned(pod("mine", 2, queue="q2", at=8)), until=10,
         )  # fmt: skip
         assert outcome.node("n1")["lockedBy"] == "q1"
         assert outcome.bound() == {"mine": (8, "n1")}
@@ -340,10 +342,11 @@ class TestLocks:
 
     def test_a_guaranteed_lock_does_not_take_it(self) -> None:
         guarantee = {"policy": "Guaranteed", "percentage": {"value": 0.5}}
+        late = queue("q1", guarantee=guarantee)
+        late["metadata"]["annotations"] = {"sim.stromboli.io/at": "2s"}
         outcome = play(
             node("n1", 4), node("n2", 4), queue("q2"), reservation("r", 2, queue="q2", nodeName="n1"),
             pod("x", 4, on="n2", queue="q2", preemptable=False),
-            {**queue("q1", guarantee=guarantee), "metadata": {"name": "q1", "annotations": {"sim.stromboli.io/at": "2s"}}},
-            until=20,
+            late, until=20,
         )  # fmt: skip
         assert outcome.reservation()["phase"] == "Available"

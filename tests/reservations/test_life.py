@@ -162,7 +162,8 @@ class TestEnds:
         assert outcome.phases()[-1] == (4, "Expired")
 
     def test_deletion(self) -> None:
-        outcome = play(node("n1", 4), reservation("r", 4, until=3), owned(pod("a", 1, at=1)), pod("b", 3, at=2), until=5)
+        others = [owned(pod("a", 1, at=1)), pod("b", 3, at=2)]
+        outcome = play(node("n1", 4), reservation("r", 4, until=3), others, until=5)
         assert outcome.bound() == {"a": (1, "n1"), "b": (3, "n1")}
 
     def test_falls_back_to_normal_scheduling_when_it_has_expired(self) -> None:
