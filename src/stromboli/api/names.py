@@ -56,6 +56,7 @@ BACKFILL_NAMES = (BACKFILL, BACKFILL_LEGACY)
 ESTIMATE = "scheduling.stromboli.io/estimate"
 GOES_WHOLE = "scheduling.stromboli.io/goes-whole"
 RESERVATION_ALLOCATED = "scheduling.stromboli.io/reservation"
+POD_LABELS = "scheduling.stromboli.io/pod-labels"
 
 # When the events of a scenario happen.
 SIM_AT = "sim.stromboli.io/at"

@@ -1,11 +1,11 @@
 """The scheduler's state: nodes, tasks, jobs, queues and namespaces, and the ledger of what they occupy.
 
-`Cluster` takes events and gives snapshots. Its parts are `task_index` (pods and reservations), `queue_index` (groups
+`Cluster` takes events and gives snapshots. Its parts are `task_index` (pods), `reservations`, `queue_index` (groups
 and queues), `ledger` and `node_table` (amounts per node), and `model` (the classes of all these).
 """
 
 from .cluster import Cluster
-from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
+from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
 from .ledger import SHARED, Holding, Ledger
 from .model import (
     OCCUPYING,
@@ -55,6 +55,7 @@ __all__ = [
     "Queue",
     "QueueName",
     "RefusedBind",
+    "ReservationWriteFailed",
     "ResourceAxis",
     "Shape",
     "Snapshot",

@@ -29,14 +29,15 @@ from stromboli.api import Node as NodeObject
 from stromboli.api import Queue as QueueObject
 from stromboli.api.quantity import amounts
 
-from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
+from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
 from .ledger import Ledger
 from .ledger_validation import validate_ledger
-from .model import JobKey, NamespaceInfo, Node, QueueName, TaskKey
+from .model import Job, JobKey, NamespaceInfo, Node, QueueName, TaskKey
 from .object_fields import is_ready, namespace_weight
 from .object_warnings import ObjectWarning, ObjectWarnings
 from .queue_index import QueueIndex
 from .relevance import is_relevant
+from .reservations import ReservationIndex
 from .resources import PODS, ResourceAxis, Vector
 from .shapes import ShapeRegistry
 from .snapshot import Snapshot
@@ -58,6 +59,10 @@ class Cluster:
         self._tasks = TaskIndex(
             self._shapes, self.ledger, self.nodes, self._queues, self._ensure_width, scheduler_name=scheduler_name
         )
+        self._reservations = ReservationIndex(
+            self._shapes, self.ledger, self.nodes, self._tasks.tasks, self._queues, self._ensure_width,
+            scheduler_name=scheduler_name,
+        )  # fmt: skip
         self.jobs = self._queues.jobs
         self.queues = self._queues.queues
         self.tasks = self._tasks.tasks
@@ -80,6 +85,8 @@ class Cluster:
                 self._tasks.bind_failed(event)
             case EvictFailed(task_key):
                 self._tasks.evict_failed(task_key)
+            case ReservationWriteFailed(name):
+                self._reservations.write_failed(name)
         self._ensure_width()
 
     def _known(self, obj: KObject) -> KObject | None:
@@ -100,6 +107,8 @@ class Cluster:
             case QueueObject():
                 queue = self.queues.get(QueueName(obj.metadata.name))
                 return None if queue is None else queue.object
+            case Reservation():
+                return self.reservations.get(obj.metadata.name)
             case _:
                 return None
 
@@ -123,6 +132,7 @@ class Cluster:
                 self._queues.apply_priority_class(obj)
             case Reservation():
                 self._tasks.apply_reservation(obj)
+                self._reservations.apply(obj)
             case _:
                 pass  # Jobs and ReplicaSets: the scheduler reads only the pods and groups that controllers create
 
@@ -149,6 +159,7 @@ class Cluster:
                 self._queues.delete_priority_class(obj.metadata.name)
             case Reservation():
                 self._tasks.delete_reservation(obj.metadata.name)
+                self._reservations.delete(obj.metadata.name)
             case _:
                 pass
 
@@ -195,6 +206,7 @@ class Cluster:
         if node.row >= 0:
             self._ensure_width()
             self.ledger.table.set_node(node)
+            self.ledger.log.append(node.row)
             if node.lock is not None:  # it counts as what it offers now
                 self.ledger.lock(node, node.lock.owner, node.lock.opens_to)
 
@@ -214,14 +226,15 @@ class Cluster:
             if node.lock is not None and node.lock.owner.name == queue:
                 self.ledger.lock(node, None)
 
-    def _assign_rows(self) -> None:
+    def _assign_rows(self) -> bool:
         """Give new nodes their rows and close the gaps of deleted ones, all at once: on start-up with thousands of
-        nodes the columns would otherwise shift thousands of times."""
+        nodes the columns would otherwise shift thousands of times. Returns whether rows have changed."""
         if not self._layout_changed:
-            return
+            return False
         self._layout_changed = False
         self.ledger.table.lay_out(self.nodes.values())
         self._tasks.rows_assigned()
+        return True
 
     # -- width --------------------------------------------------------------------------------------------------
 
@@ -233,14 +246,16 @@ class Cluster:
         self.ledger.widen()
         self._shapes.widen()
         self._queues.widen()
+        self._reservations.widen()
         self._total = None
 
     # -- out ----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         """Undo the tentative changes of the last session, and return the present state."""
-        self._assign_rows()
+        new_rows = self._assign_rows()
         self.ledger.restore()
+        self._reservations.refresh(everywhere=new_rows)
         self.ledger.log.clear()
         self.ledger.task_log.clear()
         self._queues.refresh_queues(list(self.ledger.changed_jobs.values()))
@@ -258,12 +273,20 @@ class Cluster:
             self.reservations,
             self._total,
             self._warnings.take_new(),
+            self._waiting_stand_ins(),
+            self._reservations.priority_of,
         )
+
+    def _waiting_stand_ins(self) -> list[Job]:
+        jobs = self._reservations.jobs
+        return [jobs[name] for name in sorted(jobs) if jobs[name].queue.object is not None]
 
     def validate(self) -> None:
         """Check every invariant, the ledger against a rebuild. For tests, and for diagnosing a suspected error."""
         self._assign_rows()
-        validate_ledger(self.ledger, self.tasks.values(), list(self.jobs.values()), list(self.queues.values()))
+        stand_ins = list(self._reservations.jobs.values())
+        tasks = [*self.tasks.values(), *(task for job in stand_ins for task in job.tasks.values())]
+        validate_ledger(self.ledger, tasks, [*self.jobs.values(), *stand_ins], list(self.queues.values()))
         for task in self.tasks.values():
             if task.job is not None:
                 assert task.job.tasks.get(task.key) is task, f"{task} is not among the tasks of its job"

@@ -41,4 +41,11 @@ class EvictFailed:
     task: TaskKey
 
 
-ClusterEvent = Applied | Deleted | BindFailed | EvictFailed
+@dataclass(frozen=True, slots=True)
+class ReservationWriteFailed:
+    """What the scheduler decided about a Reservation could not be written."""
+
+    reservation: str
+
+
+ClusterEvent = Applied | Deleted | BindFailed | EvictFailed | ReservationWriteFailed

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .model import OCCUPYING, WAITING, Job, Lock, Node, Queue, QueueName, Status, Task, TaskKey
+from .model import OCCUPYING, WAITING, Job, Lock, Node, Queue, QueueName, Shape, Status, Task, TaskKey
 from .node_table import NodeTable
 from .resources import PODS, ResourceAxis, Vector
 
@@ -45,12 +45,17 @@ once; conditional and reserved tasks have not been allocated yet."""
 
 @dataclass(slots=True)
 class Holding:
-    """The unused part of a Reservation on a node, and the queue it counts for (None: no queue)."""
+    """The unused part of a Reservation on a node, and the queue it counts for (None: no queue). `returning`: what it
+    gets back from terminating pods, so that nobody else is promised it. `shape`: of its template, for host ports.
+    `annotation`: what pods that use it have."""
 
     node: Node
     remainder: Vector
     queue: Queue | None
     namespace: str = ""
+    returning: Vector | None = None
+    shape: Shape | None = None
+    annotation: str = ""
 
 
 class Ledger:
@@ -60,8 +65,15 @@ class Ledger:
         self.axis = axis
         self.table = NodeTable(axis)
         self.holdings: dict[str, Holding] = {}  # by the name of the Reservation
+        self.holdings_on: dict[str, dict[str, Holding]] = {}  # the same, by the name of the node
         # What a session has tentatively taken from holdings, by Reservation.
         self.drawn: dict[str, Vector] = {}
+        # By Reservation: the phase and the node that a session gave it and that its object does not show yet.
+        self.assumed: dict[str, tuple[str, str]] = {}
+        # The Reservation that is tried for a pod at this moment: its host ports are open to that pod.
+        self.tried = ""
+        # The tasks that use each Reservation, by what their pods have in the annotation; on any node.
+        self.users: dict[str, dict[TaskKey, Task]] = {}
         # Changed rows in the order of the changes: caches over the columns remember how far they have read.
         self.log: list[int] = []
         # Grows whenever resources may have become free: a failed search need not be repeated before that.
@@ -125,6 +137,21 @@ class Ledger:
             self.nominated[task.key] = task
         else:
             self.nominated.pop(task.key, None)
+
+    def set_use(self, task: Task, reservation: str) -> None:
+        """Record which Reservation a task uses, as its pod's annotation has it ("": none)."""
+        if task.uses == reservation:
+            return
+        if task.uses:
+            users = self.users[task.uses]
+            del users[task.key]
+            if not users:
+                del self.users[task.uses]
+        task.uses = reservation
+        if reservation:
+            self.users.setdefault(reservation, {})[task.key] = task
+        if task.node is not None:
+            self.log.append(task.node.row)
 
     def set_phase(self, job: Job, phase: str) -> None:
         """Record what a session decided about a job's phase."""
@@ -284,6 +311,9 @@ class Ledger:
         for task in node.tasks.values():
             if task.job is not None and task.status in SHARED:
                 self._occupy(lock, task.job.queue, sign * task.shape.request)
+        for holding in self.holdings_on.get(node.name, {}).values():
+            if holding.queue is not None:
+                self._occupy(lock, holding.queue, sign * _charged(holding))
 
     def _occupy(self, lock: Lock, queue: Queue, amount: Vector) -> None:
         """A task takes this much of a locked node (or gives it back, if negative)."""
@@ -317,8 +347,10 @@ class Ledger:
         before = self.holdings.pop(name, None)
         if before is not None:
             self._add_holding(before, -1)
+            self.holdings_on[before.node.name].pop(name)
         if holding is not None:
             self.holdings[name] = holding
+            self.holdings_on.setdefault(holding.node.name, {})[name] = holding
             self._add_holding(holding, +1)
         return before
 
@@ -329,14 +361,19 @@ class Ledger:
         table.idle[row] -= amount
         table.used[row] += amount
         table.held[row] += amount
+        if holding.returning is not None:
+            table.pipelined[row] += sign * holding.returning
+            self.in_transit += sign
         self.log.append(row)
         self.freed += 1
         if holding.queue is not None:
-            queue = holding.queue
-            queue.allocated += amount
+            queue, charged = holding.queue, sign * _charged(holding)
+            queue.allocated += charged
             if holding.namespace:
                 inside = queue.by_namespace.setdefault(holding.namespace, self.axis.zeros())
-                inside += amount
+                inside += charged
+            if holding.node.lock is not None:
+                self._occupy(holding.node.lock, queue, charged)
 
     # -- back to the true state ---------------------------------------------------------------------------------
 
@@ -361,4 +398,11 @@ class Ledger:
                 node.lock.charged = self.axis.pad(node.lock.charged)
         for holding in self.holdings.values():
             holding.remainder = self.axis.pad(holding.remainder)
+            if holding.returning is not None:
+                holding.returning = self.axis.pad(holding.returning)
         self.drawn = {name: self.axis.pad(amount) for name, amount in self.drawn.items()}
+
+
+def _charged(holding: Holding) -> Vector:
+    """What counts in the allocation of its queue: also what it gets back, which a terminating pod's queue has not."""
+    return holding.remainder if holding.returning is None else holding.remainder + holding.returning

@@ -30,7 +30,7 @@ def validate_ledger(
     for name, held in ledger.holdings.items():
         node = rebuilt.table.by_name[held.node.name]
         payer = None if held.queue is None else rebuilt_queues[held.queue.name]
-        rebuilt.set_holding(name, Holding(node, held.remainder, payer, held.namespace))
+        rebuilt.set_holding(name, Holding(node, held.remainder, payer, held.namespace, held.returning))
     for name, locked in ledger.locked.items():
         assert locked.lock is not None, f"node {name} is listed as locked"
         lock = locked.lock

@@ -110,6 +110,8 @@ class Task:
     gated: bool  # has scheduling gates, so it must not be placed yet
     backfill: bool  # runs on resources lent by a gang that was not ready
     nominated: str  # the node from which pods are evicted for it, or ""
+    uses: str = ""  # the Reservation that it uses, as the pod's annotation has it
+    stands_for: str = ""  # the Reservation that this task is placed for; it is no pod then
     refused: RefusedBind | None = None  # binds that the server refused
     ends: bool = True  # False: as far as anybody can tell, it runs until somebody deletes it
     status: Status = Status.PENDING
@@ -166,6 +168,7 @@ class Job:
     role_minimums: dict[str, int] = field(default_factory=dict)
     min_resources: Vector | None = None
     goes_whole: bool = False  # its owner stops or restarts all tasks when one is evicted
+    stands_for: str = ""  # the Reservation that this job is placed for; it goes after other jobs of its priority
     phase: str = "Pending"
     tasks: dict[TaskKey, Task] = field(default_factory=dict)
     counts: list[int] = field(default_factory=lambda: [0] * len(Status))  # tasks by status

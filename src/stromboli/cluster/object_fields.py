@@ -37,6 +37,11 @@ def status_of(pod: Pod) -> Status:
     return Status.UNKNOWN
 
 
+def used_reservation(pod: Pod) -> str:
+    """The annotation of a pod on a node that names the Reservation it uses; "" if it uses none."""
+    return pod.metadata.annotations.get(names.RESERVATION_ALLOCATED, "") if pod.spec.node_name else ""
+
+
 def group_of(pod: Pod) -> JobKey | None:
     group = group_name_of(pod)
     return JobKey(f"{pod.metadata.namespace}/{group}") if group else None

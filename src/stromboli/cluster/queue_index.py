@@ -213,6 +213,10 @@ class QueueIndex:
             self._without_class.pop(job.key, None)
             self._warnings.withdraw("PodGroup", job.key)
 
+    def priority_of(self, class_name: str) -> int:
+        """Of a PriorityClass; "" is the default one. 0 if there is none."""
+        return self._priority(class_name) or 0
+
     def _priority(self, class_name: str) -> int | None:
         """None if there is no PriorityClass of that name."""
         if class_name:

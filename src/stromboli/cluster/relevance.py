@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stromboli.api import KObject, Node, ObjectMeta, Pod, PodGroup, PodGroupCondition, Queue
+from stromboli.api import KObject, Node, ObjectMeta, Pod, PodGroup, PodGroupCondition, Queue, Reservation
 from stromboli.api.timestamps import parse_timestamp
 
 from .object_fields import creation_time, is_ready
@@ -43,6 +43,12 @@ def is_relevant(before: KObject | None, after: KObject) -> bool:
             seen = after.status
             node_status = replace(before.status, conditions=seen.conditions)
             return node_status != seen or is_ready(before) != is_ready(after) or before.spec != after.spec
+        case Reservation(), Reservation():
+            used = after.status
+            reservation_status = replace(
+                before.status, conditions=used.conditions, allocated=used.allocated, current_owners=used.current_owners
+            )
+            return reservation_status != used or before.spec != after.spec
         case _:
             return True
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from stromboli.api import PodDisruptionBudget, Reservation
 from stromboli.api.waiting_reservations import waiting_pod_of
@@ -26,6 +27,8 @@ class Snapshot:
     reservations: dict[str, Reservation]
     total: Vector  # allocatable of all ready nodes, without "pods", which shares are not measured in
     warnings: list[ObjectWarning]  # values in objects to warn about, new since the last snapshot
+    stand_ins: list[Job] = field(default_factory=list)  # for Reservations that wait for a node; not among the jobs
+    reservation_priority: Callable[[Reservation], int] = lambda reservation: 0  # that of its template
 
     @property
     def nodes(self) -> NodeTable:

@@ -23,6 +23,7 @@ from .object_fields import (
     role_of,
     status_of,
     task_priority,
+    used_reservation,
 )
 from .queue_index import QueueIndex
 from .refused_bind import RefusedBind
@@ -69,6 +70,8 @@ class TaskIndex:
             task = self._new_task(task_key, pod)
         else:
             self._refresh_task(task, pod)
+        if pod.spec.node_name or task.true_status is not Status.BINDING:
+            self._ledger.set_use(task, used_reservation(pod))
         status = status_of(pod)
         if status is Status.PENDING and task.true_status in (Status.BINDING, Status.RESERVED):
             return  # this version of the pod is older than our bind (or the Reservation)
@@ -87,6 +90,7 @@ class TaskIndex:
         self._ledger.tentative.pop(task_key, None)
         self._ledger.nominated.pop(task_key, None)
         self._ledger.refused_binds.pop(task_key, None)
+        self._ledger.set_use(task, "")
         for tasks in self._without_row.values():
             tasks.pop(task_key, None)
         if task.job is not None:
@@ -100,6 +104,7 @@ class TaskIndex:
                 task.refused = task.refused or RefusedBind()
                 task.refused.add(failed.node, failed.why, failed.at)
                 self._ledger.refused_binds[task.key] = task
+            self._ledger.set_use(task, "")
             self._ledger.settle(task, Status.PENDING, None)
             self._refresh_task(task, task.pod)  # it does not run on lent resources, either
 

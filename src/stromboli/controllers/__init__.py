@@ -13,8 +13,10 @@ from .job import PodLimits
 from .manager import ControllerManager
 from .pod_owners import controlling_reference, is_terminating, owner_reference_to, refers_to_job
 from .queue_locks import RELOCK_PERIOD, LockRules, QueueLocks
+from .reservations import DEFAULT_RETENTION
 
 __all__ = [
+    "DEFAULT_RETENTION",
     "RELOCK_PERIOD",
     "Change",
     "ControllerManager",

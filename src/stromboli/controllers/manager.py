@@ -33,6 +33,7 @@ from .queue import QueueController
 from .queue_locks import QueueLocks
 from .queue_tree import QueueTree
 from .replicaset import ReplicaSetController
+from .reservations import DEFAULT_RETENTION, ReservationController
 from .validator import Validator
 
 Observer = Callable[[KObject | None, KObject | None], None]
@@ -73,6 +74,7 @@ class ControllerManager:
         pod_limits: PodLimits | None = None,
         max_job_replicas: int = MAX_JOB_REPLICAS,
         queue_locks: QueueLocks | None = None,
+        reservation_retention: float = DEFAULT_RETENTION,
     ) -> None:
         """The options say what the environment leaves to us.
 
@@ -84,6 +86,7 @@ class ControllerManager:
         `pod_limits`: how many pods of Jobs one pass may create and delete; without it, all that are needed.
         `max_job_replicas`: a Job with more replicas is rejected, if we validate.
         `queue_locks`: locks nodes for queues; without it, the locks in the status of queues stay as they are.
+        `reservation_retention`: after how many seconds Reservations that have ended are deleted; 0 means never.
         """
         self._pods = PodIndex()
         self._queue_locks = queue_locks
@@ -99,6 +102,7 @@ class ControllerManager:
                 unfit=QueueTree() if validate else None,
                 locks=queue_locks,
             ),
+            ReservationController(retention=reservation_retention, validates=validate),
         ]
         if validate:  # a simulation refuses such queues and prints such warnings itself
             self._controllers.append(ObjectWarnings(own_queues=tuple(required_queues)))

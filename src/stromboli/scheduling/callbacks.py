@@ -164,6 +164,22 @@ Displacement = Callable[[Job, bool], list[Callable[[Any], None]]]
 and gives it up there."""
 RoomAdjustment = Callable[[Matrix, Job | None], Matrix]
 """(room by row, job): the part of it that the job may use."""
+KeptPlace = Callable[[Any, Task, bool], bool]
+"""(statement, task, promised): take a kept place for a task; `promised`: only promise it, because its gang waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Concession:
+    """Room on a node that is free as soon as its owner gives way. Those of lower rank go first."""
+
+    row: int
+    rank: Any
+    amount: Vector
+    carry_out: Callable[[Any, Task], Any]  # (statement, task); returns the operation
+
+
+Concessions = Callable[[str, Task], list[Concession]]
+"""(kind, task): what may be given up for a task, by the rules of preemptable or reclaimable."""
 VictimQueueOrder = Callable[[Queue, Queue], OrderKey]  # (victim's queue, preemptor's queue)
 Allocatable = Callable[[Queue, Vector, Vector | None, bool], Refusal | None]
 """(queue, request, credit, lending): may the queue take this much more? `credit` is what the placement would return.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from stromboli.api import PodGroup, PodGroupCondition, Queue, Reservation, ResourceList
+from stromboli.api import Condition, PodGroup, PodGroupCondition, Queue, Reservation, ResourceList
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import JobKey, QueueName, TaskKey
 
@@ -21,6 +21,7 @@ class Bind:
     node: str
     job: JobKey
     backfill: bool = False  # mark the pod as running on lent resources
+    reservation: str = ""  # the annotation that names the Reservation it uses, if it uses one
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,31 @@ class Unreserve:
 
 
 @dataclass(frozen=True, slots=True)
-class Consume:
-    """A task uses resources of a Reservation."""
+class PatchReservation:
+    """A Reservation got a node, lost it, can never have one, or waits for another reason than before. A Reservation
+    without a node holds nothing, and nobody uses it."""
 
     reservation: str
-    task: TaskKey
+    uid: str
+    phase: str
+    node: str
+    allocatable: dict[str, int]  # exact amounts by resource
+    conditions: tuple[Condition, ...]  # those that change
+
+    def applied_to(self, reservation: Reservation) -> Reservation:
+        """The reservation with this status."""
+        kinds = {condition.type for condition in self.conditions}
+        others = [condition for condition in reservation.status.conditions if condition.type not in kinds]
+        status = replace(
+            reservation.status,
+            phase=self.phase,
+            node_name=self.node,
+            allocatable={name: format_amount(name, n) for name, n in sorted(self.allocatable.items())},
+            conditions=sorted([*others, *self.conditions], key=lambda condition: condition.type, reverse=True),
+        )
+        if not self.node:
+            status = replace(status, allocated={}, current_owners=[])
+        return replace(reservation, status=status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +135,7 @@ class Notice:
     warning: bool = False
 
 
-Decision = Bind | Evict | Reserve | Unreserve | Consume | PatchGroup | PatchPod | PatchQueue | Notice
+Decision = Bind | Evict | Reserve | Unreserve | PatchReservation | PatchGroup | PatchPod | PatchQueue | Notice
 
 
 @dataclass(slots=True)

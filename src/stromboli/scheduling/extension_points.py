@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, NodeTable, Queue, Task
+from stromboli.cluster import Job, NodeTable, Queue, Task, Vector
 
 from . import callbacks as cb
 from .callbacks import Hook, NodeReason, Refusal, Scope
@@ -215,6 +215,20 @@ class ExtensionPoints:
             self._add("deallocate", deallocate, "always")
 
     # -- extension points of features ---------------------------------------------------------------------------
+
+    def add_kept_places(self, count: Callable[[Task], int], place: cb.KeptPlace) -> None:
+        """Places that are kept for single tasks. `count`: how many a task could take; those with few choose first.
+        `place`: called before nodes are searched for the task; returns whether it has one of these places now."""
+        self._add("keptPlaceCount", count)
+        self._add("keptPlace", place)
+
+    def add_admission_credit(self, credit: Callable[[Job], Vector | None]) -> None:
+        """What counts as used already and is there for this job, when it is to be admitted."""
+        self._add("admissionCredit", credit)
+
+    def add_concessions(self, find: cb.Concessions) -> None:
+        """What gives way to a task before any pod is evicted for it."""
+        self._add("concessions", find)
 
     def add_room(self, adjust: cb.RoomAdjustment) -> None:
         """Subtract from the room on all nodes what a job may not use."""

@@ -14,14 +14,16 @@ from .backfill import open_backfill
 from .bind_backoff import open_bind_backoff
 from .eviction import open_nominations
 from .queue_locks import clear_locked_nodes, lock_nodes
+from .reservations import drop_expired, open_reservations
 from .session import Session
 from .starvation import open_starvation
 
-PREPARATIONS: Final[tuple[Callable[[Session], None], ...]] = (lock_nodes,)
+PREPARATIONS: Final[tuple[Callable[[Session], None], ...]] = (drop_expired, lock_nodes)
 """What features do before plugins are opened: plugins divide the cluster when they are, so they must know by then what
 is in whose reach."""
 
 FEATURES: Final[tuple[Callable[[Session], None], ...]] = (
+    open_reservations,
     open_starvation,
     open_backfill,
     open_nominations,

@@ -118,6 +118,26 @@ class Framework(ExtensionPoints):
         refusal = self.books.refuse_on_own_rows(queue, request)
         return refusal or self._first_refusal("allocatableOnOwnRows", queue, request, self.books.unused(queue))
 
+    def within_hard_limits(self, queue: Queue, request: Vector) -> Refusal | None:
+        """May the queue use so much more, whatever it deserves? It counts what it really uses."""
+        return self._first_refusal("allocatableOnOwnRows", queue, request, self.books.unused(queue))
+
+    def admission_credit(self, job: Job) -> Vector | int:
+        """What counts as used, but is there for this job."""
+        total: Vector | int = 0
+        for hook in self.hooks("admissionCredit"):
+            credit: Vector | None = hook.call(job)
+            total = total if credit is None else total + credit
+        return total
+
+    def kept_places(self, task: Task) -> int:
+        """How many places are kept that a task could take."""
+        return sum(hook.call(task) for hook in self.hooks("keptPlaceCount"))
+
+    def take_kept_place(self, statement: Any, task: Task, *, promised: bool = False) -> bool:
+        """Put a task on a place that is kept for it, or, if `promised`, only promise that; False if it has none."""
+        return any(hook.call(statement, task, promised) for hook in self.hooks("keptPlace"))
+
     def preemptive(
         self, queue: Queue, request: Vector, *, job: Job | None = None, credit: Vector | None = None
     ) -> Refusal | None:

@@ -48,6 +48,7 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "predicates": "stromboli.scheduling.plugins.predicates:Predicates",
     "priority": "stromboli.scheduling.plugins.priority:Priority",
     "proportion": "stromboli.scheduling.plugins.proportion:Proportion",
+    "reservation": "stromboli.scheduling.plugins.reservation:ReservationPlugin",
 }
 # Alias -> name of the plugin. Both are valid in a file.
 _PLUGIN_ALIASES: Final[Mapping[str, str]] = {"queue_reservation": "node_reservation"}

@@ -13,12 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from stromboli.api.reservations import AVAILABLE, PENDING
 from stromboli.api.waiting_reservations import waiting_name, waiting_reservation
 from stromboli.cluster import Node, Status, Task, Vector
 
 from .callbacks import Objection
-from .decisions import Bind, Consume, Evict, Reserve, Unreserve
+from .decisions import Bind, Evict, Reserve, Unreserve
 from .framework import Framework
+from .reservation_status import new_holding, reservation_gives_way, reservation_holds
 
 
 class Kind(Enum):
@@ -29,6 +31,7 @@ class Kind(Enum):
     RESERVE = "reserve"
     RELEASE = "release"
     CONSUME = "consume"
+    YIELD = "yield"
     LEND = "lend"
 
 
@@ -59,7 +62,8 @@ class Statement:
 
     @property
     def has_evictions(self) -> bool:
-        return any(operation.kind is Kind.EVICT for operation in self.operations)
+        """Whether somebody gives way for others: a pod, or a Reservation."""
+        return any(operation.kind in (Kind.EVICT, Kind.YIELD) for operation in self.operations)
 
     # -- operations ---------------------------------------------------------------------------------------------
 
@@ -80,7 +84,11 @@ class Statement:
         return self._place_many(Kind.PIPELINE, tasks, Status.PIPELINED, nodes)
 
     def evict(self, task: Task, *, reason: str, message: str) -> None:
-        """Evict a running task. Its share is free at once, its room when it is gone."""
+        """Evict a running task. Its share is free at once, its room when it is gone. What it uses of a Reservation
+        would return there, so the Reservation goes with it."""
+        held = self.session.ledger.holdings.get(task.uses.partition("/")[0]) if task.uses else None
+        if held is not None and held.annotation == task.uses and held.node is task.node:
+            self.give_way(task.uses.partition("/")[0], task, reason=reason, message=message)
         self._do(Operation(Kind.EVICT, task, (task.status, task.node), reason, message), Status.RELEASING, task.node)
         for call in self._deallocate:
             call(task)
@@ -92,6 +100,10 @@ class Statement:
             if operation.kind is Kind.EVICT and operation.task is task:
                 self._undo(operation)
                 del self.operations[index]
+                before = self.operations[index - 1] if index else None
+                if before is not None and before.kind is Kind.YIELD and before.task is task:
+                    self._undo(before)
+                    del self.operations[index - 1]
                 return
         raise ValueError(f"{task} is not evicted in this statement")
 
@@ -125,6 +137,21 @@ class Statement:
         self.session.ledger.draw(reservation, amount)
         was = (task.status, task.node)
         self.operations.append(Operation(Kind.CONSUME, task, was, reservation=reservation, amount=amount))
+
+    def give_way(self, reservation: str, task: Task, *, reason: str, message: str) -> Operation:
+        """Let a Reservation go for a task, with all it holds; it will wait for a node again."""
+        ledger = self.session.ledger
+        amount = ledger.holdings[reservation].remainder.copy()
+        ledger.draw(reservation, amount)
+        was = (task.status, task.node)
+        operation = Operation(Kind.YIELD, task, was, reason, message, reservation, amount)
+        self.operations.append(operation)
+        return operation
+
+    def take_back(self, operation: Operation) -> None:
+        """Undo one operation of this statement on which no other depends."""
+        self.operations.remove(operation)
+        self._undo(operation)
 
     def _place_many(self, kind: Kind, tasks: Sequence[Task], status: Status, nodes: Sequence[Node]) -> int:
         if self._allocate or len(tasks) == 1 or any(task.status is not Status.PENDING for task in tasks):
@@ -174,7 +201,7 @@ class Statement:
     def _move_back(self, operation: Operation) -> None:
         if operation.kind is Kind.LEND:
             self._mark_lent(operation.task, False)
-        elif operation.kind is Kind.CONSUME:
+        elif operation.kind in (Kind.CONSUME, Kind.YIELD):
             assert operation.amount is not None
             self.session.ledger.draw(operation.reservation, -operation.amount)
         else:
@@ -201,6 +228,7 @@ class Statement:
         ledger.changes += 1
         decide = self.session.cycle.decisions.append
         evicts = self.has_evictions
+        used = {op.task.key: ledger.holdings[op.reservation] for op in self.operations if op.kind is Kind.CONSUME}
         for operation in self.operations:
             task = operation.task
             node = task.node
@@ -208,12 +236,17 @@ class Statement:
                 case Kind.ALLOCATE:
                     assert node is not None
                     assert task.job is not None
+                    if task.stands_for:
+                        self._hold(task, node)
+                        continue
                     if operation.was[0] is Status.RESERVED:
                         decide(_unreserve(operation, "the pod starts"))
                     ledger.settle(task, Status.BINDING, node)
                     if task.nominated:
                         ledger.nominate(task, "")
-                    decide(Bind(task.key, node.name, task.job.key, task.backfill))
+                    annotation = used[task.key].annotation if task.key in used else ""
+                    ledger.set_use(task, annotation)
+                    decide(Bind(task.key, node.name, task.job.key, task.backfill, annotation))
                 case Kind.EVICT:
                     assert node is not None
                     ledger.settle(task, Status.RELEASING, node)
@@ -230,16 +263,29 @@ class Statement:
                     if task.true_status is Status.RESERVED:
                         task.true_status, task.true_node = Status.PENDING, None
                     decide(_unreserve(operation, operation.message))
-                case Kind.CONSUME:
+                case Kind.CONSUME if task.true_status is Status.BINDING:  # not if it is only promised its place
                     assert operation.amount is not None
                     ledger.settle_draw(operation.reservation, operation.amount)
-                    decide(Consume(operation.reservation, task.key))
+                case Kind.YIELD:
+                    ledger.set_holding(operation.reservation, None)
+                    ledger.assumed[operation.reservation] = (PENDING, "")
+                    why = (operation.reason, operation.message)
+                    decide(reservation_gives_way(self.session, operation.reservation, *why))
                 case Kind.PIPELINE if evicts:
                     assert node is not None
                     ledger.nominate(task, node.name)
                 case _:
                     pass  # a promise for this cycle only: no decision
         self.operations = []
+
+    def _hold(self, task: Task, node: Node) -> None:
+        """A Reservation got its node: it holds there what the task that stood for it was given."""
+        ledger, name = self.session.ledger, task.stands_for
+        decision = reservation_holds(self.session, name, node.name)
+        ledger.settle(task, Status.SUCCEEDED, None)
+        ledger.set_holding(name, new_holding(self.session, task, node))
+        ledger.assumed[name] = (AVAILABLE, node.name)
+        self.session.cycle.decisions.append(decision)
 
 
 def _unreserve(operation: Operation, why: str) -> Unreserve:

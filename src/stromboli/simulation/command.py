@@ -77,6 +77,13 @@ class _Duration(click.ParamType[Microseconds]):
     help="The time between two rounds in which better nodes are looked for, for queues that lock nodes.",
 )
 @click.option(
+    "--reservation-retention",
+    type=_Duration(),
+    default="24h",
+    show_default=True,
+    help="The time after which Reservations that have ended are deleted; 0 means never.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "json", "events"]),
@@ -91,6 +98,7 @@ def simulate(
     until: Microseconds | None,
     period: Microseconds,
     relock_period: Microseconds,
+    reservation_retention: Microseconds,
     every_cycle: bool,
     output: str,
 ) -> None:
@@ -115,6 +123,7 @@ def simulate(
     engine = _new_engine(
         scenario, registry, configuration, until, period, relock_period,
         every_cycle=every_cycle, stream_events=output == "events",
+        reservation_retention=to_seconds(reservation_retention),
     )  # fmt: skip
     with progress_line(engine, sys.stderr, enabled=output != "events" or not sys.stdout.isatty()):
         engine.run()
@@ -157,6 +166,7 @@ def _new_engine(
     *,
     every_cycle: bool,
     stream_events: bool,
+    reservation_retention: float,
 ) -> Engine:
     from stromboli.controllers import QueueLocks
     from stromboli.scheduling.cycle import Scheduler
@@ -185,6 +195,7 @@ def _new_engine(
         until=until,
         every_cycle=every_cycle,
         new_locks=new_locks,
+        reservation_retention=reservation_retention,
     )
 
 

@@ -23,7 +23,16 @@ from typing import Final, Protocol
 from stromboli.api import ApiError, KObject, Pod, PodGroup, Queue, Reservation, key, names
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import Applied, Cluster, Deleted
-from stromboli.controllers import Change, ControllerManager, Create, Delete, Notify, QueueLocks, Update
+from stromboli.controllers import (
+    DEFAULT_RETENTION,
+    Change,
+    ControllerManager,
+    Create,
+    Delete,
+    Notify,
+    QueueLocks,
+    Update,
+)
 from stromboli.scheduling.decisions import (
     Bind,
     Cycle,
@@ -33,6 +42,7 @@ from stromboli.scheduling.decisions import (
     PatchGroup,
     PatchPod,
     PatchQueue,
+    PatchReservation,
     Reserve,
     Unreserve,
 )
@@ -88,9 +98,11 @@ class Engine:
         until: Microseconds | None = None,
         every_cycle: bool = False,
         new_locks: Callable[[], QueueLocks | None] = lambda: None,
+        reservation_retention: float = DEFAULT_RETENTION,
     ) -> None:
         """`every_cycle`: while a pod is pending, run the cycles whose outcome is known, too. `new_locks` makes the
-        worker that locks nodes for queues, each time the controllers start."""
+        worker that locks nodes for queues, each time the controllers start. `reservation_retention`: seconds for which
+        Reservations that have ended are kept; 0 means for ever."""
         self.journal = journal
         self.world = World(journal)
         self.cycle = Cycle()  # the last one
@@ -98,6 +110,7 @@ class Engine:
         self.on_cycle: Callable[[Microseconds], None] = lambda at: None  # called after every cycle
         self._new_scheduler = new_scheduler
         self._new_locks = new_locks
+        self._reservation_retention = reservation_retention
         self._period = period
         self._until = until
         self._runs_every_cycle = every_cycle
@@ -247,7 +260,9 @@ class Engine:
         self._scheduler = self._new_scheduler()
 
     def _restart_controllers(self) -> None:
-        controllers = ControllerManager(queue_locks=self._new_locks())
+        controllers = ControllerManager(
+            queue_locks=self._new_locks(), reservation_retention=self._reservation_retention
+        )
         self._controllers = controllers
         self.world.pod_deleted = lambda pod, now, evicted: controllers.pod_deleted(pod, now, evicted=evicted)
         self._settled_version = -1
@@ -314,7 +329,7 @@ class Engine:
             case Bind():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:
-                    self.world.bind(pod, decision.node, at, backfill=decision.backfill)
+                    self.world.bind(pod, decision.node, at, backfill=decision.backfill, uses=decision.reservation)
             case Evict():
                 pod = store.get(Pod, decision.task)
                 if pod is not None:
@@ -328,6 +343,10 @@ class Engine:
                 reservation = store.get(Reservation, decision.reservation)
                 if reservation is not None:
                     self.world.delete(reservation, at)
+            case PatchReservation():
+                reservation = store.get(Reservation, decision.reservation)
+                if reservation is not None and reservation.metadata.uid == decision.uid:
+                    self._put(decision.applied_to(reservation), at)
             case PatchPod():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from stromboli.api import Pod, PodGroup, group_name_of, is_backfill, key, names
+from stromboli.api import Pod, PodGroup, Reservation, group_name_of, is_backfill, key, names
 
 from .group_history import GroupHistory
 from .virtual_time import Microseconds, to_seconds
@@ -127,6 +127,18 @@ class Journal:
     def _tell_group(self, pod: Pod, record: PodRecord, at: Microseconds) -> None:
         if record.podGroup:
             self.groups.pod_seen(record.podGroup, key(pod), record.phase, to_seconds(at))
+
+    # -- reservations ---------------------------------------------------------------------------------------
+
+    def note_reservation(self, before: Reservation, after: Reservation, at: Microseconds) -> None:
+        """A phase of a Reservation is an event. Waiting ones are `Reserved`."""
+        phase, event = after.status.phase, f"Reservation{after.status.phase}"
+        if phase != before.status.phase and event in EVENT_TYPES:
+            said = [c for c in after.status.conditions if c.type == "Ready" and c not in before.status.conditions]
+            said += [c for c in after.status.conditions if c not in before.status.conditions]
+            reason, message = (said[0].reason, said[0].message) if said else ("", "")
+            node = after.status.node_name or before.status.node_name
+            self.write(at, event, key(after), node=node, reason=reason, message=message)
 
     # -- groups and queues ----------------------------------------------------------------------------------
 

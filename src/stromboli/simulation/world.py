@@ -33,6 +33,7 @@ from stromboli.api import (
     Pod,
     PodGroup,
     Queue,
+    Reservation,
     is_namespaced,
     key,
     names,
@@ -153,6 +154,8 @@ class World:
             self.meter.node_offers(updated, at)
         elif isinstance(updated, PodGroup):
             self.journal.note_group(updated, at)
+        elif isinstance(updated, Reservation) and isinstance(before, Reservation):
+            self.journal.note_reservation(before, updated, at)
         elif isinstance(updated, Pod):
             self.journal.note_pod(updated, at)
             self._track(updated)
@@ -200,10 +203,13 @@ class World:
 
     # -- pods -----------------------------------------------------------------------------------------------
 
-    def bind(self, pod: Pod, node: str, at: Microseconds, *, backfill: bool) -> None:
+    def bind(self, pod: Pod, node: str, at: Microseconds, *, backfill: bool, uses: str = "") -> None:
+        """`uses`: the annotation that names the Reservation it uses."""
         meta = pod.metadata
         if backfill:
             meta = replace(meta, annotations={**meta.annotations, names.BACKFILL: "true"})
+        if uses or names.RESERVATION_ALLOCATED in meta.annotations:
+            meta = replace(meta, annotations={**meta.annotations, names.RESERVATION_ALLOCATED: uses})
         bound = replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node))
         self.journal.write(at, "Bound", key(pod), node=node)
         self._start(bound, at)
@@ -363,6 +369,8 @@ def _phase(obj: KObject | None) -> str:
     match obj:
         case Pod() | PodGroup():
             return obj.status.phase
+        case Reservation():
+            return f"{obj.status.phase} {obj.status.node_name} {obj.status.allocated}"
         case Job():
             return f"{obj.status.state.phase} {obj.status.version}"
         case Queue():

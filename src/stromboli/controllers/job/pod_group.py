@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 from msgspec.structs import replace
 
 from stromboli.api import Job, ObjectMeta, PodGroup, PodGroupSpec, PriorityClass, ResourceList, TaskSpec, names
@@ -128,6 +129,8 @@ def _new_group(job: Job, spec: PodGroupSpec) -> PodGroup:
         annotations[names.ESTIMATE] = format_duration(parse_duration(job.spec.running_estimate))
     if _evicted_as_whole(job):
         annotations[names.GOES_WHOLE] = "true"
+    if any(task.template.metadata.labels for task in job.spec.tasks):
+        annotations[names.POD_LABELS] = _pod_labels(job)
     return PodGroup(
         metadata=ObjectMeta(
             name=group_name(job),
@@ -138,6 +141,13 @@ def _new_group(job: Job, spec: PodGroupSpec) -> PodGroup:
         ),
         spec=spec,
     )
+
+
+def _pod_labels(job: Job) -> str:
+    """The labels that the pods of each task will have. The scheduler must know them before there are pods, to find the
+    Reservations that are for them."""
+    labels = [{**task.template.metadata.labels, names.TASK_SPEC: task.name} for task in job.spec.tasks]
+    return msgspec.json.encode(labels, order="deterministic").decode()
 
 
 def _evicted_as_whole(job: Job) -> bool:

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 class _Seconds(click.ParamType[float]):
     name = "duration"
 
+    def __init__(self, *, zero: bool = False) -> None:
+        """`zero`: whether 0 is a valid value."""
+        self._zero = zero
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
             seconds = float(parse_duration(str(value)))
         except QuantityError as error:
             self.fail(f"{error}.", param, ctx)
-        if seconds <= 0:
+        if seconds < 0 or (seconds == 0 and not self._zero):
             self.fail("must be longer than 0s.", param, ctx)
         return seconds
 
@@ -134,7 +138,14 @@ def _controller_options(function: Callable[..., None]) -> Callable[..., None]:
         show_default=True,
         help="Reject Jobs with more pods than this.",
     )
-    return relock(replicas(function))
+    retention = click.option(
+        "--reservation-retention",
+        type=_Seconds(zero=True),
+        default="24h",
+        show_default=True,
+        help="Time after which Reservations that have ended are deleted; 0 means never.",
+    )
+    return retention(relock(replicas(function)))
 
 
 @click.command(
@@ -172,7 +183,7 @@ Examples:
 @_config_option
 @_controller_options
 @_common_options(8081)
-def controllers(config: Path | None, max_job_replicas: int, relock_period: float, **common: Any) -> None:
+def controllers(config: Path | None, max_job_replicas: int, relock_period: float, reservation_retention: float, **common: Any) -> None:
     """Reconcile Jobs, queues and groups of pods, and lock nodes for queues.
 
     Runs until SIGTERM or SIGINT. Needs the resource definitions of deploy/crds. Give it the same --config as the
@@ -181,7 +192,7 @@ def controllers(config: Path | None, max_job_replicas: int, relock_period: float
     from stromboli.kube.runtime import run_process
 
     def components(context: ProcessContext) -> list[Component]:
-        return [controllers_component(context, config, max_job_replicas, relock_period)]
+        return [controllers_component(context, config, max_job_replicas, relock_period, reservation_retention)]
 
     run_process("stromboli-controllers", _options(common), components)
 
@@ -199,7 +210,7 @@ Examples:
 @_controller_options
 @_common_options(8080)
 def run(
-    config: Path | None, period: float, max_job_replicas: int, relock_period: float, **common: Any
+    config: Path | None, period: float, max_job_replicas: int, relock_period: float, reservation_retention: float, **common: Any
 ) -> None:
     """Run the scheduler and the controllers in one process.
 
@@ -210,7 +221,7 @@ def run(
 
     def components(context: ProcessContext) -> list[Component]:
         return [
-            controllers_component(context, config, max_job_replicas, relock_period),
+            controllers_component(context, config, max_job_replicas, relock_period, reservation_retention),
             scheduler_component(context, config, period),
         ]
 
@@ -252,7 +263,8 @@ def scheduler_component(context: ProcessContext, config: Path | None, period: fl
 
 
 def controllers_component(
-    context: ProcessContext, config: Path | None, max_job_replicas: int, relock_period: float
+    context: ProcessContext, config: Path | None, max_job_replicas: int, relock_period: float,
+    reservation_retention: float,
 ) -> Component:
     from stromboli.kube.controllers import ControllerMetrics, ControllersComponent
     from stromboli.kube.runtime import ConfigurationFile
@@ -276,4 +288,5 @@ def controllers_component(
         max_job_replicas=max_job_replicas,
         lock_rules=ConfigurationFile(config, load, built_in=built_in),
         relock_period=relock_period,
+        reservation_retention=reservation_retention,
     )

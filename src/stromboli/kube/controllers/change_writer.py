@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from stromboli.api import Command, Job, KObject, Pod, PodGroup, Queue, key
+from stromboli.api import Command, Job, KObject, Pod, PodGroup, Queue, Reservation, key
 from stromboli.controllers import Change, Create, Delete, EnsureOwned, Notify, Objects, Update
 from stromboli.controllers.pod_owners import owner_reference_to
 from stromboli.kube.client import (
@@ -35,6 +35,7 @@ from stromboli.kube.client import (
     POD_GROUPS,
     PODS,
     QUEUES,
+    RESERVATIONS,
     SECRETS,
     SERVICES,
     Client,
@@ -67,6 +68,7 @@ _RESOURCES: Final[dict[type[KObject], Resource[Any]]] = {
     Pod: PODS,
     PodGroup: POD_GROUPS,
     Queue: QUEUES,
+    Reservation: RESERVATIONS,
 }
 
 _PROVIDED: Final = {

@@ -37,7 +37,16 @@ from stromboli.api import (
 from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Deleted
-from stromboli.controllers import RELOCK_PERIOD, Change, ControllerManager, LockRules, Objects, PodLimits, QueueLocks
+from stromboli.controllers import (
+    DEFAULT_RETENTION,
+    RELOCK_PERIOD,
+    Change,
+    ControllerManager,
+    LockRules,
+    Objects,
+    PodLimits,
+    QueueLocks,
+)
 from stromboli.controllers.pod_owners import is_terminating
 from stromboli.kube.client import (
     COMMANDS,
@@ -102,12 +111,15 @@ class ControllersComponent:
         max_job_replicas: int = MAX_JOB_REPLICAS,
         lock_rules: ConfigurationFile[LockRules | None] | None = None,
         relock_period: float = RELOCK_PERIOD,
+        reservation_retention: float = DEFAULT_RETENTION,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`bucket` creates a rate limit for one kind of write. `lock_rules`: what the scheduler's configuration says
-        about nodes that are locked for queues; without it there are none."""
+        about nodes that are locked for queues; without it there are none. `reservation_retention`: after how many
+        seconds Reservations that have ended are deleted; 0 means never."""
         self._lock_rules = lock_rules
         self._relock_period = relock_period
+        self._reservation_retention = reservation_retention
         self._nodes = EssentialNodes()
         self._max_job_replicas = max_job_replicas
         self._client = client
@@ -237,6 +249,7 @@ class ControllersComponent:
             pod_limits=POD_LIMITS,
             max_job_replicas=self._max_job_replicas,
             queue_locks=QueueLocks(self._rules_in_force, period=self._relock_period),
+            reservation_retention=self._reservation_retention,
         )
         self._metrics.set_leader(True)
 

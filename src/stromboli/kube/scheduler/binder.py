@@ -23,8 +23,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from stromboli.api import Pod, names
@@ -58,6 +58,7 @@ class BindRequest:
     uid: str
     node: str
     backfill: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)  # written to the pod together with the bind
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +217,7 @@ class Binder:
 
     async def _bind(self, request: BindRequest) -> None:
         started = time.perf_counter()
-        annotations = {names.BACKFILL: "true"} if request.backfill else None
+        annotations = {**request.annotations, **({names.BACKFILL: "true"} if request.backfill else {})}
         try:
             await self._in_time(self._client.bind(request.task, request.uid, request.node, annotations=annotations))
         except Failure as failure:

@@ -7,7 +7,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from stromboli.api import KObject, Pod, PodGroup, Queue, Reservation, key
+from stromboli.api import KObject, Pod, PodGroup, Queue, Reservation, key, names
 from stromboli.cluster import Cluster, JobKey, TaskKey
 from stromboli.kube.runtime import EventRecorder, Log
 from stromboli.scheduling.decisions import (
@@ -19,6 +19,7 @@ from stromboli.scheduling.decisions import (
     PatchGroup,
     PatchPod,
     PatchQueue,
+    PatchReservation,
     Reserve,
     Unreserve,
 )
@@ -56,7 +57,7 @@ def _target(decision: Decision, cluster: Cluster) -> KObject | None:
         case PatchQueue():
             queue = cluster.queues.get(decision.queue)
             return None if queue is None else queue.object
-        case Unreserve():
+        case Unreserve() | PatchReservation():
             return cluster.reservations.get(decision.reservation)
         case Notice(kind="Pod"):
             return _pod(cluster, TaskKey(decision.key))
@@ -76,6 +77,13 @@ def _pod(cluster: Cluster, task_key: TaskKey) -> Pod | None:
 def _group(cluster: Cluster, job_key: JobKey) -> PodGroup | None:
     job = cluster.jobs.get(job_key)
     return None if job is None else job.object
+
+
+def _annotations(bind: Bind, pod: KObject) -> dict[str, str]:
+    """What a pod gets with its bind: the Reservation that it uses. An annotation of an earlier life is emptied."""
+    if bind.reservation or names.RESERVATION_ALLOCATED in pod.metadata.annotations:
+        return {names.RESERVATION_ALLOCATED: bind.reservation}
+    return {}
 
 
 class Dispatcher:
@@ -100,7 +108,8 @@ class Dispatcher:
             match entry.decision:
                 case Bind() as bind if target is not None:
                     self._status_writer.cancel_pod(bind.task)
-                    requests.append(BindRequest(bind.task, target.metadata.uid, bind.node, bind.backfill))
+                    annotations = _annotations(bind, target)
+                    requests.append(BindRequest(bind.task, target.metadata.uid, bind.node, bind.backfill, annotations))
                 case Evict() as evict if target is not None:
                     requests.append(
                         EvictRequest(evict.task, target.metadata.uid, evict.node, evict.reason, evict.message)
@@ -112,6 +121,13 @@ class Dispatcher:
                     self._reservations.delete(target)
                     sentence = reasons.unreserved(unreserve.node, unreserve.reason)
                     self._record_for_owner(target, "Unreserved", sentence)
+                case PatchReservation() as patch if isinstance(target, Reservation):
+                    if (patch.phase, patch.node) == (target.status.phase, target.status.node_name):
+                        self._status_writer.write_reservation(patch, target)
+                    else:
+                        self._reservations.write(patch, target)
+                        said = patch.conditions[-1]
+                        self._record(target, patch.phase, said.message or patch.conditions[0].message)
                 case PatchPod() as patch if isinstance(target, Pod):
                     self._status_writer.write_pod(patch, target)
                 case PatchGroup() as patch if isinstance(target, PodGroup):

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from stromboli.api import ApiError, KObject, Node, Pod, PodGroup, Queue, Reservation, default, key, validate
-from stromboli.cluster import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed
+from stromboli.cluster import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
 from stromboli.controllers.validator import rejection_of
 
 Refused = Callable[[KObject, str], None]
@@ -44,7 +44,7 @@ class Inbox:
                 self._applied(obj)
             case Deleted(obj):
                 self._deleted(obj)
-            case BindFailed() | EvictFailed():
+            case BindFailed() | EvictFailed() | ReservationWriteFailed():
                 # Not urgent: it would fail again a moment later.
                 self._events.append(event)
 
@@ -139,7 +139,8 @@ def _is_urgent(before: KObject, after: KObject) -> bool:
         case Queue(), Queue():
             return before.spec != after.spec or before.status.state != after.status.state
         case Reservation(), Reservation():
-            return before.spec != after.spec or before.status.phase != after.status.phase
+            was, now = before.status, after.status
+            return before.spec != after.spec or (was.phase, was.allocatable) != (now.phase, now.allocatable)
         case _:
             return bool(_without_version(before) != _without_version(after))
 

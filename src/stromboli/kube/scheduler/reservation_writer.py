@@ -1,7 +1,8 @@
-"""Creates and deletes Reservations.
+"""Creates and deletes Reservations, and writes which node they have.
 
 The scheduler's ledger counts a reservation from the moment it is decided. So its creation and deletion are reported to
-the scheduler at once, and corrected if the server refuses.
+the scheduler at once, and corrected if the server refuses. The node of a Reservation is written only for the version
+that it was decided on: the controllers may have ended it meanwhile.
 """
 
 from __future__ import annotations
@@ -14,9 +15,18 @@ import msgspec
 from msgspec.structs import replace
 
 from stromboli.api import KObject, Reservation
-from stromboli.cluster import Applied, ClusterEvent, Deleted
-from stromboli.kube.client import RESERVATIONS, Client, Failure, TokenBucket, is_already_exists, is_not_found
+from stromboli.cluster import Applied, ClusterEvent, Deleted, ReservationWriteFailed
+from stromboli.kube.client import (
+    RESERVATIONS,
+    Client,
+    Failure,
+    TokenBucket,
+    is_already_exists,
+    is_not_found,
+    object_and_status_patches,
+)
 from stromboli.kube.runtime import Fence, Log
+from stromboli.scheduling.decisions import PatchReservation
 
 from .lost_response import reread
 
@@ -53,6 +63,14 @@ class ReservationWriter:
     def delete(self, reservation: Reservation) -> None:
         self._report(Deleted(reservation))
         self._start(reservation, self._delete)
+
+    def write(self, patch: PatchReservation, reservation: Reservation) -> None:
+        """Write the phase and the node of a Reservation."""
+
+        async def write(reservation: Reservation) -> None:
+            await self._write_status(patch, reservation)
+
+        self._start(reservation, write)
 
     async def wait_idle(self) -> None:
         while self._in_flight:
@@ -113,6 +131,21 @@ class ReservationWriter:
                     return
                 _log.warning("cannot delete a reservation", reservation=name, failure=failure.message)
         await self._report_actual(reservation)
+
+    async def _write_status(self, patch: PatchReservation, reservation: Reservation) -> None:
+        name, meta = patch.reservation, reservation.metadata
+        changed = object_and_status_patches(reservation, patch.applied_to(reservation))[1]
+        body = {**changed, "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}}
+        await self._bucket.take()
+        if self._fence.is_leader:
+            try:
+                self._on_object(await self._client.patch(RESERVATIONS, name, body, subresource="status"))
+                return
+            except Failure as failure:
+                _log.warning("cannot write the status of a reservation", reservation=name, failure=failure.message)
+        found = await reread(self._client, RESERVATIONS, name)
+        self._report(Deleted(reservation) if found is None else Applied(found))
+        self._report(ReservationWriteFailed(name))
 
     async def _report_actual(self, reported: Reservation) -> None:
         """Correct what was reported to the scheduler by what the server has."""

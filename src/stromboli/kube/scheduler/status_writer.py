@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import msgspec
 
-from stromboli.api import KObject, Pod, PodGroup, Queue, key
+from stromboli.api import KObject, Pod, PodGroup, Queue, Reservation, key
 from stromboli.api.quantity import format_amount
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import TaskKey
-from stromboli.kube.client import POD_GROUPS, PODS, QUEUES
+from stromboli.kube.client import POD_GROUPS, PODS, QUEUES, RESERVATIONS
 from stromboli.kube.runtime import EventRecorder
-from stromboli.scheduling.decisions import PatchGroup, PatchPod, PatchQueue
+from stromboli.scheduling.decisions import PatchGroup, PatchPod, PatchQueue, PatchReservation
 from stromboli.scheduling.explanation.reasons import Code
 
 from .status_patch_queue import StatusPatch, StatusPatchQueue
@@ -108,6 +108,15 @@ class StatusWriter:
             allocated[resource] = str(format_amount(resource, amount))
         status_patch = StatusPatch(QUEUES, patch.queue, queue.metadata.uid, {"allocated": allocated})
         self._patches.enqueue(status_patch, delay=SOON)
+
+    def write_reservation(self, patch: PatchReservation, reservation: Reservation) -> None:
+        """Why a Reservation still waits for a node."""
+        conditions = msgspec.to_builtins(patch.applied_to(reservation).status.conditions)
+        meta = reservation.metadata
+        status_patch = StatusPatch(
+            RESERVATIONS, patch.reservation, meta.uid, {"conditions": conditions}, meta.resource_version
+        )
+        self._patches.enqueue(status_patch, delay=REWORDED if reservation.status.conditions else SOON)
 
     def cancel_pod(self, task: TaskKey) -> None:
         """The pod is about to be bound: why it waited is of no interest any more."""

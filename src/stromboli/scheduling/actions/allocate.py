@@ -31,6 +31,7 @@ from stromboli.scheduling.gang import (
     start_gang,
 )
 from stromboli.scheduling.plugin import Action
+from stromboli.scheduling.reservations import fail_hopeless, place_users, waiting_stand_ins
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 from stromboli.scheduling.walk import Walk
@@ -53,7 +54,10 @@ class Allocate(Action):
         if not session.has_action("enqueue"):
             _admit_all(session)
         self._keep_promises(session)
-        jobs = [job for job in session.waiting if is_eligible(session, job) and _has_tasks_to_place(job)]
+        place_users(session)
+        fail_hopeless(session)
+        candidates = [*session.waiting, *waiting_stand_ins(session)]
+        jobs = [job for job in candidates if is_eligible(session, job) and _has_tasks_to_place(job)]
         refused = self._ordered_pass(session, jobs)
         if refused:
             self._lend(session, refused)
@@ -70,7 +74,7 @@ class Allocate(Action):
         if not session.hooks("displacement"):
             return
         for job in sorted(jobs, key=session.job_key):
-            if job.ready_count < job.min_available:
+            if job.ready_count < job.min_available and not job.stands_for:
                 any(self._take(session, job, give_up) for give_up in session.displacements(job, evicting=False))
 
     def _take(self, session: Session, job: Job, give_up: Callable[[Statement], None]) -> bool:
@@ -111,7 +115,7 @@ class Allocate(Action):
             # Also a job that started: a sibling of what was placed may have been too large for the deserved amount.
             if is_held_back(session, job):
                 held_back.append(job)
-            if outcome is Outcome.NOTHING and job.queue.fifo:
+            if outcome is Outcome.NOTHING and job.queue.fifo and not job.stands_for:
                 walk.stop_queue()
                 stopped.add(job.queue.name)
                 for later in walk.dropped:
@@ -136,7 +140,7 @@ class Allocate(Action):
     def _lend(self, session: Session, jobs: list[Job]) -> None:
         pending: dict[JobKey, deque[Task]] = {}
         # What is lent must be possible to take back, pod by pod.
-        walk = Walk(session, [job for job in jobs if _has_tasks_to_place(job) and not job.goes_whole])
+        walk = Walk(session, [j for j in jobs if _has_tasks_to_place(j) and not j.goes_whole and not j.stands_for])
         while (job := walk.next()) is not None:
             outcome = self._try_in_turn(session, job, pending, lending=True)
             if outcome is Outcome.MORE:

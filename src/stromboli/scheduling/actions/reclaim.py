@@ -27,7 +27,8 @@ class Reclaim(Action):
 
     def execute(self, session: Session) -> None:
         evictable = session.state(EvictionMemory).evictable
-        if not any(queue.reclaimable and evictable(queue) for queue in session.queues.values()):
+        gives_way = bool(session.hooks("concessions"))
+        if not gives_way and not any(queue.reclaimable and evictable(queue) for queue in session.queues.values()):
             return  # nobody runs who could be asked to go
         jobs = starving_jobs(session)
         walk = Walk(session, jobs, drop=session.overused)

@@ -17,6 +17,7 @@ from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, Patc
 from stromboli.scheduling.explanation import WAITING, Code, reasons, waiting_since
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
 from stromboli.scheduling.explanation.namespace_standings import Standings
+from stromboli.scheduling.reservation_status import reservation_waits
 from stromboli.scheduling.session import Session
 
 from .explainer import Explainer
@@ -35,6 +36,11 @@ def conclude(session: Session) -> None:
         if explanation is not None or job.key in changed or job.phase != job.object.status.phase:
             _conclude_job(session, job, explanation)
     changed.clear()
+    for job in session.snapshot.stand_ins:
+        explanation = explanations.get(job.key)
+        if explanation is not None:
+            decision = reservation_waits(session, job.stands_for, explanation.code, explanation.message)
+            session.cycle.decisions += [decision] if decision is not None else []
     for queue in session.queues.values():
         has = session.amounts(queue.allocated)
         assert queue.object is not None
@@ -64,6 +70,7 @@ def _explain(session: Session, jobs: Sequence[Job]) -> dict[JobKey, Explanation]
     """Of all jobs that wait. Before the phase of any job changes: what was promised at admission depends on it."""
     explainer = Explainer(session)
     waiting = [job for job in jobs if _waits(job) or _is_kept_out(session, job)]
+    waiting += [job for job in session.snapshot.stand_ins if _waits(job)]
     findings = {job.key: (job, explainer.find(job)) for job in waiting}
     room = [job for job, finding in findings.values() if finding.is_room]
     standings = Standings(session, room)

@@ -16,6 +16,7 @@ from stromboli.scheduling.gang import FailedAttempts, TentativePlaces, condition
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
+from .concessions import make_room
 from .reprieve import reprieve_needless
 from .turns import Turns
 from .victims import VictimSearch
@@ -106,7 +107,7 @@ class _Attempt:
                 break  # too many were left without a place
             if not _fits_without(session, statement, task) and self._may_evict(task):
                 victim_search = victim_search or self._search()
-                victim_search.make_room(statement, task)
+                make_room(statement, task, victim_search)
         # A gang counts on its pods without requests. Those that are still waiting now were tried and have no place.
         counts_in_vain = bool(job.pending_best_effort) and job.is_starving
         self.found_place = session.job_pipelined(job) and not counts_in_vain
@@ -139,11 +140,15 @@ def _is_hopeless(session: Session, job: Job, tasks: list[Task], search: Callable
     # Without a plugin for gangs, any number of places will do.
     if missing < LARGE_GANG or not session.hooks("jobPipelined"):
         return False
+    if session.ledger.holdings and (session.hooks("concessions") or session.hooks("keptPlace")):
+        return False
     return search().most_places(tasks) < missing
 
 
 def _fits_without(session: Session, statement: Statement, task: Task) -> bool:
     """Promise the task what is idle, or is being released anyway; False if there is no such room."""
+    if session.take_kept_place(statement, task, promised=True):
+        return True
     node = node_without_evictions(session, task)
     return node is not None and statement.pipeline(task, node)
 

@@ -55,6 +55,8 @@ def _hold(session: Session, statement: Statement, job: Job) -> bool:
     for task in session.pending_tasks(job):
         if not task.nominated:
             continue
+        if job.queue.open and session.take_kept_place(statement, task, promised=True):
+            continue
         node = session.nodes.by_name.get(task.nominated)
         possible = (
             node is not None

@@ -86,6 +86,12 @@ def _again(
             statement.release(operation.task, operation.message)
         elif operation.kind is Kind.EVICT:
             statement.evict(operation.task, reason=operation.reason, message=operation.message)
+        elif operation.kind is Kind.YIELD and not operation.task.uses:  # else it goes with the pod that uses it
+            statement.give_way(
+                operation.reservation, operation.task, reason=operation.reason, message=operation.message
+            )
+        elif operation.kind is Kind.CONSUME and operation.amount is not None:
+            statement.consume(operation.task, operation.reservation, operation.amount)
     for operation, node in script:
         if operation.kind is Kind.PIPELINE:
             assert node is not None

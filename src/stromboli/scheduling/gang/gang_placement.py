@@ -53,11 +53,16 @@ def place_gang(
     failed: set[tuple[str, object]] = set()
     failed_roles: set[str] = set()
     before = len(statement)
+    if session.hooks("keptPlace"):
+        _few_places_first(session, tasks)
     while tasks:
         ready = session.job_ready(job)
         if ready and len(statement) > before:
             break
         first = tasks[0]
+        if session.kept_places(first) and session.take_kept_place(statement, first):
+            tasks.popleft()
+            continue
         kind = (first.role, session.placement.key(first))
         if kind in failed:
             tasks.popleft()
@@ -82,7 +87,7 @@ def place_gang(
         allowed += placed
         placed += _place(session, statement, fitting, rest[: allowed - placed]) if allowed > placed else 0
         # A job that runs already does not count on lent room: it is taken back for those that cannot start without.
-        counts_on_lent = conditionally and not ready
+        counts_on_lent = conditionally and not ready and not job.stands_for
         while counts_on_lent and placed < len(group) and _place_otherwise(session, statement, group[placed]):
             placed += 1
         for _ in range(placed):
@@ -97,6 +102,17 @@ def place_gang(
                 break
 
 
+def _few_places_first(session: Session, tasks: deque[Task]) -> None:
+    """Tasks with kept places come first, and those with few before those with many, so that none takes the only one of
+    another."""
+    places = {task.key: count for task in tasks if (count := session.kept_places(task))}
+    if places:
+        with_places = sorted((t for t in tasks if t.key in places), key=lambda task: places[task.key])
+        others = [task for task in tasks if task.key not in places]
+        tasks.clear()
+        tasks.extend([*with_places, *others])
+
+
 def _alike(session: Session, tasks: deque[Task], kind: tuple[str, object], most: int) -> list[Task]:
     """Tasks at the front that are of the same kind, `most` at most."""
     group: list[Task] = []
@@ -104,6 +120,8 @@ def _alike(session: Session, tasks: deque[Task], kind: tuple[str, object], most:
         if len(group) == most:
             break
         if group and (_has_its_place(task) or (task.role, session.placement.key(task)) != kind):
+            break
+        if group and session.kept_places(task):
             break
         group.append(task)
     return group
@@ -160,7 +178,7 @@ def _place(
     if placed < len(rows) or placed == len(group):
         return placed
     future = session.placement.room_later(first.job)
-    if future is not None:
+    if future is not None and not first.stands_for:  # a Reservation takes idle room only
         later = session.placement.fitting(first, ahead=True)
         chosen = later.choose(first, len(group) - placed, _only(future, only))
         for task, row in zip(group[placed:], chosen, strict=False):

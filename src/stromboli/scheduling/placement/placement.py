@@ -6,7 +6,7 @@ namespace and labels where inter-pod terms matter, what is reserved for a job, a
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any
 
 import numpy as np
@@ -38,9 +38,9 @@ class Placement:
         known = self._constant_key(task)
         return (known, *[of(task) for _, of in self._live_keys]) if self._live_keys else known
 
-    def _key_without(self, task: Task, owner: str) -> Hashable:
+    def _key_without(self, task: Task, owners: Collection[str]) -> Hashable:
         known = self._constant_key(task)
-        return (known, *[of(task) for feature, of in self._live_keys if feature != owner])
+        return (known, *[of(task) for feature, of in self._live_keys if feature not in owners])
 
     def _constant_key(self, task: Task) -> tuple[Hashable, ...]:
         """The part of the key that does not change during a session."""
@@ -54,9 +54,11 @@ class Placement:
             known = self._known_keys[task.key] = (task.shape.id, *[of(task) for of in self._keys])
         return known
 
-    def fitting(self, task: Task, *, ahead: bool = False, horizon: Horizon | None = None, without: str = "") -> Fitting:
+    def fitting(
+        self, task: Task, *, ahead: bool = False, horizon: Horizon | None = None, without: tuple[str, ...] = ()
+    ) -> Fitting:
         """Up to date with the ledger. `ahead`: as if terminating pods were gone; `horizon`: looking further ahead.
-        `without`: ignore the live filters of this feature."""
+        `without`: ignore the live filters of these plugins and features."""
         if horizon is None:
             horizon = Horizon.RELEASED if ahead else Horizon.NOW
         elif horizon > Horizon.RELEASED:
@@ -68,7 +70,7 @@ class Placement:
         key = (self._key_without(task, without) if without else self.key(task), horizon, whose, without)
         fitting = self._fittings.get(key)
         if fitting is None:
-            filters = [hook for hook in self.session.filters if not (hook.live and hook.owner == without)]
+            filters = [hook for hook in self.session.filters if not (hook.live and hook.owner in without)]
             fitting = Fitting(
                 self.session, self.kernels, self.all_rows, task, filters, horizon=horizon, drained_for=drained_for
             )

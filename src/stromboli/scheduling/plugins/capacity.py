@@ -157,9 +157,9 @@ class Capacity(Plugin):
         if job.min_resources is None:
             return Vote.PERMIT
         need = job.min_resources.tolist()
-        spared = self._session.axis.zeros()
+        spared = self._session.axis.zeros() + self._session.admission_credit(job)
         if self._session.has_action("preempt"):
-            spared = self._promises.room_below(job, with_elastic=False)
+            spared = spared + self._promises.room_below(job, with_elastic=False)
         line = self._tree.line(queue)
         if self._session.has_action("reclaim") and self._stays_within_deserved(line[0], need):
             line = line[:1]  # if an ancestor is full, other queues in it have borrowed, and this one can reclaim

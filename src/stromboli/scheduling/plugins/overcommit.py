@@ -53,7 +53,8 @@ class Overcommit(Plugin):
             return Vote.PERMIT
         if self._may_reclaim(job) or self._is_guaranteed(job):
             return Vote.PERMIT
-        committed = (self._in_use() + self._promises.promised_everywhere() - self._preemptable(job)).tolist()
+        free = self._preemptable(job) + self._session.admission_credit(job)
+        committed = (self._in_use() + self._promises.promised_everywhere() - free).tolist()
         minimum = job.min_resources.tolist()
         for name, column in self._columns:
             need = minimum[column]

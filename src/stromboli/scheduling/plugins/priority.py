@@ -1,6 +1,7 @@
 """Priorities: who goes first, and who is preempted inside a queue.
 
-Jobs are ordered by the priority of their PriorityClass, the pods of one job by their own. With preemption, a job may
+Jobs are ordered by the priority of their PriorityClass, the pods of one job by their own. A Reservation that waits for
+a node goes after the jobs of its priority. With preemption, a job may
 evict jobs of lower priority in its queue, and a pod may evict pods of lower priority in its job.
 
 For equal priorities there is no opinion, so another plugin may decide. Preempt considers one queue only: otherwise a
@@ -20,7 +21,7 @@ class Priority(Plugin):
 
     def open(self, session: Session) -> None:
         session.add_task_order(lambda task: -task.priority)
-        session.add_job_order(lambda job: -job.priority)
+        session.add_job_order(lambda job: (-job.priority, bool(job.stands_for)))  # at a tie pods go first
         session.add_job_starving(_has_waiting_pods)
         session.add_preemptable(_lower_yields, protects=False)
 

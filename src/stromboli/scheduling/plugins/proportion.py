@@ -191,6 +191,7 @@ class Proportion(Plugin):
         limits = self.entitlements[queue.name].real_capability
         need = job.min_resources.tolist()
         committed = queue.occupied + self._promises.promised(queue) - self._promises.elastic(queue)
+        committed = committed - self._session.admission_credit(job)
         if self._session.has_action("preempt"):
             committed = committed - self._promises.room_below(job, with_elastic=False)
         held = committed.tolist()

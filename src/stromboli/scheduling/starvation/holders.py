@@ -119,7 +119,7 @@ def usable_rows(session: Session, tasks: Iterable[Task]) -> npt.NDArray[np.bool_
     rows = np.zeros(len(session.nodes), dtype=np.bool_)
     kinds = {task.shape.id: task for task in tasks if not task.best_effort}
     for _, task in sorted(kinds.items()):
-        mask = session.placement.fitting(task, horizon=Horizon.DRAINED, without=FEATURE).mask
+        mask = session.placement.fitting(task, horizon=Horizon.DRAINED, without=(FEATURE,)).mask
         room = session.nodes.allocatable if task.job is None else session.state(DrainedRoom).of(task.job)
         rows |= mask & session.nodes.schedulable & (room >= task.request).all(axis=1)
     return rows

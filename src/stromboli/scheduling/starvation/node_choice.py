@@ -161,7 +161,7 @@ class NodeChoice:
         return (best, False) if self._left > 0 or best in self._locked else (None, True)
 
     def _fitting(self, task: Task) -> Fitting:
-        return self._session.placement.fitting(task, horizon=self._horizon, without=FEATURE)
+        return self._session.placement.fitting(task, horizon=self._horizon, without=(FEATURE,))
 
     def why_not(self, task: Task) -> str:
         """Why a task finds no node, as a sentence."""

@@ -91,7 +91,7 @@ def _lost_places(session: Session, job: Job) -> str | None:
 
 
 def _fitting(session: Session, task: Task) -> Fitting:
-    return session.placement.fitting(task, horizon=Horizon.DRAINED, without=FEATURE)
+    return session.placement.fitting(task, horizon=Horizon.DRAINED, without=(FEATURE,))
 
 
 def _forget_strangers(session: Session) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from stromboli.api import Pod
-from stromboli.cluster import Task
+from stromboli.cluster import Shape, Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Rows
 from stromboli.scheduling.explanation.node_reasons import PORT_IN_USE
 from stromboli.scheduling.session import Session
@@ -65,12 +65,24 @@ class HostPortsFilter:
                     if other.shape.has_ports and is_there(self._session, other) and conflict(wanted, self._of(other)):
                         answers[position] = self._taken
                         break
+                if ledger.holdings and conflict(wanted, self._kept_on(row)):
+                    answers[position] = self._taken
             return answers
 
+        ledger = self._session.ledger
         return judge
 
+    def _kept_on(self, row: int) -> list[Port]:
+        """The ports that Reservations keep on a node, but for the one that is tried now."""
+        ledger = self._session.ledger
+        kept = ledger.holdings_on.get(self._nodes[row].name, {})
+        shapes = [held.shape for name, held in kept.items() if name != ledger.tried and held.shape is not None]
+        return [port for shape in shapes for port in self._of_shape(shape)]
+
     def _of(self, task: Task) -> frozenset[Port]:
-        shape = task.shape
+        return self._of_shape(task.shape)
+
+    def _of_shape(self, shape: Shape) -> frozenset[Port]:
         if not shape.has_ports:
             return frozenset()
         ports = self._ports.get(shape.id)

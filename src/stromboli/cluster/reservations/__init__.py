@@ -1,0 +1,10 @@
+"""Reservations as the scheduler sees them: what they hold, and those that wait for a node.
+
+`reservation_index` derives both from the objects and the pods that use them, and `stand_in` makes the task that is
+placed for a Reservation. Waiting Reservations of starved jobs are not here: they reserve a node for a pod that exists
+(see `task_index`).
+"""
+
+from .reservation_index import ReservationIndex
+
+__all__ = ["ReservationIndex"]

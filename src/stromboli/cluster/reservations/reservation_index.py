@@ -1,0 +1,278 @@
+"""What Reservations hold on nodes, and the Reservations that wait for a node.
+
+Nothing is remembered but objects and decisions that the API server has not shown yet (`Ledger.assumed`). What a
+Reservation holds is derived:
+
+    remainder = what it was given, minus the requests of the pods on its node that name it, in the resources it has;
+                at most what the node has left beside its pods, older Reservations first
+
+So a scheduler that has just started finds the same, a bind that failed gives everything back, and a node that shrank
+never has more held and used than it offers. What a terminating pod of a Reservation leaves goes back to it: until then
+it is promised to the Reservation, and not to anybody else.
+
+It is derived again at each snapshot, for Reservations that changed and for nodes on which something changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from stromboli.api import Reservation
+from stromboli.api.quantity import QuantityError, amounts
+from stromboli.api.reservations import (
+    AVAILABLE,
+    PENDING,
+    is_migration,
+    is_over,
+    namespace_of,
+    queue_of,
+    reservation_annotation,
+    reserved_amounts,
+)
+from stromboli.api.waiting_reservations import waiting_pod_of
+from stromboli.cluster.ledger import Holding, Ledger
+from stromboli.cluster.model import Job, Node, QueueName, Shape, Status, Task, TaskKey
+from stromboli.cluster.object_fields import creation_time
+from stromboli.cluster.queue_index import QueueIndex
+from stromboli.cluster.resources import Vector
+from stromboli.cluster.shapes import ShapeRegistry
+
+from .stand_in import stand_in, stand_in_pod
+
+_FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED})
+
+
+class ReservationIndex:
+    def __init__(
+        self,
+        shapes: ShapeRegistry,
+        ledger: Ledger,
+        nodes: Mapping[str, Node],
+        tasks: Mapping[TaskKey, Task],
+        queues: QueueIndex,
+        ensure_width: Callable[[], None],
+        *,
+        scheduler_name: str | None,
+    ) -> None:
+        """`scheduler_name`: whose Reservations to place; None means all of them."""
+        self.jobs: dict[str, Job] = {}  # by Reservation: the stand-ins of those that wait for a node
+        self._objects: dict[str, Reservation] = {}
+        self._shapes = shapes
+        self._ledger = ledger
+        self._nodes = nodes
+        self._tasks = tasks
+        self._queues = queues
+        self._ensure_width = ensure_width
+        self._scheduler_name = scheduler_name
+        self._changed: set[str] = set()
+        self._on: dict[str, set[str]] = {}  # by node: the Reservations there
+        self._node_of: dict[str, str] = {}
+        self._migrations: set[str] = set()  # of those on nodes
+        self._shape_of: dict[str, Shape] = {}
+
+    # -- in -----------------------------------------------------------------------------------------------------
+
+    def apply(self, obj: Reservation) -> None:
+        name = obj.metadata.name
+        known = self._objects.get(name)
+        if waiting_pod_of(obj) is not None or (known is not None and known.metadata.uid != obj.metadata.uid):
+            self.delete(name)
+        if waiting_pod_of(obj) is not None:
+            return
+        self._objects[name] = obj
+        assumed = self._ledger.assumed.get(name)
+        if assumed is not None and (is_over(obj) or _state(obj) == assumed):
+            del self._ledger.assumed[name]
+        self._changed.add(name)
+
+    def delete(self, name: str) -> None:
+        if self._objects.pop(name, None) is not None:
+            self._ledger.assumed.pop(name, None)
+            self._shape_of.pop(name, None)
+            self._changed.add(name)
+
+    def write_failed(self, name: str) -> None:
+        """What was decided about a Reservation could not be written: it is as its object says."""
+        if self._ledger.assumed.pop(name, None) is not None:
+            self._changed.add(name)
+
+    # -- at a snapshot ------------------------------------------------------------------------------------------
+
+    def refresh(self, *, everywhere: bool) -> None:
+        """Derive everything that may have changed since the last time; all tasks are in their true state.
+        `everywhere`: rows have changed, so the ledger's log does not say where."""
+        if not self._objects and not self._changed:
+            return
+        nodes = {self._node_of[name] for name in self._migrations}
+        for name in sorted(self._changed | self._ledger.assumed.keys()):
+            if name in self._node_of:
+                nodes.add(self._node_of[name])
+            self._place(name)
+            if name in self._node_of:
+                nodes.add(self._node_of[name])
+        self._changed.clear()
+        for name in sorted(self.jobs):
+            self._refresh_stand_in(name)
+        table = self._ledger.table
+        if everywhere:
+            nodes.update(self._on)
+        elif self._on:
+            nodes.update(name for row in set(self._ledger.log) if (name := table.nodes[row].name) in self._on)
+        for node in sorted(nodes):
+            self._hold_on(node)
+
+    def _place(self, name: str) -> None:
+        """Note where a Reservation is, or that it waits for a node."""
+        obj = self._objects.get(name)
+        phase, node = self._state_of(obj)
+        before = self._node_of.get(name)
+        if before is not None and (phase != AVAILABLE or node != before):
+            del self._node_of[name]
+            self._migrations.discard(name)
+            self._on[before].discard(name)
+            if not self._on[before]:
+                del self._on[before]
+            self._ledger.set_holding(name, None)
+        if phase == AVAILABLE and obj is not None:
+            self._node_of[name] = node
+            self._on.setdefault(node, set()).add(name)
+            if is_migration(obj):
+                self._migrations.add(name)
+        if phase != PENDING or name in self.jobs:
+            self._drop_stand_in(name)
+        if phase == PENDING and obj is not None and self._is_ours(obj):
+            self._add_stand_in(obj)
+
+    def _state_of(self, obj: Reservation | None) -> tuple[str, str]:
+        if obj is None or is_over(obj) or obj.metadata.deletion_timestamp is not None:
+            return "", ""
+        return self._ledger.assumed.get(obj.metadata.name) or _state(obj)
+
+    def _is_ours(self, obj: Reservation) -> bool:
+        template = obj.spec.template
+        if template is None:
+            return False
+        return self._scheduler_name is None or template.spec.scheduler_name in ("", self._scheduler_name)
+
+    # -- what they hold -----------------------------------------------------------------------------------------
+
+    def _hold_on(self, node_name: str) -> None:
+        names = self._on.get(node_name, set())
+        node = self._nodes.get(node_name)
+        if node is None or node.row < 0:
+            for name in names:
+                self._ledger.set_holding(name, None)
+            return
+        table = self._ledger.table
+        left = table.allocatable[node.row] - (table.used[node.row] - table.held[node.row])
+        oldest_first = sorted(names, key=lambda name: (creation_time(self._objects[name]), name))
+        for name in oldest_first:
+            holding = self._holding(self._objects[name], node, np.maximum(left, 0))
+            before = self._ledger.holdings.get(name)
+            if holding is None or before is None or not _is_same(holding, before):
+                self._ledger.set_holding(name, holding)
+            if holding is not None:
+                left = left - holding.remainder
+
+    def _holding(self, obj: Reservation, node: Node, left: Vector) -> Holding | None:
+        given = self._given(obj)
+        if given is None:
+            return None
+        users = self._ledger.users.get(reservation_annotation(obj), {})
+        here = [task for task in users.values() if task.true_node is node and task.true_status not in _FINISHED]
+        if here and obj.spec.allocate_once:
+            return None
+        leaving = [task for task in here if task.true_status is Status.RELEASING]
+        zeros = self._ledger.axis.zeros()
+        used = np.minimum(sum((task.request for task in here), start=zeros), given)
+        staying = sum((task.request for task in here if task not in leaving), start=zeros)
+        returning = used - np.minimum(staying, given) if leaving else None
+        queue = None if self._costs_nobody(obj) else self._queues.queue(QueueName(queue_of(obj)))
+        remainder = np.minimum(given - used, left)
+        annotation = reservation_annotation(obj)
+        return Holding(node, remainder, queue, namespace_of(obj), returning, self._shape(obj), annotation)
+
+    def _given(self, obj: Reservation) -> Vector | None:
+        """What it was given on its node; None if the amounts cannot be read."""
+        try:
+            given = amounts(obj.status.allocatable) if obj.status.phase == AVAILABLE else reserved_amounts(obj)
+        except QuantityError:
+            return None
+        vector = self._ledger.axis.vector(given)
+        self._ensure_width()
+        return vector
+
+    def _costs_nobody(self, obj: Reservation) -> bool:
+        """The pod that a migration replaces is still counted, until it is evicted."""
+        replaced = obj.spec.replaces
+        if replaced is None:
+            return False
+        task = self._tasks.get(TaskKey(f"{replaced.namespace}/{replaced.name}"))
+        return task is not None and task.uid == replaced.uid and task.true_status not in (*_FINISHED, Status.RELEASING)
+
+    def _shape(self, obj: Reservation) -> Shape:
+        name = obj.metadata.name
+        shape = self._shape_of.get(name)
+        if shape is None:
+            shape = self._shape_of[name] = self._shapes.of(stand_in_pod(obj))
+            self._ensure_width()
+        return shape
+
+    # -- those that wait ----------------------------------------------------------------------------------------
+
+    def _add_stand_in(self, obj: Reservation) -> None:
+        queue = self._queues.queue(QueueName(queue_of(obj)))
+        shape = self._shape(obj)
+        job = stand_in(obj, stand_in_pod(obj), shape, queue, self._ledger.axis.zeros())
+        self.jobs[obj.metadata.name] = job
+        for task in job.tasks.values():
+            self._ledger.enter(task)
+
+    def _drop_stand_in(self, name: str) -> None:
+        job = self.jobs.pop(name, None)
+        if job is not None:
+            for task in job.tasks.values():
+                self._ledger.leave(task)
+                self._ledger.tentative.pop(task.key, None)
+            self._ledger.changed_jobs.pop(job.key, None)
+
+    def _refresh_stand_in(self, name: str) -> None:
+        """Queues and PriorityClasses may have come or gone."""
+        job, obj = self.jobs[name], self._objects[name]
+        if job.queue is not self._queues.queues.get(QueueName(queue_of(obj))):
+            self._drop_stand_in(name)
+            self._add_stand_in(obj)
+            job = self.jobs[name]
+        job.priority = self.priority_of(obj)
+        self._ledger.changed_jobs.pop(job.key, None)
+
+    def priority_of(self, obj: Reservation) -> int:
+        """That of its template."""
+        spec = obj.spec.template.spec if obj.spec.template is not None else None
+        if spec is None:
+            return 0
+        return self._queues.priority_of(spec.priority_class_name) if spec.priority is None else spec.priority
+
+    def widen(self) -> None:
+        """Pad all vectors to the width of the axis."""
+        for job in self.jobs.values():
+            job.allocated = self._ledger.axis.pad(job.allocated)
+
+
+def _state(obj: Reservation) -> tuple[str, str]:
+    """Its phase, and its node if it has one."""
+    phase = obj.status.phase or PENDING
+    return (phase, obj.status.node_name) if phase == AVAILABLE else (phase, "")
+
+
+def _is_same(one: Holding, other: Holding) -> bool:
+    if one.node is not other.node or one.queue is not other.queue or one.namespace != other.namespace:
+        return False
+    if (one.returning is None) != (other.returning is None):
+        return False
+    same_returning = one.returning is None or bool((one.returning == other.returning).all())
+    return same_returning and bool((one.remainder == other.remainder).all())
+
+

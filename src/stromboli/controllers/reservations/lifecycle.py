@@ -1,0 +1,165 @@
+"""What a Reservation should be, as its node and the pods there are.
+
+A phase that is over never changes. Everything in the status follows from other objects: pods on the node that name the
+Reservation are its owners, and what they request is allocated. So a pod that dies is forgotten by itself, and a write
+that is lost is made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from stromboli.api import Condition, Node, ObjectReference, Pod, Reservation, ReservationStatus
+from stromboli.api.pod_requests import pod_requests
+from stromboli.api.quantity import QuantityError, amounts, format_amount, format_duration, parse_duration
+from stromboli.api.reservations import (
+    AVAILABLE,
+    EXPIRED,
+    FAILED,
+    PENDING,
+    SUCCEEDED,
+    has_expired,
+    named_reservation,
+    pinned_node,
+)
+from stromboli.api.timestamps import format_timestamp
+from stromboli.controllers.pod_owners import is_finished
+
+Amounts = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContents:
+    """A node, the pods on it, and the Reservations there, oldest first. `node` is None if it does not exist."""
+
+    node: Node | None
+    pods: Sequence[Pod]
+    reservations: Sequence[Reservation]
+
+
+def new_status(reservation: Reservation, contents: NodeContents | None, now: float) -> ReservationStatus:
+    """The status that it should have. `contents`: of its node, if it has one."""
+    status = reservation.status
+    if has_expired(reservation, now):
+        ttl = format_duration(parse_duration(reservation.spec.ttl or 0))
+        return ended(status, EXPIRED, "Expired", f"Its time to live of {ttl} is over.", now)
+    if status.phase != AVAILABLE or contents is None:
+        return replace(status, phase=status.phase or PENDING)
+    if contents.node is None:
+        return _without_node(reservation, f"Its node {status.node_name} was deleted.", "NodeDeleted", now)
+    users = users_of(reservation, contents.pods)
+    if users and reservation.spec.allocate_once:
+        pod = f"{users[0].metadata.namespace}/{users[0].metadata.name}"
+        return ended(_with_users(status, users), SUCCEEDED, "Succeeded", f"Pod {pod} uses it.", now)
+    status = _with_users(status, users)
+    room = remainders(contents)[reservation.metadata.name]
+    allocated = amounts(status.allocated)
+    fits = {name: room.get(name, 0) + allocated.get(name, 0) for name in amounts(status.allocatable)}
+    if fits == amounts(status.allocatable):
+        return status
+    message = f"Node {status.node_name} has less to offer than it holds there."
+    if not users and not _is_pinned(reservation):
+        return _without_node(reservation, message, "NodeShrank", now)
+    status = replace(status, allocatable=_written(fits))
+    return replace(status, conditions=_said(status, "False", "NodeShrank", message, now))
+
+
+def users_of(reservation: Reservation, pods: Iterable[Pod]) -> list[Pod]:
+    """The pods on its node that name it, by their keys."""
+    mine = (reservation.metadata.name, reservation.metadata.uid)
+    users = [
+        pod
+        for pod in pods
+        if named_reservation(pod) == mine
+        and pod.spec.node_name == reservation.status.node_name
+        and not is_finished(pod)
+    ]
+    return sorted(users, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+
+
+def remainders(contents: NodeContents) -> Mapping[str, Amounts]:
+    """By Reservation: what it can hold beside its users, if the node is to have no more used and held than it offers.
+    Older Reservations come first."""
+    assert contents.node is not None
+    offered = contents.node.status
+    left = amounts(offered.allocatable or offered.capacity)
+    for pod in contents.pods:
+        if not is_finished(pod):
+            for name, amount in {**_requests(pod), "pods": 1}.items():
+                left[name] = left.get(name, 0) - amount
+    unlimited_pods = "pods" not in (offered.allocatable or offered.capacity)
+    held: dict[str, Amounts] = {}
+    for reservation in contents.reservations:
+        mine = held[reservation.metadata.name] = {}
+        used = _used(reservation, users_of(reservation, contents.pods))
+        for name, amount in amounts(reservation.status.allocatable).items():
+            rest = max(0, amount - used.get(name, 0))
+            room = rest if name == "pods" and unlimited_pods else max(0, left.get(name, 0))
+            mine[name] = min(rest, room)
+            left[name] = left.get(name, 0) - mine[name]
+    return held
+
+
+def _with_users(status: ReservationStatus, users: Sequence[Pod]) -> ReservationStatus:
+    owners = [
+        ObjectReference(
+            api_version="v1", kind="Pod", namespace=pod.metadata.namespace, name=pod.metadata.name, uid=pod.metadata.uid
+        )
+        for pod in users
+    ]
+    given = amounts(status.allocatable)
+    total: Amounts = {}
+    for pod in users:
+        for name, amount in {**_requests(pod), "pods": 1}.items():
+            total[name] = total.get(name, 0) + amount
+    used = {name: min(total[name], most) for name, most in given.items() if name in total}
+    return replace(status, current_owners=owners, allocated=_written(used))
+
+
+def _used(reservation: Reservation, users: Sequence[Pod]) -> Amounts:
+    return amounts(_with_users(reservation.status, users).allocated)
+
+
+def _without_node(reservation: Reservation, message: str, reason: str, now: float) -> ReservationStatus:
+    """Its node is gone. It looks for another one, unless it must not, or a pod has used it."""
+    status = reservation.status
+    if status.current_owners or _is_pinned(reservation):
+        return ended(status, FAILED, reason, message, now)
+    conditions = _said(status, "False", reason, message, now)
+    return replace(
+        status, phase=PENDING, node_name="", allocatable={}, allocated={}, current_owners=[], conditions=conditions
+    )
+
+
+def _is_pinned(reservation: Reservation) -> bool:
+    return bool(pinned_node(reservation))
+
+
+def ended(status: ReservationStatus, phase: str, reason: str, message: str, now: float) -> ReservationStatus:
+    return replace(status, phase=phase, conditions=_said(status, "False", reason, message, now))
+
+
+def _said(status: ReservationStatus, value: str, reason: str, message: str, now: float) -> list[Condition]:
+    """The conditions, with this one about being ready for pods."""
+    for known in status.conditions:
+        if (known.type, known.status, known.reason, known.message) == ("Ready", value, reason, message):
+            return status.conditions
+    said = Condition(
+        type="Ready", status=value, reason=reason, message=message, last_transition_time=format_timestamp(now)
+    )
+    others = [condition for condition in status.conditions if condition.type != "Ready"]
+    return sorted([*others, said], key=lambda condition: condition.type, reverse=True)
+
+
+def _requests(pod: Pod) -> Amounts:
+    try:
+        return pod_requests(pod.spec)
+    except QuantityError:  # an amount that fits no integer; the scheduler ignores such a pod, too
+        return {}
+
+
+def _written(exact: Amounts) -> dict[str, str | int | float]:
+    return {name: format_amount(name, amount) for name, amount in sorted(exact.items())}

@@ -1,0 +1,81 @@
+"""When a Reservation is given up for somebody else.
+
+What it holds is not work, so in preemption and reclaim it goes before any pod, whole, and waits for a node again. In
+preemption it gives way to jobs of higher priority in its queue. In reclaim it does if its queue has more than it
+deserves of something that the claimant's queue lacks, and keeps what it is guaranteed. Reservations of migrations never
+give way: a pod is about to be evicted for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from stromboli.api import Reservation
+from stromboli.api.reservations import is_migration
+from stromboli.api.timestamps import parse_timestamp
+from stromboli.cluster import PODS, Holding, Job, Task
+from stromboli.scheduling.callbacks import Concession
+from stromboli.scheduling.explanation import reasons
+from stromboli.scheduling.session import Session
+
+
+def concessions(session: Session, kind: str, task: Task) -> list[Concession]:
+    """What Reservations hold that may be taken for a task."""
+    job, found = task.job, list[Concession]()
+    if job is None:
+        return found
+    may_take = _in_preemption if kind == "preemptable" else _in_reclaim
+    for name in sorted(session.ledger.holdings):
+        held = session.ledger.holdings[name]
+        reservation = session.snapshot.reservations.get(name)
+        if reservation is None or is_migration(reservation) or held.queue is None or not held.remainder.any():
+            continue
+        if may_take(session, job, task, reservation, held):
+            rank = (_priority(session, reservation), -_created(reservation), name)
+            carry_out = _give_way(name, kind, job)
+            found.append(Concession(held.node.row, rank, held.remainder.copy(), carry_out))
+    return found
+
+
+def _give_way(name: str, kind: str, job: Job) -> Callable[[Any, Task], Any]:
+    def carry_out(statement: Any, task: Task) -> Any:
+        if kind == "preemptable":
+            return statement.give_way(name, task, reason="Preempted", message=reasons.preempted(task.key))
+        message = reasons.reclaimed(task.key, job.queue.name)
+        return statement.give_way(name, task, reason="Reclaimed", message=message)
+
+    return carry_out
+
+
+def _in_preemption(session: Session, job: Job, task: Task, reservation: Reservation, held: Holding) -> bool:
+    by_priority = any(hook.plugin == "priority" for hook in session.hooks("preemptable:permit"))
+    return by_priority and held.queue is job.queue and _priority(session, reservation) < job.priority
+
+
+def _in_reclaim(session: Session, job: Job, task: Task, reservation: Reservation, held: Holding) -> bool:
+    mine, theirs = job.queue, held.queue
+    if theirs is None or theirs is mine or not theirs.reclaimable:
+        return False
+    deserved, theirs_deserved = session.deserved.get(mine.name), session.deserved.get(theirs.name)
+    if deserved is None or theirs_deserved is None:
+        return False
+    need = task.request * (np.arange(len(task.request)) != PODS)
+    lacking = (need > 0) & (mine.allocated < deserved)
+    contended = lacking & (theirs.allocated > theirs_deserved) & (held.remainder > 0)
+    if not bool(contended.any()) or bool((contended & (mine.allocated + need > deserved)).any()):
+        return False
+    gives = (held.remainder > 0) & (np.arange(len(need)) != PODS)
+    return not bool((gives & (theirs.allocated - held.remainder < session.books.guarantee(theirs))).any())
+
+
+def _priority(session: Session, reservation: Reservation) -> int:
+    """That of its template."""
+    return session.snapshot.reservation_priority(reservation)
+
+
+def _created(reservation: Reservation) -> float:
+    timestamp = reservation.metadata.creation_timestamp
+    return 0.0 if timestamp is None else parse_timestamp(timestamp)

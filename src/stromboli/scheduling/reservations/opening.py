@@ -1,0 +1,25 @@
+"""What Reservations take part in."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stromboli.scheduling.session import Session
+
+from .admission import admission_credit
+from .giving_way import concessions
+from .room import ReservedRoom
+from .waiting import is_configured
+
+FEATURE: Final = "reservations"
+
+
+def open_reservations(session: Session) -> None:
+    """Without Reservations that hold something nothing is registered."""
+    if not session.ledger.holdings or not is_configured(session):
+        return
+    room = session.state(ReservedRoom)
+    with session.registering(FEATURE, tier=len(session.configuration.tiers)):
+        session.add_kept_places(room.count, room.place)
+        session.add_admission_credit(lambda job: admission_credit(session, job))
+        session.add_concessions(lambda kind, task: concessions(session, kind, task))

@@ -1,0 +1,60 @@
+"""Reservations without a node, and those whose time is over.
+
+A Reservation gets its node from idle resources, in its turn, and within what its queue deserves. It evicts nobody and
+borrows nothing. One that names a node which is closed to it would wait for ever, so it fails at once.
+"""
+
+from __future__ import annotations
+
+from stromboli.api.reservations import FAILED, expires_at, has_expired, pinned_node
+from stromboli.cluster import Job, Status
+from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.reservation_status import reservation_fails
+from stromboli.scheduling.session import Session
+
+
+def drop_expired(session: Session) -> None:
+    """Release what expired Reservations hold, and look for no node for them, even if the controllers are late. Done
+    before plugins divide the cluster. Without the plugin, no Reservation gets a node."""
+    ledger, reservations = session.ledger, session.snapshot.reservations
+    for name in sorted(ledger.holdings):
+        reservation = reservations.get(name)
+        if reservation is None or has_expired(reservation, session.now):
+            ledger.set_holding(name, None)
+        elif (end := expires_at(reservation)) is not None:
+            session.due(end)
+    for job in session.snapshot.stand_ins:
+        reservation = reservations[job.stands_for]
+        if has_expired(reservation, session.now):
+            for task in job.tasks.values():
+                ledger.move(task, Status.SUCCEEDED, None)
+        elif (end := expires_at(reservation)) is not None:
+            session.due(end)
+    if not is_configured(session):
+        session.snapshot.stand_ins.clear()
+
+
+def is_configured(session: Session) -> bool:
+    return any(option.name == "reservation" for tier in session.configuration.tiers for option in tier.plugins)
+
+
+def waiting_stand_ins(session: Session) -> list[Job]:
+    """The jobs that stand for Reservations without a node."""
+    return [job for job in session.snapshot.stand_ins if job.counts[Status.PENDING]]
+
+
+def fail_hopeless(session: Session) -> None:
+    """Reservations for a node that is locked for another queue, or kept for a starved job."""
+    for job in waiting_stand_ins(session):
+        node = session.nodes.by_name.get(pinned_node(session.snapshot.reservations[job.stands_for]))
+        task = next(iter(job.tasks.values()))
+        if node is None:
+            continue
+        reason_id = int(session.placement.fitting(task).reasons[node.row])
+        reason = session.node_reasons[reason_id - 1] if reason_id else None
+        if reason is not None and reason.code in (Code.NODE_LOCKED_BY_QUEUE, Code.NODE_RESOURCE_RESERVED):
+            message = f"Node {node.name} is closed to it: {reason.text}."
+            decision = reservation_fails(session, job.stands_for, FAILED, reason.code, message)
+            session.cycle.decisions.append(decision)
+            session.ledger.assumed[job.stands_for] = (FAILED, "")
+            session.ledger.settle(task, Status.SUCCEEDED, None)
