@@ -23,6 +23,13 @@ class Demand:
             return np.asarray((sums.count == self.count) & self.is_allowed(sums))
         return np.asarray((sums.cover >= self.target[:, None]).all(axis=0))
 
+    def part_of(self, sums: Sums) -> float:
+        """For one set: how much of what is asked for it has, as the sum of parts."""
+        if self.count is not None:
+            return float(sums.count[0])
+        asked = self.target > 0
+        return round(float(np.minimum(sums.cover[asked, 0] / self.target[asked], 1.0).sum()), 9)
+
     def is_allowed(self, sums: Sums) -> Scores:
         """By set: whether the queue may have that much. Amounts were compared with the capability when the queue was
         validated; a whole node may always be larger than what is asked for."""

@@ -127,20 +127,29 @@ def _greedy(nodes: Nodes, demand: Demand, *, most: int, keep: list[int] | None =
     if not kept and len(nodes) <= _FEW:
         first = np.arange(len(nodes)) if len(nodes) <= _THOROUGH_UP_TO else _by_promise(nodes, demand)[0][:_STARTS]
         starts += [[int(row)] for row in first]
-    best: tuple[tuple[bool, float, int], list[int]] | None = None
+    starts = [start for start in starts if len(start) <= most]
+    found = _best_of(nodes, demand, starts, kept, most)
+    if demand.count is None and (found is None or not bool(demand.is_met(sum_of(nodes, found))[0])):
+        # The best nodes are too small for so few of them. The largest ones may do.
+        found = _best_of(nodes, demand, starts, kept, most, fewest=True)
+    return found or []
+
+
+def _best_of(
+    nodes: Nodes, demand: Demand, starts: list[list[int]], kept: list[int], most: int, *, fewest: bool = False
+) -> list[int] | None:
+    """The best of the sets that are found from these starts. If none is enough: the one that has most of what is
+    asked for, with as few nodes as possible."""
+    best: tuple[tuple[float, float, float], list[int]] | None = None
     for start in starts:
-        if len(start) > most:
-            continue
-        rows = _exchanged(nodes, demand, pruned(nodes, demand, _grown(nodes, demand, start, most)), kept, most)
-        met = bool(demand.is_met(sum_of(nodes, rows))[0])
-        key = (met, score_of(nodes, rows, demand.target), -len(rows))
+        grown = _grown(nodes, demand, start, most, fewest=fewest)
+        rows = _exchanged(nodes, demand, pruned(nodes, demand, grown), kept, most)
+        sums, mark = sum_of(nodes, rows), score_of(nodes, rows, demand.target)
+        met = bool(demand.is_met(sums)[0])
+        key = (np.inf, mark, -len(rows)) if met else (demand.part_of(sums), -len(rows), mark)
         if best is None or key > best[0]:
             best = (key, rows)
-    if demand.count is None and len(kept) <= most and (best is None or not best[0][0]):
-        # The best nodes are too small for so few of them. The largest ones may do.
-        rows = pruned(nodes, demand, _grown(nodes, demand, kept, most, fewest=True))
-        return _exchanged(nodes, demand, rows, kept, most)
-    return [] if best is None else best[1]
+    return None if best is None else best[1]
 
 
 def _grown(nodes: Nodes, demand: Demand, start: list[int], most: int, *, fewest: bool = False) -> list[int]:
