@@ -26,7 +26,7 @@ _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status
 
 def conclude(session: Session) -> None:
     changed = session.ledger.changed_jobs
-    explanations = _explain(session)
+    explanations = session.cycle.reasons = _explain(session)
     for job in session.jobs:
         explanation = explanations.get(job.key)
         assert job.object is not None
