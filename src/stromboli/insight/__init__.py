@@ -7,10 +7,12 @@ picture       the types
 inspection    objects in, picture out: the scheduler runs one cycle on a copy
 queue_view, job_view, node_view, reservation_view
               the parts of a picture, from the scheduler's own books
+explanation   why one job waits, with all that is known about it
 document      a picture as plain data, for JSON and YAML
 """
 
 from .document import document
+from .explanation import Ahead, JobExplanation, KeptNode, NodeCount, Reason, explain
 from .inspection import Inspection, State, inspect
 from .picture import (
     Amounts,
@@ -24,16 +26,22 @@ from .picture import (
 )
 
 __all__ = [
+    "Ahead",
     "Amounts",
     "Inspection",
+    "JobExplanation",
     "JobPicture",
+    "KeptNode",
     "NamespacePicture",
+    "NodeCount",
     "NodePicture",
     "Picture",
     "PodCounts",
     "QueuePicture",
+    "Reason",
     "ReservationPicture",
     "State",
     "document",
+    "explain",
     "inspect",
 ]

@@ -218,6 +218,11 @@ def node_counts(nodes: int, available: int, counts: Iterable[tuple[str, int]], *
     return f"{available} of {nodes} nodes are available{problems}."
 
 
+def some_nodes(number: int, nodes: int, phrase: str) -> str:
+    """One problem alone, and on how many nodes it is."""
+    return f"{number} of {nodes} nodes are not available: {phrase}."
+
+
 def share_ahead(
     first: str, share: float, weight: int, behind: str, its_share: float, its_weight: int, *, with_promised: bool
 ) -> str:
