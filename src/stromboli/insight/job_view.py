@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stromboli.api import ApiError, OwnerReference, key
 from stromboli.api import Job as JobObject
-from stromboli.api import OwnerReference, key
+from stromboli.api.pod_timing import pod_timing
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import OCCUPYING, WAITING, Cluster, Job, Status, Task, Vector
 from stromboli.cluster.object_fields import creation_time
@@ -144,11 +145,20 @@ def _end(running: list[Task]) -> float | None:
     """When all of its running pods have ended, if they say how long they run."""
     ends = []
     for task in running:
-        start, runs = _start(task), estimate(task)
+        start, runs = _start(task), _duration(task)
         if start is None or runs is None:
             return None
         ends.append(start + runs)
     return max(ends, default=None)
+
+
+def _duration(task: Task) -> float | None:
+    """How long it runs: as it says, or on a hollow node as it pretends to."""
+    try:
+        run = pod_timing(task.pod.metadata.annotations).run
+    except ApiError:
+        run = None
+    return estimate(task) if run is None else run
 
 
 def _said(job: Job, waiting: list[Task]) -> tuple[str, str]:

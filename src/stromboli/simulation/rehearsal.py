@@ -9,7 +9,7 @@ hollow nodes `sim.stromboli.io/run`). All others run forever here. Evicted pods 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -39,7 +39,7 @@ from stromboli.scheduling.registry import Registry
 from .engine import Engine
 from .group_history import GroupRecord
 from .journal import Event, Journal
-from .scenario import Lifetime, Origin, Scenario, ScenarioObject
+from .scenario import Lifetime, Origin, Scenario, ScenarioObject, check_scenario, read_scenario
 from .virtual_time import START, Microseconds, from_wall_clock, later, microseconds, to_seconds, wall_clock
 
 PERIOD: Final = microseconds(1)
@@ -74,7 +74,6 @@ class Rehearsal:
         self._now = later(from_wall_clock(now), PERIOD)  # the next cycle
         self._at = self._now
         self._cycles = 0
-        rules = lock_rules(configuration)
         existing = with_known_ends(objects)
         if scheduler_name != names.DEFAULT_SCHEDULER:
             existing = [_scheduled_here(obj, scheduler_name) for obj in existing]
@@ -84,13 +83,10 @@ class Rehearsal:
             self.journal,
             new_scheduler=lambda: Scheduler(configuration, registry),
             period=PERIOD,
-            new_locks=lambda: QueueLocks(
-                lambda: rules, period=_RELOCK_SECONDS, origin=wall_clock(START), step=to_seconds(PERIOD),
-                follows_pods=True,
-            ),
+            new_locks=_locks(configuration),
             start=self._now,
             existing=existing,
-        )  # fmt: skip
+        )
         self._engine.on_cycle = self._count
 
     def _count(self, at: Microseconds) -> None:
@@ -142,6 +138,32 @@ class Rehearsal:
         pods = self.journal.pods
         found = sorted(record.running) if record is not None else []
         return {pod: pods[pod].node for pod in found if pod in pods}
+
+
+def objects_at(
+    files: Sequence[str], seconds: float, registry: Registry, configuration: Configuration
+) -> tuple[list[KObject], float]:
+    """The objects of a scenario after so many seconds, and the time there."""
+    scenario = read_scenario(files)
+    check_scenario(scenario)
+    end = microseconds(seconds)
+    engine = Engine(
+        scenario,
+        Journal(),
+        new_scheduler=lambda: Scheduler(configuration, registry),
+        period=PERIOD,
+        until=end,
+        new_locks=_locks(configuration),
+    )
+    engine.run()
+    return list(engine.world.store.everything()), wall_clock(end)
+
+
+def _locks(configuration: Configuration) -> Callable[[], QueueLocks]:
+    rules = lock_rules(configuration)
+    return lambda: QueueLocks(
+        lambda: rules, period=_RELOCK_SECONDS, origin=wall_clock(START), step=to_seconds(PERIOD), follows_pods=True
+    )
 
 
 _ORIGIN: Final = Origin("submitted", 1, 1)
