@@ -15,13 +15,20 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from stromboli import __version__
 from stromboli.errors import UserError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+KUBECTL_PLUGIN: Final = "kubectl-stromboli"
+"""The name under which kubectl finds the command, as `kubectl stromboli`."""
+_COMPLETE: Final = "_STROMBOLI_COMPLETE"
 WRONG_INPUT: Final = 2
 OUR_FAULT: Final = 1
 LONGEST_MESSAGE: Final = 1000
@@ -120,6 +127,18 @@ class _LazyGroup(click.Group):
             raise TypeError(f"{_COMMANDS[cmd_name].target} is not a click command")
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names from the table, so that completing a name imports no command either."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=command.summary)
+            for name, command in _COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.summary) for name, command in _COMMANDS.items()])
@@ -139,14 +158,17 @@ def cli() -> None:
 
 def main() -> None:
     """The entry point of the installed command."""
-    sys.exit(run(sys.argv[1:]))
+    name = Path(sys.argv[0]).name
+    sys.exit(run(sys.argv[1:], name="kubectl stromboli" if name == KUBECTL_PLUGIN else "stromboli"))
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit status. Raises nothing but SystemExit."""
+def run(arguments: Sequence[str], *, name: str = "stromboli") -> int:
+    """Run one command line and return its exit status. Raises nothing but SystemExit. `name`: what the user typed."""
     try:
         # The name alone shows the help. Whether click calls that an error depends on its version.
-        result = cli.main(list(arguments) or ["--help"], prog_name="stromboli", standalone_mode=False)
+        result = cli.main(
+            list(arguments) or ["--help"], prog_name=name, complete_var=_COMPLETE, standalone_mode=False
+        )
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED

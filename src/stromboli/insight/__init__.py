@@ -9,6 +9,8 @@ queue_view, job_view, node_view, reservation_view
               the parts of a picture, from the scheduler's own books
 explanation   why one job waits, with all that is known about it
 document      a picture as plain data, for JSON and YAML
+recording     the events and decisions of a scheduler, as lines of a file
+replay        decides a recording again, and compares
 """
 
 from .document import document

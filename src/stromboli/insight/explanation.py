@@ -7,7 +7,7 @@ or promised. Nothing is derived again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stromboli.api import Job as JobObject
@@ -91,18 +91,25 @@ class JobExplanation:
 
 def explain(state: State, scheduler: Scheduler, name: str) -> JobExplanation | None:
     """`name`: "namespace/name" of what the user created, of its PodGroup, or of one of its pods. None: not found."""
-    cluster, ignored = load(state)
+    cluster, _ = load(state)
     jobs = [obj for obj in state.objects if isinstance(obj, JobObject)]
-    picture = take_picture(cluster, jobs, state.now, ignored)
+    return explain_on(cluster, scheduler, state.now, name, jobs)
+
+
+def explain_on(
+    cluster: Cluster, scheduler: Scheduler, now: float, name: str, jobs: Sequence[JobObject] = ()
+) -> JobExplanation | None:
+    """The same on a cluster of the caller's, on which a cycle is run."""
+    picture = take_picture(cluster, jobs, now)
     seen = _find(picture, cluster, name)
     if seen is None:
         return None
-    session = scheduler.open(cluster.snapshot(), state.now)
+    session = scheduler.open(cluster.snapshot(), now)
     scheduler.act(session)
     end_actions(session)
     job = next((job for job in session.jobs if job.key == seen.group), None)
     if job is None:
-        return _not_considered(seen, cluster, state.now)
+        return _not_considered(seen, cluster, now)
     facts = _facts(session, job, seen)
     conclude(session)
     cycle = session.cycle

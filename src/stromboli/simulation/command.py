@@ -76,6 +76,7 @@ class _Duration(click.ParamType[Microseconds]):
     show_default=True,
     help="The time between two rounds in which better nodes are looked for, for queues that lock nodes.",
 )
+@click.option("--record", metavar="FILE", help="Write the inputs and decisions of every cycle, for `stromboli replay`.")
 @click.option(
     "-o",
     "--output",
@@ -92,6 +93,7 @@ def simulate(
     period: Microseconds,
     relock_period: Microseconds,
     every_cycle: bool,
+    record: str | None,
     output: str,
 ) -> None:
     """Run a scenario through the scheduler in virtual time.
@@ -116,6 +118,10 @@ def simulate(
         scenario, registry, configuration, until, period, relock_period,
         every_cycle=every_cycle, stream_events=output == "events",
     )  # fmt: skip
+    if record is not None:
+        from .recording import record_decisions
+
+        record_decisions(engine, configuration, Path(record))
     with progress_line(engine, sys.stderr, enabled=output != "events" or not sys.stdout.isatty()):
         engine.run()
     if output == "json":

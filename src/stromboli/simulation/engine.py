@@ -99,8 +99,10 @@ class Engine:
         self.cycle = Cycle()  # the last one
         self.end = 0.0  # seconds; the end of the run
         self.on_cycle: Callable[[Microseconds], None] = lambda at: None  # called after every cycle
+        self.on_event: Callable[[Applied | Deleted], None] = lambda event: None  # called for every change of an object
         self.is_over: Callable[[], bool] = lambda: False  # asked after every cycle: whether to end the run there
         self._new_scheduler = new_scheduler
+        self._scheduler: SchedulerProtocol
         self._new_locks = new_locks
         self._period = period
         self._until = until
@@ -245,8 +247,15 @@ class Engine:
         if restart.component in ("controllers", "all"):
             self._restart_controllers()
 
+    def wrap_scheduler(self, wrapper: Callable[[SchedulerProtocol], SchedulerProtocol]) -> None:
+        """Put something between the engine and the scheduler, now and after each restart."""
+        inner = self._new_scheduler
+        self._new_scheduler = lambda: wrapper(inner())
+        self._scheduler = wrapper(self._scheduler)
+
     def _observe(self, event: Applied | Deleted) -> None:
         """Every component sees every change of an object."""
+        self.on_event(event)
         self.cluster.apply(event)
         self._controllers.observe(event)
 
