@@ -61,7 +61,9 @@ def reason_lines(explanation: JobExplanation) -> Iterator[str]:
     for reason in explanation.reasons:
         yield ""
         yield click.style(reason.code or "NotTried", fg="yellow")
-        yield from textwrap.wrap(reason.message, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+        yield from textwrap.wrap(
+            reason.message, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+        )
 
 
 def _headline(explanation: JobExplanation, now: float) -> str:
@@ -111,7 +113,8 @@ def _kept(explanation: JobExplanation) -> Iterator[str]:
 def _what_if(prospects: Prospects, now: float) -> Iterator[str]:
     yield ""
     if prospects.starts_now:
-        yield "It starts now: the next cycles give it all that it needs."
+        assert prospects.expected_start is not None
+        yield _row("Expected", f"starts at {_moment(prospects.expected_start, now)}; no change is needed")
         return
     if prospects.expected_start is not None:
         after = f", when {some(prospects.after)} ends" if prospects.after else ""

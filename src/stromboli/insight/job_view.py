@@ -49,6 +49,9 @@ def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) 
     owner = _owner(job)
     name = name_of(job)
     kind = owner.kind if owner is not None else "PodGroup"
+    user_job = objects.get(name) if kind == "Job" else None
+    # A finished Job has no group that would say which queue it was in.
+    queue = user_job.spec.queue if job.object is None and user_job is not None else ""
     tasks = [job.tasks[task] for task in sorted(job.tasks)]
     waiting = [task for task in tasks if task.status in WAITING]
     running = [task for task in tasks if task.status in OCCUPYING or task.status is Status.UNKNOWN]
@@ -59,9 +62,9 @@ def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) 
         group=job.key,
         kind=kind,
         namespace=job.namespace,
-        queue=job.queue.name,
+        queue=queue or job.queue.name,
         priority=job.priority,
-        phase=_phase(job, objects.get(name) if kind == "Job" else None),
+        phase=_phase(job, user_job),
         min_available=job.min_available,
         pods=_counts(tasks),
         requested=without_pods(cluster.axis, _sum(cluster, [*waiting, *running])),

@@ -110,12 +110,12 @@ def _sum(parts: Iterable[Amounts]) -> Amounts:
 def namespace_pictures(cluster: Cluster, capacity: Amounts, jobs: Iterable[JobPicture]) -> list[NamespacePicture]:
     """Every namespace that has jobs in a queue, or resources of it."""
     pairs = {(job.queue, job.namespace) for job in jobs}
-    pairs |= {(name, namespace) for name, queue in cluster.queues.items() for namespace in queue.by_namespace}
+    for name, queue in cluster.queues.items():
+        pairs |= {(name, namespace) for namespace, held in queue.by_namespace.items() if held.any()}
     found = []
     for queue_name, namespace in sorted(pairs):
-        queue = cluster.queues.get(QueueName(queue_name))
-        held = None if queue is None else queue.by_namespace.get(namespace)
-        allocated = without_pods(cluster.axis, held)
+        inside = cluster.queues.get(QueueName(queue_name))
+        allocated = without_pods(cluster.axis, None if inside is None else inside.by_namespace.get(namespace))
         known = cluster.namespaces.get(namespace)
         weight = 1 if known is None else known.weight
         found.append(NamespacePicture(queue_name, namespace, weight, allocated, share_of(allocated, capacity)))

@@ -247,6 +247,10 @@ class Engine:
         if restart.component in ("controllers", "all"):
             self._restart_controllers()
 
+    def end_at(self, until: Microseconds) -> None:
+        """As if it had been given as `until`."""
+        self._until = until
+
     def wrap_scheduler(self, wrapper: Callable[[SchedulerProtocol], SchedulerProtocol]) -> None:
         """Put something between the engine and the scheduler, now and after each restart."""
         inner = self._new_scheduler

@@ -45,6 +45,8 @@ from .virtual_time import START, Microseconds, from_wall_clock, later, microseco
 PERIOD: Final = microseconds(1)
 _RELOCK_SECONDS: Final = 5.0
 _MAX_CYCLES: Final = 20_000
+_SHORT: Final = 60.0
+"""Seconds. A longer rehearsal ends when nothing more happens; a short one stops exactly at its end."""
 _SIM_NAMES: Final = (names.SIM_RUN, names.SIM_EXIT_CODE, names.SIM_GRACE)
 
 
@@ -96,12 +98,14 @@ class Rehearsal:
     def run(self, job: str, *, seconds: float) -> Outcome:
         """Until the job ("namespace/name" of what the user created, or of its PodGroup) has started, or so long."""
         before = self._running(job)
-        horizon = self._now + microseconds(seconds)
+        horizon = later(self._now, microseconds(seconds))
+        if seconds <= _SHORT:
+            self._engine.end_at(horizon)
         has_started = [False]
 
         def is_over() -> bool:
             record = self._record(job)
-            if record is not None:
+            if record is not None and self._at <= horizon:  # cycles that change nothing are skipped, also beyond it
                 present = len(record.running | record.succeeded)
                 has_started[0] = present >= record.minimum and present > before
             return has_started[0] or self._at >= horizon or self._cycles >= _MAX_CYCLES

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stromboli.api import Job, KObject, Pod, PodGroup, ReplicaSet, group_name_of, key
+from stromboli.console.amounts import plural
 from stromboli.insight import JobExplanation, State, explain, inspect
 from stromboli.scheduling.configuration import Configuration
 from stromboli.scheduling.cycle import Scheduler
@@ -91,7 +92,7 @@ def _assumptions(state: State, scheduler: Scheduler) -> list[str]:
     known = len(jobs) - unknown
     found = ["no other job is submitted", "evicted pods stop at once"]
     if known:
-        found.append(f"{known} running jobs end when they say")
+        found.append(f"{plural(known, 'running job')} of which the end is known")
     if unknown:
-        found.append(f"{unknown} running jobs do not say when they end, and run on")
+        found.append(f"{plural(unknown, 'running job')} of which it is not, and which run on")
     return [*found, "the scheduler runs with the configuration given here"]

@@ -63,7 +63,7 @@ class Explainer:
         found = [Explanation(refusal.code, reasons.refused(refusal)) for refusal in note.refusals]
         found += [Explanation(code, sentence) for code, sentence in note.said.items()]
         for hook in self._session.hooks("groupConditions"):
-            found += [Explanation(reason, said) for _, reason, said in hook.call(job) if said]
+            found += [Explanation(code, said) for _, code, said in hook.call(job) if code in reasons.CODES]
         if job.phase == "Pending" and self._admits and note.refusals:
             found.insert(0, self._admission(job, note))
         if job.gated:
@@ -81,7 +81,7 @@ class Explainer:
             found.append(Explanation(refusal.code, reasons.refused(refusal)))
         fit, survey = self.fit(job)
         if fit < missing:
-            if missing > 1:
+            if missing > 1 and fit:
                 found.append(Explanation(Code.GANG_SHORT, reasons.gang_short(fit, missing, len(job.tasks), "")))
             for (code, phrase), number in survey.ranked:
                 found.append(Explanation(code, reasons.some_nodes(number, survey.nodes, phrase)))

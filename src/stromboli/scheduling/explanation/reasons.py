@@ -49,6 +49,8 @@ class Code:
     PREDICATE_POD_TOPOLOGY_SPREAD = "PredicatePodTopologySpread"
 
 
+CODES = frozenset(value for name, value in vars(Code).items() if name.isupper())
+
 DOMINANT_AT_A_TIE = (Code.NODE_LOCKED_BY_QUEUE, Code.NODE_RESOURCE_RESERVED, Code.INSUFFICIENT_NODE)
 """Which node-level reason is dominant when several apply to equally many nodes; the others follow by name."""
 
