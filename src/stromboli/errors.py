@@ -14,3 +14,17 @@ from __future__ import annotations
 
 class UserError(Exception):
     """Something the user gave us cannot be used; `str()` is one line that names the place and the remedy."""
+
+    exit_status = 2
+
+
+class ClusterError(UserError):
+    """The cluster does not answer, or refuses; the input may be correct."""
+
+    exit_status = 3
+
+
+class NotReproduced(UserError):
+    """A check that the user ordered has failed: a recording could not be reproduced."""
+
+    exit_status = 4

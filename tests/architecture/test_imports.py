@@ -27,7 +27,7 @@ def test_every_room_has_its_layer() -> None:
     }
     # A smaller rank may import a greater one; equal ranks must not import each other.
     assert rank["console"] < rank["kube"] == rank["embedded"] == rank["simulation"]
-    assert rank["simulation"] < rank["controllers"] == rank["descheduling"] < rank["scheduling"]
+    assert rank["simulation"] < rank["insight"] < rank["controllers"] == rank["descheduling"] < rank["scheduling"]
     assert rank["scheduling"] < rank["cluster"] < rank["api"] < rank["errors"]
     rooms = {path.name.removesuffix(".py") for path in (ROOT / "src/stromboli").iterdir()}
     assert rooms - {"__init__", "__pycache__", "py.typed"} <= set(rank)

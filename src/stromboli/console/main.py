@@ -15,13 +15,20 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from stromboli import __version__
 from stromboli.errors import UserError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+KUBECTL_PLUGIN: Final = "kubectl-stromboli"
+"""The name under which kubectl finds the command, as `kubectl stromboli`."""
+_COMPLETE: Final = "_STROMBOLI_COMPLETE"
 WRONG_INPUT: Final = 2
 OUR_FAULT: Final = 1
 LONGEST_MESSAGE: Final = 1000
@@ -33,7 +40,24 @@ class _Command(NamedTuple):
     summary: str
 
 
+_LOOK: Final = "stromboli.console.commands.look"
+_ACT: Final = "stromboli.console.commands.act"
+
 _COMMANDS: Final = {
+    "status": _Command(f"{_LOOK}:status", "Show the cluster: queues, jobs and nodes."),
+    "queues": _Command(f"{_LOOK}:queues", "List queues: what each has, deserves, borrows and lends."),
+    "jobs": _Command(f"{_LOOK}:jobs", "List jobs, and why they wait."),
+    "nodes": _Command(f"{_LOOK}:nodes", "List nodes by use."),
+    "reservations": _Command(f"{_LOOK}:reservations", "List Reservations."),
+    "why": _Command("stromboli.console.commands.why:why", "Explain why a job waits, and what would start it."),
+    "plan": _Command("stromboli.console.commands.plan:plan", "Show what would happen if a job were submitted."),
+    "submit": _Command(f"{_ACT}:submit", "Submit jobs."),
+    "cancel": _Command(f"{_ACT}:cancel", "Delete a job and its pods."),
+    "suspend": _Command(f"{_ACT}:suspend", "Stop a Job and keep it for later."),
+    "resume": _Command(f"{_ACT}:resume", "Continue a suspended Job."),
+    "top": _Command("stromboli.console.commands.top:top", "Watch the busiest jobs and the longest waits."),
+    "diag": _Command("stromboli.console.commands.diag:diag", "Show how the scheduler itself is doing."),
+    "replay": _Command("stromboli.console.commands.replay:replay", "Decide a recording again, and compare."),
     "simulate": _Command(
         "stromboli.simulation.command:simulate",
         "Run a scenario through the scheduler in virtual time.",
@@ -62,14 +86,29 @@ _COMMANDS: Final = {
         "stromboli.console.bench:bench",
         "Measure the scheduler on this machine.",
     ),
+    "completion": _Command(
+        "stromboli.console.commands.completion:completion",
+        "Print the completion script of a shell.",
+    ),
 }
 
 _EXAMPLES: Final = """\b
 Examples:
+  stromboli status
+  stromboli why lab/training
+  stromboli plan -f job.yaml
   stromboli simulate examples/demo.yaml
   stromboli simulate cluster.yaml jobs.yaml --config scheduler.yaml --until 10m
-  stromboli simulate jobs.yaml --output json | jq .pods
   stromboli up --demo
+
+\b
+Exit status:
+  0    done
+  1    a bug, or the reader of the output is gone
+  2    wrong input: an option, a file, a name that does not exist
+  3    the cluster does not answer, or refuses
+  4    a recording could not be reproduced
+  130  interrupted
 """
 
 
@@ -87,6 +126,18 @@ class _LazyGroup(click.Group):
         if not isinstance(command, click.Command):
             raise TypeError(f"{_COMMANDS[cmd_name].target} is not a click command")
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names from the table, so that completing a name imports no command either."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=command.summary)
+            for name, command in _COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -107,14 +158,17 @@ def cli() -> None:
 
 def main() -> None:
     """The entry point of the installed command."""
-    sys.exit(run(sys.argv[1:]))
+    name = Path(sys.argv[0]).name
+    sys.exit(run(sys.argv[1:], name="kubectl stromboli" if name == KUBECTL_PLUGIN else "stromboli"))
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit status. Raises nothing but SystemExit."""
+def run(arguments: Sequence[str], *, name: str = "stromboli") -> int:
+    """Run one command line and return its exit status. Raises nothing but SystemExit. `name`: what the user typed."""
     try:
         # The name alone shows the help. Whether click calls that an error depends on its version.
-        result = cli.main(list(arguments) or ["--help"], prog_name="stromboli", standalone_mode=False)
+        result = cli.main(
+            list(arguments) or ["--help"], prog_name=name, complete_var=_COMPLETE, standalone_mode=False
+        )
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -141,7 +195,7 @@ def _report(error: Exception) -> int:
 def _explained(error: Exception) -> tuple[str, int]:
     """The message for the user, and the exit status."""
     if isinstance(error, UserError):
-        return str(error), WRONG_INPUT
+        return str(error), error.exit_status
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "stromboli"
         return f"{error.format_message().rstrip('.')}. Try: {path} --help", WRONG_INPUT

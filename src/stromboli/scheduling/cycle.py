@@ -42,10 +42,15 @@ def open_session(
     return session
 
 
-def close_session(session: Session) -> Cycle:
-    """Call what was registered for the end, record the outcome of each job, and return the decisions."""
+def end_actions(session: Session) -> None:
+    """Call what was registered for the end."""
     for hook in session.hooks("close"):
         hook.call()
+
+
+def close_session(session: Session) -> Cycle:
+    """Call what was registered for the end, record the outcome of each job, and return the decisions."""
+    end_actions(session)
     conclude(session)
     return session.cycle
 

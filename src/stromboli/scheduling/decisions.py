@@ -144,6 +144,7 @@ class Cycle:
 
     decisions: list[Decision] = field(default_factory=list)
     waiting: dict[TaskKey, Explanation] = field(default_factory=dict)  # every pending task of ours, and why
+    reasons: dict[JobKey, Explanation] = field(default_factory=dict)  # every job that waits, with or without pods
     deserved: dict[QueueName, dict[str, int]] = field(default_factory=dict)  # empty if no plugin divides the cluster
     kept: dict[str, list[JobKey]] = field(default_factory=dict)  # by node: jobs that wait there for lent room
     next_due: float | None = None  # when a cycle is needed even without an event

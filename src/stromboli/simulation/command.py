@@ -76,6 +76,7 @@ class _Duration(click.ParamType[Microseconds]):
     show_default=True,
     help="The time between two rounds in which better nodes are looked for, for queues that lock nodes.",
 )
+@click.option("--record", metavar="FILE", help="Write the inputs and decisions of every cycle, for `stromboli replay`.")
 @click.option(
     "--reservation-retention",
     type=_Duration(),
@@ -100,6 +101,7 @@ def simulate(
     relock_period: Microseconds,
     reservation_retention: Microseconds,
     every_cycle: bool,
+    record: str | None,
     output: str,
 ) -> None:
     """Run a scenario through the scheduler in virtual time.
@@ -125,6 +127,10 @@ def simulate(
         every_cycle=every_cycle, stream_events=output == "events",
         reservation_retention=to_seconds(reservation_retention),
     )  # fmt: skip
+    if record is not None:
+        from .recording import record_decisions
+
+        record_decisions(engine, configuration, Path(record))
     with progress_line(engine, sys.stderr, enabled=output != "events" or not sys.stdout.isatty()):
         engine.run()
     if output == "json":

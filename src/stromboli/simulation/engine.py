@@ -99,20 +99,27 @@ class Engine:
         every_cycle: bool = False,
         new_locks: Callable[[], QueueLocks | None] = lambda: None,
         reservation_retention: float = DEFAULT_RETENTION,
+        start: Microseconds = START,
+        existing: Sequence[KObject] = (),
     ) -> None:
         """`every_cycle`: while a pod is pending, run the cycles whose outcome is known, too. `new_locks` makes the
         worker that locks nodes for queues, each time the controllers start. `reservation_retention`: seconds for which
-        Reservations that have ended are kept; 0 means for ever."""
+        Reservations that have ended are kept; 0 means for ever. `existing`: objects of another cluster that are there
+        at the start, as they are."""
         self.journal = journal
         self.world = World(journal)
         self.cycle = Cycle()  # the last one
         self.end = 0.0  # seconds; the end of the run
         self.on_cycle: Callable[[Microseconds], None] = lambda at: None  # called after every cycle
+        self.on_event: Callable[[Applied | Deleted], None] = lambda event: None  # called for every change of an object
+        self.is_over: Callable[[], bool] = lambda: False  # asked after every cycle: whether to end the run there
         self._new_scheduler = new_scheduler
+        self._scheduler: SchedulerProtocol
         self._new_locks = new_locks
         self._reservation_retention = reservation_retention
         self._period = period
         self._until = until
+        self._start = start
         self._runs_every_cycle = every_cycle
         self._settled_version = -1  # of the store, when controllers last had nothing to do
         self._last_changed = ""
@@ -122,13 +129,15 @@ class Engine:
         self._restart_scheduler()
         self._restart_controllers()
         self.world.store.listener = self._observe
+        for obj in existing:
+            self.world.adopt(obj, start)
         self._schedule_scenario(scenario)
 
     def _schedule_scenario(self, scenario: Scenario) -> None:
         described = {(entry.object.kind, key(entry.object)) for entry in scenario.objects}
         for obj in built_in_objects():
-            if (obj.kind, key(obj)) not in described:
-                self.world.create(obj, START)
+            if (obj.kind, key(obj)) not in described and self.world.store.get(type(obj), key(obj)) is None:
+                self.world.create(obj, self._start)
         for entry in scenario.objects:
             self._schedule_creation(entry)
         for patch in scenario.patches:
@@ -153,10 +162,13 @@ class Engine:
     # -- time -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        at: Microseconds | None = START
+        at: Microseconds | None = self._start
         while at is not None and (self._until is None or at <= self._until):
             self._step(at)
             self.on_cycle(at)
+            if self.is_over():
+                self.end = to_seconds(at)
+                return
             at = self._next(at)
         if self._until is not None:
             # Events after the last cycle still happen, but no cycle follows them.
@@ -248,8 +260,19 @@ class Engine:
         if restart.component in ("controllers", "all"):
             self._restart_controllers()
 
+    def end_at(self, until: Microseconds) -> None:
+        """As if it had been given as `until`."""
+        self._until = until
+
+    def wrap_scheduler(self, wrapper: Callable[[SchedulerProtocol], SchedulerProtocol]) -> None:
+        """Put something between the engine and the scheduler, now and after each restart."""
+        inner = self._new_scheduler
+        self._new_scheduler = lambda: wrapper(inner())
+        self._scheduler = wrapper(self._scheduler)
+
     def _observe(self, event: Applied | Deleted) -> None:
         """Every component sees every change of an object."""
+        self.on_event(event)
         self.cluster.apply(event)
         self._controllers.observe(event)
 

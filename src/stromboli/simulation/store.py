@@ -102,6 +102,15 @@ class Store:
         self._index(created, add=True)
         return self._stored(created)
 
+    def adopt(self, obj: KObject) -> None:
+        """Add an object that exists elsewhere, with the uid and the creation time that it has there."""
+        collection = self._collection(obj.kind)
+        if key(obj) in collection.objects:
+            raise Conflict(f"{obj.kind} {key(obj)} exists already")
+        insort(collection.keys, key(obj))
+        self._put(collection, obj)
+        self._index(obj, add=True)
+
     def update(self, obj: T) -> T:
         """Replace an object by a changed version; Conflict unless the stored version is the one it was made from."""
         collection = self._collection(obj.kind)

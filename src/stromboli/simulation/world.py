@@ -40,6 +40,7 @@ from stromboli.api import (
     no_effect_message,
 )
 from stromboli.api.pod_timing import PodTiming, pod_timing
+from stromboli.api.timestamps import parse_timestamp
 from stromboli.controllers import is_terminating
 
 from .admission import admit, check_deletion
@@ -48,7 +49,7 @@ from .journal import Journal
 from .scenario import ScenarioObject, ScenarioPatch, apply_patch, kind_and_key
 from .store import Conflict, Store
 from .usage_meter import UsageMeter
-from .virtual_time import Microseconds, later, microseconds, timestamp, to_seconds, wall_clock
+from .virtual_time import Microseconds, from_wall_clock, later, microseconds, timestamp, to_seconds, wall_clock
 
 T = TypeVar("T", bound=KObject)
 
@@ -135,6 +136,45 @@ class World:
             self.meter.node_offers(created, at)
         assert isinstance(created, type(obj))
         return created
+
+    def adopt(self, obj: KObject, at: Microseconds) -> None:
+        """Add an object that exists elsewhere, as it is. A pod on a node continues to run there."""
+        self.store.adopt(obj)
+        if isinstance(obj, PodGroup):
+            self.journal.note_group(obj, at)
+        elif isinstance(obj, Job):
+            self.journal.jobs[key(obj)] = to_seconds(at)
+        elif isinstance(obj, Node):
+            self.meter.node_offers(obj, at)
+        elif isinstance(obj, Pod):
+            self._pod_adopted(obj, at)
+
+    def _pod_adopted(self, pod: Pod, at: Microseconds) -> None:
+        self.journal.submitted(pod, at)
+        self.journal.note_pod(pod, at)
+        self._track(pod)
+        uid, started = pod.metadata.uid, pod.status.start_time
+        if pod.status.phase in _FINISHED or not pod.spec.node_name:
+            return
+        if started is None or pod.status.phase != "Running":  # its node has not started it yet, and does so now
+            self._start(self._current_pod(pod), at)
+        else:
+            self._starts[uid] = from_wall_clock(parse_timestamp(started))
+            self.meter.pod_starts(pod, at)
+            self.journal.started(pod, at)
+            self._schedule_end(pod, self._starts[uid], not_before=at)
+        if is_terminating(pod):
+            terminating = self._current_pod(pod)
+            self._ends.pop(uid, None)
+            gone = max(at, from_wall_clock(parse_timestamp(pod.metadata.deletion_timestamp or timestamp(at))))
+            self._schedule_deletion(
+                terminating, gone, lambda when: self._finish_deletion(terminating, when, evicted=False)
+            )
+
+    def _current_pod(self, pod: Pod) -> Pod:
+        current = self.store.current(pod)
+        assert current is not None
+        return current
 
     def would_admit(self, obj: KObject) -> bool:
         if isinstance(obj, Pod) and not obj.spec.priority_class_name:

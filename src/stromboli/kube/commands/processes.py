@@ -119,7 +119,13 @@ def _scheduling_options(function: Callable[..., None]) -> Callable[..., None]:
     period = click.option(
         "--period", type=_Seconds(), default="1s", show_default=True, help="Longest time between two cycles."
     )
-    return period(function)
+    record = click.option(
+        "--record",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Append the inputs and decisions of every cycle to this file, for `stromboli replay`.",
+    )
+    return period(record(function))
 
 
 def _controller_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -153,13 +159,14 @@ def _controller_options(function: Callable[..., None]) -> Callable[..., None]:
 Examples:
   stromboli scheduler --kubeconfig ~/.kube/config --no-leader-elect
   stromboli scheduler --config scheduler.yaml --scheduler-name stromboli
+  stromboli scheduler --record decisions.jsonl
   curl 'http://127.0.0.1:8080/readyz?verbose'
 """
 )
 @_config_option
 @_scheduling_options
 @_common_options(8080)
-def scheduler(config: Path | None, period: float, **common: Any) -> None:
+def scheduler(config: Path | None, period: float, record: Path | None, **common: Any) -> None:
     """Schedule the pods of a cluster.
 
     Runs until SIGTERM or SIGINT, and then finishes the binds in flight. Needs the resource definitions of
@@ -168,7 +175,7 @@ def scheduler(config: Path | None, period: float, **common: Any) -> None:
     from stromboli.kube.runtime import run_process
 
     def components(context: ProcessContext) -> list[Component]:
-        return [scheduler_component(context, config, period)]
+        return [scheduler_component(context, config, period, record)]
 
     run_process("stromboli-scheduler", _options(common), components)
 
@@ -183,7 +190,9 @@ Examples:
 @_config_option
 @_controller_options
 @_common_options(8081)
-def controllers(config: Path | None, max_job_replicas: int, relock_period: float, reservation_retention: float, **common: Any) -> None:
+def controllers(
+    config: Path | None, max_job_replicas: int, relock_period: float, reservation_retention: float, **common: Any
+) -> None:
     """Reconcile Jobs, queues and groups of pods, and lock nodes for queues.
 
     Runs until SIGTERM or SIGINT. Needs the resource definitions of deploy/crds. Give it the same --config as the
@@ -210,7 +219,13 @@ Examples:
 @_controller_options
 @_common_options(8080)
 def run(
-    config: Path | None, period: float, max_job_replicas: int, relock_period: float, reservation_retention: float, **common: Any
+    config: Path | None,
+    period: float,
+    record: Path | None,
+    max_job_replicas: int,
+    relock_period: float,
+    reservation_retention: float,
+    **common: Any,
 ) -> None:
     """Run the scheduler and the controllers in one process.
 
@@ -222,7 +237,7 @@ def run(
     def components(context: ProcessContext) -> list[Component]:
         return [
             controllers_component(context, config, max_job_replicas, relock_period, reservation_retention),
-            scheduler_component(context, config, period),
+            scheduler_component(context, config, period, record),
         ]
 
     run_process("stromboli", _options(common), components)
@@ -234,9 +249,11 @@ def _options(common: dict[str, Any]) -> ProcessOptions:
     return ProcessOptions(**common)
 
 
-def scheduler_component(context: ProcessContext, config: Path | None, period: float) -> Component:
+def scheduler_component(
+    context: ProcessContext, config: Path | None, period: float, record: Path | None = None
+) -> Component:
     from stromboli.kube.runtime import ConfigurationFile
-    from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
+    from stromboli.kube.scheduler import Recorder, SchedulerComponent, SchedulerMetrics
     from stromboli.scheduling.cycle import Scheduler
     from stromboli.scheduling.registry import Registry
     from stromboli.scheduling.warm_up import warm_up
@@ -259,6 +276,7 @@ def scheduler_component(context: ProcessContext, config: Path | None, period: fl
         request_timeout=context.options.lease_duration / 3,
         bucket=context.bucket,
         metrics=SchedulerMetrics(context.metrics),
+        recorder=None if record is None else Recorder(record, context.options.scheduler_name),
     )
 
 

@@ -13,5 +13,6 @@ metrics              counters and histograms; state_metrics: gauges from the las
 
 from .component import SchedulerComponent
 from .metrics import SchedulerMetrics
+from .recorder import Recorder
 
-__all__ = ["SchedulerComponent", "SchedulerMetrics"]
+__all__ = ["Recorder", "SchedulerComponent", "SchedulerMetrics"]

@@ -59,6 +59,7 @@ from .dispatcher import Dispatcher, TargetedDecision, resolve_targets
 from .inbox import Inbox
 from .metrics import SchedulerMetrics
 from .outcome_reporter import OutcomeReporter
+from .recorder import Recorder
 from .reservation_writer import ReservationWriter
 from .status_patch_queue import StatusPatchQueue
 from .status_writer import StatusWriter
@@ -90,6 +91,7 @@ class SchedulerComponent:
         request_timeout: float = TIMEOUT,
         bucket: Callable[[], TokenBucket],
         metrics: SchedulerMetrics,
+        recorder: Recorder | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Events about the scheduler itself are attached to `process_ref`. `request_timeout` limits a bind or an
@@ -101,6 +103,7 @@ class SchedulerComponent:
         self._scheduler_name = scheduler_name
         self._period = period
         self._metrics = metrics
+        self._recording = recorder
         self._clock = clock
         self._cluster = Cluster(scheduler_name=scheduler_name)
         self._reflectors: dict[type[KObject], Reflector[Any]] = {}
@@ -320,7 +323,10 @@ class SchedulerComponent:
         """In the thread: apply the events and run a cycle."""
         self._apply(events)
         now = self._clock()
-        cycle = self._metrics.timed_cycle(self._configuration.current, self._cluster, now)
+        scheduler = self._configuration.current
+        cycle = self._metrics.timed_cycle(scheduler, self._cluster, now)
+        if self._recording is not None:
+            self._recording.cycle(scheduler.configuration, now, events, cycle.decisions)
         if now - self._orphans_checked_at >= ORPHAN_CHECK_EVERY:
             self._orphans_checked_at = now
             cycle.decisions += with_true_reasons(orphans(self._cluster, now), self._cluster, self._inbox.hidden)
@@ -361,6 +367,8 @@ class SchedulerComponent:
         the nodes, before the next events about either."""
         self._apply(events)
         self._cluster.snapshot()
+        if self._recording is not None:
+            self._recording.events(events)
 
     async def _rebuild(self, stop: asyncio.Event) -> None:
         await _first(stop.wait(), self._binder.wait_observed())  # otherwise binds in flight would be missing
@@ -368,6 +376,8 @@ class SchedulerComponent:
             return
         self._inbox.drain()
         self._cluster = Cluster(scheduler_name=self._scheduler_name)
+        if self._recording is not None:
+            self._recording.reset()
         events = self._inbox.all_objects()
         await self._in_thread(lambda: self._catch_up(events))
 

@@ -7,5 +7,7 @@ trials, in which half a gang was placed or others had tentative places. `final_b
 """
 
 from .conclude import conclude
+from .explainer import Explainer
+from .node_survey import NodeSurvey
 
-__all__ = ["conclude"]
+__all__ = ["Explainer", "NodeSurvey", "conclude"]

@@ -28,7 +28,7 @@ _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status
 
 def conclude(session: Session) -> None:
     jobs = _not_at_rest(session)
-    explanations = _explain(session, jobs)
+    explanations = session.cycle.reasons = _explain(session, jobs)
     changed = session.ledger.changed_jobs
     for job in jobs:
         explanation = explanations.get(job.key)

@@ -56,6 +56,47 @@ class Explainer:
         found = self._first(job, note)
         return Finding(found) if found is not None else self._at_queue_or_nodes(job, note)
 
+    def blockers(self, job: Job) -> list[Explanation]:
+        """Everything that keeps a job from starting, each reason by itself, in the order in which it is looked at. A
+        sentence names one reason; whoever removes that one wants to know what comes next."""
+        note = self._session.notes.known(job) or JobNote()
+        found = [Explanation(refusal.code, reasons.refused(refusal)) for refusal in note.refusals]
+        found += [Explanation(code, sentence) for code, sentence in note.said.items()]
+        for hook in self._session.hooks("groupConditions"):
+            found += [Explanation(code, said) for _, code, said in hook.call(job) if code in reasons.CODES]
+        if job.phase == "Pending" and self._admits and note.refusals:
+            found.insert(0, self._admission(job, note))
+        if job.gated:
+            found.append(Explanation(Code.SCHEDULING_GATED, reasons.gated()))
+        tasks = self._session.pending_tasks(job)
+        if tasks:
+            found += self._blockers_of_tasks(job, tasks)
+        return found
+
+    def _blockers_of_tasks(self, job: Job, tasks: list[Task]) -> list[Explanation]:
+        missing = self.missing(job)
+        found = []
+        refusal = self._refusal(job, tasks[:missing])
+        if refusal is not None:
+            found.append(Explanation(refusal.code, reasons.refused(refusal)))
+        fit, survey = self.fit(job)
+        if fit < missing:
+            if missing > 1 and fit:
+                found.append(Explanation(Code.GANG_SHORT, reasons.gang_short(fit, missing, len(job.tasks), "")))
+            for (code, phrase), number in survey.ranked:
+                found.append(Explanation(code, reasons.some_nodes(number, survey.nodes, phrase)))
+        return found
+
+    def missing(self, job: Job) -> int:
+        """How many pods must get a node for the job to start, or to grow if it runs. What a job has tentatively does
+        not count as started."""
+        return max(1, job.min_available - (job.ready_count - job.counts[Status.ALLOCATED]))
+
+    def fit(self, job: Job) -> tuple[int, NodeSurvey]:
+        """How many of these fit now, and the nodes, for the first one that does not. The job must have pods that
+        wait."""
+        return gang_fit(self._session, self._surveys, job, self._session.pending_tasks(job), self.missing(job))
+
     def _first(self, job: Job, note: JobNote) -> Explanation | None:
         """What is looked at before the queue's limits and the nodes."""
         session = self._session

@@ -52,6 +52,11 @@ class NodeSurvey:
             return Code.INSUFFICIENT_NODE
         return min(by_code, key=lambda code: (-by_code[code], _rank(code), code))
 
+    @property
+    def ranked(self) -> list[tuple[tuple[str, str], int]]:
+        """The counts, the largest first."""
+        return sorted(self.counts.items(), key=lambda entry: (-entry[1], _rank(entry[0][0]), entry[0]))
+
     def sentence(self, *, gang: bool = False) -> str:
         counts = [(phrase, number) for (_, phrase), number in self.counts.items()]
         return reasons.node_counts(self.nodes, self.available, counts, gang=gang)

@@ -6,6 +6,7 @@ from .file import (
     Configuration,
     PluginOption,
     Tier,
+    configuration_text,
     default_configuration,
     load_configuration,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "ConfigurationError",
     "PluginOption",
     "Tier",
+    "configuration_text",
     "default_configuration",
     "load_configuration",
     "quoted",

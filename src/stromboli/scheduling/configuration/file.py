@@ -19,6 +19,7 @@ plugins and actions check their arguments when the registry creates them.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -128,6 +129,24 @@ def load_configuration(
             line=text.count("\n", 0, kind.start()) + 1,
         )
     return _File(where, actions=actions, plugins=plugins).read(read_located(text, where=where))
+
+
+def configuration_text(configuration: Configuration) -> str:
+    """A file that means the same, on one line; for records of what a scheduler ran with."""
+    flags = {kinds[0]: name for name, kinds in _FLAGS.items()}
+    actions = [{"name": action.name, "arguments": dict(action.arguments)} for action in configuration.actions]
+    tiers = [
+        {
+            "plugins": [
+                {"name": plugin.name}
+                | {f"enabled{flags[kind]}": on for kind, on in plugin.enabled.items() if kind in flags}
+                | ({"arguments": dict(plugin.arguments)} if plugin.arguments else {})
+                for plugin in tier.plugins
+            ]
+        }
+        for tier in configuration.tiers
+    ]
+    return json.dumps({"actions": actions, "tiers": tiers})
 
 
 def default_configuration(*, actions: Collection[str], plugins: Collection[str]) -> Configuration:

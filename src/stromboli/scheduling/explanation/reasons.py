@@ -49,6 +49,8 @@ class Code:
     PREDICATE_POD_TOPOLOGY_SPREAD = "PredicatePodTopologySpread"
 
 
+CODES = frozenset(value for name, value in vars(Code).items() if name.isupper())
+
 DOMINANT_AT_A_TIE = (Code.NODE_LOCKED_BY_QUEUE, Code.NODE_RESOURCE_RESERVED, Code.INSUFFICIENT_NODE)
 """Which node-level reason is dominant when several apply to equally many nodes; the others follow by name."""
 
@@ -216,6 +218,11 @@ def node_counts(nodes: int, available: int, counts: Iterable[tuple[str, int]], *
     if gang and available:
         return f"{available} of {nodes} nodes have room for some of them{problems}."
     return f"{available} of {nodes} nodes are available{problems}."
+
+
+def some_nodes(number: int, nodes: int, phrase: str) -> str:
+    """One problem alone, and on how many nodes it is."""
+    return f"{number} of {nodes} nodes are not available: {phrase}."
 
 
 def share_ahead(

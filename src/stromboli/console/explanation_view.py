@@ -1,0 +1,158 @@
+"""Why a job waits, as text for people and as data for programs."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from stromboli.api.timestamps import format_timestamp
+from stromboli.insight import JobExplanation, document
+
+from .amounts import age, all_listed, listed, plural, some
+from .output import Answer
+from .whatif.counterfactuals import Counterfactual, Prospects
+
+_WIDTH = 100
+_LABEL = 12
+_MOST_AHEAD = 5
+
+
+def explanation_view(explanation: JobExplanation, prospects: Prospects | None, now: float) -> Answer:
+    return Answer(_data(explanation, prospects), head=list(_lines(explanation, prospects, now)))
+
+
+def _data(explanation: JobExplanation, prospects: Prospects | None) -> dict[str, Any]:
+    data: dict[str, Any] = document(explanation)
+    data["waitsFor"] = explanation.waits_for
+    if prospects is not None:
+        start = prospects.expected_start
+        data["startsNow"] = prospects.starts_now
+        data["expectedStart"] = None if start is None else format_timestamp(start)
+        data["expectedAfter"] = prospects.after
+        data["jobsWithoutEnd"] = prospects.without_end
+        data["counterfactuals"] = [
+            {"sentence": one.sentence, "evicts": one.evicts, "at": None if one.at is None else format_timestamp(one.at)}
+            for one in prospects.counterfactuals
+        ]
+    return data
+
+
+def _lines(explanation: JobExplanation, prospects: Prospects | None, now: float) -> Iterator[str]:
+    job = explanation.job
+    yield click.style(_headline(explanation, now), bold=True)
+    if not job.waits:
+        return
+    if explanation.reasons:
+        yield from reason_lines(explanation)
+        yield ""
+        yield from _numbers(explanation)
+        yield from _queue(explanation)
+        yield from _kept(explanation)
+        if explanation.reasons[0].next_step:
+            yield from _paragraph("Next step", explanation.reasons[0].next_step)
+    if prospects is not None:
+        yield from _what_if(prospects, now)
+
+
+def reason_lines(explanation: JobExplanation) -> Iterator[str]:
+    for reason in explanation.reasons:
+        yield ""
+        yield click.style(reason.code or "NotTried", fg="yellow")
+        yield from textwrap.wrap(
+            reason.message, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+        )
+
+
+def _headline(explanation: JobExplanation, now: float) -> str:
+    job = explanation.job
+    if not job.waits:
+        where = f", {plural(job.pods.running, 'pod')} on {some(job.nodes)}" if job.nodes else ""
+        return f"{job.name} does not wait: {job.phase}{where}."
+    since = age(now - (now if job.waiting_since is None else job.waiting_since))
+    if not explanation.reasons:
+        return f"{job.name} starts in the next cycle. It has waited for {since} in queue {job.queue}."
+    pods = f"{plural(job.pods.waiting, 'pod')} waiting" if job.pods.total else "not admitted yet"
+    running = f", {job.pods.running} running" if job.pods.running else ""
+    return f"{job.name} has waited for {since} in queue {job.queue} ({pods}{running})"
+
+
+def _numbers(explanation: JobExplanation) -> Iterator[str]:
+    one = explanation
+    if one.needs:
+        each = f" ({listed(one.each)} each)" if one.each and one.pods_needed > 1 else ""
+        pods = f"{one.pods_needed} pods together" if one.pods_needed > 1 else "1 pod"
+        yield _row("Needs", f"{pods}: {listed(one.needs)}{each}")
+        yield _row("Free", f"{all_listed(one.free)}; at most {all_listed(one.largest)} on one node")
+    if one.pods_that_fit is not None:
+        yield _row("Fit now", f"{one.pods_that_fit} of {one.pods_needed}")
+        counts = [f"{count.nodes} {count.phrase}" for count in one.node_counts]
+        yield from _paragraph("Nodes", "; ".join([f"{one.available} of {one.nodes} available", *counts]))
+
+
+def _queue(explanation: JobExplanation) -> Iterator[str]:
+    if explanation.position:
+        place = f"{explanation.position} of {explanation.queue_length} that wait in queue {explanation.job.queue}"
+        yield _row("Position", place)
+    for number, ahead in enumerate(explanation.ahead[:_MOST_AHEAD]):
+        yield from _paragraph("Ahead" if number == 0 else "", f"{ahead.job} ({ahead.because})")
+    rest = len(explanation.ahead) - _MOST_AHEAD
+    if rest > 0:
+        yield _row("", f"and {rest} more")
+
+
+def _kept(explanation: JobExplanation) -> Iterator[str]:
+    for number, kept in enumerate(explanation.kept):
+        missing = f", {listed(kept.missing)} missing" if kept.missing else ", free"
+        waits = f", waits for {some(kept.waits_for)}" if kept.waits_for else ""
+        yield from _paragraph("Kept" if number == 0 else "", f"{kept.node} ({kept.how}{missing}{waits})")
+
+
+def _what_if(prospects: Prospects, now: float) -> Iterator[str]:
+    yield ""
+    if prospects.starts_now:
+        assert prospects.expected_start is not None
+        yield _row("Expected", f"starts at {_moment(prospects.expected_start, now)}; no change is needed")
+        return
+    if prospects.expected_start is not None:
+        after = f", when {some(prospects.after)} ends" if prospects.after else ""
+        yield from _paragraph("Expected", f"starts about {_moment(prospects.expected_start, now)}{after}")
+    else:
+        yield from _paragraph("Expected", f"no start is in sight{_why_no_start(prospects)}")
+    if prospects.counterfactuals:
+        yield ""
+        yield "Tried on a copy of the cluster:"
+        for one in prospects.counterfactuals:
+            yield f"  {_sentence(one, now)}"
+    else:
+        yield from _paragraph("", "No single change that was tried on a copy of the cluster starts it now.")
+
+
+def _why_no_start(prospects: Prospects) -> str:
+    if not prospects.without_end:
+        return ""
+    return f": {plural(prospects.without_end, 'running job')} do not say how long they run"
+
+
+def _sentence(one: Counterfactual, now: float) -> str:
+    when = f", about {_moment(one.at, now)}" if one.at is not None else ""
+    evicts = f" (evicts {some(one.evicts)})" if one.evicts else ""
+    return f"{one.sentence}{when}{evicts}"
+
+
+def _moment(at: float, now: float) -> str:
+    """The clock, and how long until then."""
+    return f"{format_timestamp(at)} (in {age(at - now)})"
+
+
+def _row(label: str, text: str) -> str:
+    return f"{label:<{_LABEL}}{text}"
+
+
+def _paragraph(label: str, text: str) -> Iterator[str]:
+    """The text beside its label."""
+    lines = textwrap.wrap(text, _WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False) or [""]
+    for number, line in enumerate(lines):
+        yield _row(label if number == 0 else "", line)

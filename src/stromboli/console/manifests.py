@@ -1,0 +1,43 @@
+"""Manifests that a user wants to submit: each as it was written, and as the object that we understand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stromboli.api import ApiError, KObject, decode, key, names
+from stromboli.errors import UserError
+from stromboli.simulation.scenario import extract_lifetime, kind_and_key
+from stromboli.simulation.scenario.yaml_documents import Document, read_documents
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    content: dict[str, Any]  # with the namespace that is meant
+    object: KObject
+
+    @property
+    def title(self) -> str:
+        return kind_and_key(type(self.object), key(self.object))
+
+
+def read_manifests(files: Sequence[str]) -> list[Manifest]:
+    """All or nothing; raises UserError with the file, the document and the field."""
+    if list(files).count("-") > 1:
+        raise UserError("-: standard input can be read only once.")
+    return [_manifest(document) for path in files for document in read_documents(path)]
+
+
+def _manifest(document: Document) -> Manifest:
+    content, origin = document.content, document.origin
+    if isinstance(content, Mapping) and content.get("apiVersion") == names.SIM_API_VERSION:
+        raise origin.error("belongs to scenarios and cannot be submitted", field="kind")
+    try:
+        obj, _ = extract_lifetime(decode(content))
+    except ApiError as error:
+        raise origin.error(error.message, title=error.what, field=error.field) from None
+    whole = dict(content)
+    if obj.metadata.namespace:
+        whole["metadata"] = {**whole["metadata"], "namespace": obj.metadata.namespace}
+    return Manifest(whole, obj)

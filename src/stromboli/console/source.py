@@ -1,0 +1,168 @@
+"""Where commands read the cluster from: an API server, or a scenario at some time.
+
+A scenario needs no cluster, and gives the same answer every time. So whoever writes a policy can ask every question of
+the command line about it first, and so do the tests and the examples of the documents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from stromboli.api import names
+from stromboli.api.quantity import QuantityError, parse_duration
+from stromboli.errors import UserError
+
+if TYPE_CHECKING:
+    from stromboli.insight import State
+    from stromboli.kube.client import Client
+    from stromboli.scheduling.configuration import Configuration
+    from stromboli.scheduling.cycle import Scheduler
+    from stromboli.scheduling.registry import Registry
+
+T = TypeVar("T")
+
+
+class Duration(click.ParamType[float]):
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return parse_duration(str(value))
+        except QuantityError as error:
+            self.fail(f"{error}.", param, ctx)
+
+
+@dataclass(slots=True)
+class Source:
+    """What the options say. Modules that need numbers are imported when something is read."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    scheduler_name: str = names.DEFAULT_SCHEDULER
+    config: Path | None = None
+    scenario: tuple[str, ...] = ()
+    at: float = 0.0
+    _scheduling: tuple[Registry, Configuration] | None = field(default=None, init=False)
+
+    @property
+    def is_live(self) -> bool:
+        return not self.scenario
+
+    def scheduling(self) -> tuple[Registry, Configuration]:
+        """The plugins and the configuration of the scheduler."""
+        if self._scheduling is None:
+            from stromboli.scheduling.registry import Registry
+
+            registry = Registry()
+            if self.config is None:
+                self._scheduling = registry, registry.default()
+            else:
+                self._scheduling = registry, registry.load(_text(self.config), where=str(self.config))
+        return self._scheduling
+
+    def scheduler(self) -> Scheduler:
+        from stromboli.scheduling.cycle import Scheduler
+
+        registry, configuration = self.scheduling()
+        return Scheduler(configuration, registry)
+
+    def read(self) -> State:
+        if self.is_live:
+            from stromboli.kube.commands.cluster_state import read_state
+
+            return self.with_client(lambda client: read_state(client, self.scheduler_name))
+
+        from stromboli.insight import State
+        from stromboli.simulation.rehearsal import objects_at
+
+        objects, now = objects_at(self.scenario, self.at, *self.scheduling())
+        return State(objects, now)
+
+    def with_client(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Run something against the API server; failures become errors for the user."""
+        from stromboli.kube.client import Client, Failure
+        from stromboli.kube.commands.cluster_state import client_config, cluster_error
+
+        config = client_config(self.kubeconfig, self.context)
+
+        async def run() -> T:
+            async with Client(config) as client:
+                return await work(client)
+
+        try:
+            return asyncio.run(run())
+        except Failure as failure:
+            raise cluster_error(config, failure) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not text in UTF-8") from None
+
+
+_CLUSTER_OPTIONS = (
+    click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Kubeconfig file; by default $KUBECONFIG or ~/.kube/config.",
+    ),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig; by default its current context."),
+)
+_STATE_OPTIONS = (
+    click.option(
+        "--scheduler-name", default=names.DEFAULT_SCHEDULER, show_default=True, help="The schedulerName of the pods."
+    ),
+    click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="The configuration that the scheduler runs with; by default the built-in one.",
+    ),
+    click.option(
+        "--scenario", metavar="FILE", multiple=True, help="Look at a simulated scenario instead of a cluster."
+    ),
+    click.option("--at", type=Duration(), help="With --scenario: the time to look at; by default its start."),
+)
+
+
+def cluster_options(function: Callable[..., None]) -> Callable[..., None]:
+    """For commands that write to a cluster. The function gets a `source`."""
+
+    @wraps(function)
+    def call(kubeconfig: Path | None, context: str | None, **others: Any) -> None:
+        function(source=Source(kubeconfig, context), **others)
+
+    return _decorated(call, _CLUSTER_OPTIONS)
+
+
+def state_options(function: Callable[..., None]) -> Callable[..., None]:
+    """For commands that read. The function gets a `source`."""
+
+    @wraps(function)
+    def call(
+        kubeconfig: Path | None, context: str | None, scheduler_name: str, config: Path | None,
+        scenario: tuple[str, ...], at: float | None, **others: Any,
+    ) -> None:  # fmt: skip
+        if scenario and (kubeconfig or context):
+            raise UserError("--scenario looks at no cluster; leave out --kubeconfig and --context.")
+        if at is not None and not scenario:
+            raise UserError("--at needs --scenario: a cluster can only be looked at as it is now.")
+        function(source=Source(kubeconfig, context, scheduler_name, config, scenario, at or 0.0), **others)
+
+    return _decorated(call, (*_CLUSTER_OPTIONS, *_STATE_OPTIONS))
+
+
+def _decorated(call: Callable[..., None], options: tuple[Callable[..., Any], ...]) -> Callable[..., None]:
+    for option in reversed(options):
+        call = option(call)
+    return call

@@ -1,0 +1,98 @@
+"""What happens if a job is submitted now.
+
+The objects are created on a copy of the cluster, and the copy goes on in virtual time until the job starts. The same
+copy without the job says which evictions happen anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from stromboli.api import Job, KObject, Pod, PodGroup, ReplicaSet, group_name_of, key
+from stromboli.console.amounts import plural
+from stromboli.insight import JobExplanation, State, explain, inspect
+from stromboli.scheduling.configuration import Configuration
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.registry import Registry
+from stromboli.simulation.rehearsal import Outcome, Rehearsal
+
+from .counterfactuals import FAR_SECONDS, NOW_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    pod: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    job: str
+    refused: str = ""  # why the object is not accepted
+    starts_now: bool = False
+    expected_start: float | None = None
+    placements: dict[str, str] = field(default_factory=dict)  # nodes by pod, at its start
+    evictions: list[Eviction] = field(default_factory=list)  # that do not happen without it
+    explanation: JobExplanation | None = None  # why it does not start now
+    assumptions: list[str] = field(default_factory=list)
+
+
+def submitted_jobs(objects: Sequence[KObject]) -> list[str]:
+    """What of these is a job: everything that brings pods."""
+    found = []
+    groups = {key(obj) for obj in objects if isinstance(obj, PodGroup)}
+    for obj in objects:
+        in_group = isinstance(obj, Pod) and f"{obj.metadata.namespace}/{group_name_of(obj)}" in groups
+        if isinstance(obj, Job | PodGroup | ReplicaSet | Pod) and not in_group:
+            found.append(key(obj))
+    return found
+
+
+def plan_submission(
+    state: State, objects: Sequence[KObject], job: str, registry: Registry, configuration: Configuration
+) -> Plan:
+    def rehearse(submitted: Sequence[KObject], seconds: float) -> tuple[Outcome, Rehearsal]:
+        rehearsal = Rehearsal(
+            state.objects, state.now, registry, configuration,
+            scheduler_name=state.scheduler_name, submitted=submitted,
+        )  # fmt: skip
+        return rehearsal.run(job, seconds=seconds), rehearsal
+
+    soon, copy = rehearse(objects, NOW_SECONDS)
+    if soon.refused:
+        return Plan(job, refused=soon.refused)
+    final, why = soon, None
+    if soon.started is None:
+        later = State(copy.objects, copy.now)
+        why = explain(later, Scheduler(configuration, registry), job)
+        final, _ = rehearse(objects, FAR_SECONDS)
+    duration = (final.started or final.ended) - state.now
+    anyway, _ = rehearse([], duration)
+    without = {event.object for event in anyway.evictions}
+    return Plan(
+        job=job,
+        starts_now=soon.started is not None,
+        expected_start=final.started,
+        placements=final.placements,
+        evictions=[
+            Eviction(event.object, event.reason, event.message)
+            for event in final.evictions
+            if event.object not in without
+        ],
+        explanation=why,
+        assumptions=_assumptions(state, Scheduler(configuration, registry)),
+    )
+
+
+def _assumptions(state: State, scheduler: Scheduler) -> list[str]:
+    jobs = [job for job in inspect(state, scheduler).picture.jobs if job.pods.running]
+    unknown = sum(job.ends is None for job in jobs)
+    known = len(jobs) - unknown
+    found = ["no other job is submitted", "evicted pods stop at once"]
+    if known:
+        found.append(f"{plural(known, 'running job')} of which the end is known")
+    if unknown:
+        found.append(f"{plural(unknown, 'running job')} of which it is not, and which run on")
+    return [*found, "the scheduler runs with the configuration given here"]

@@ -1,0 +1,251 @@
+"""Why one job waits, with all that is known about it.
+
+One cycle runs on a copy of the cluster. Everything here is read from that session before it is closed, where the code
+that decided left it: the refusals of queues, the counts of nodes, the order of the walk, the places that are reserved
+or promised. Nothing is derived again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from stromboli.api import Job as JobObject
+from stromboli.cluster import OCCUPYING, Cluster, Job, Status, TaskKey
+from stromboli.scheduling.conclusion import Explainer, NodeSurvey, conclude
+from stromboli.scheduling.cycle import Scheduler, end_actions
+from stromboli.scheduling.decisions import Bind, Cycle, Explanation, PatchGroup, PatchPod
+from stromboli.scheduling.explanation import orphans
+from stromboli.scheduling.explanation.next_steps import next_step
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.walk import Walk
+
+from .inspection import State, load, take_picture, with_cycle
+from .job_view import name_of
+from .picture import Amounts, JobPicture, Picture
+from .queue_view import without_pods
+
+_KEPT = {Status.RESERVED: "reserved", Status.PIPELINED: "promised", Status.CONDITIONAL: "lent"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    code: str
+    message: str
+    next_step: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCount:
+    code: str
+    phrase: str
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A waiting job of the same queue that goes first."""
+
+    job: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptNode:
+    """A node on which resources are kept for the job."""
+
+    node: str
+    how: str  # reserved: the job has starved; promised: pods are terminating; lent: borrowers must leave
+    missing: Amounts  # what is not free there yet
+    waits_for: list[str]  # jobs whose pods must leave
+
+
+@dataclass(frozen=True, slots=True)
+class JobExplanation:
+    job: JobPicture
+    starts_next: bool  # the next cycle starts it
+    reasons: list[Reason]  # the dominant one first
+    pods_needed: int = 0  # that must start together
+    pods_that_fit: int | None = None  # of these; None if it has no pods yet
+    needs: Amounts = field(default_factory=dict)  # of these together
+    each: Amounts = field(default_factory=dict)  # of the first of them
+    free: Amounts = field(default_factory=dict)  # on all nodes that are ready and not cordoned
+    largest: Amounts = field(default_factory=dict)  # of it on one node
+    nodes: int = 0
+    available: int = 0  # nodes with room for a pod of it
+    node_counts: list[NodeCount] = field(default_factory=list)  # the others
+    position: int = 0  # in its queue, from 1; 0 if it does not wait
+    queue_length: int = 0
+    ahead: list[Ahead] = field(default_factory=list)
+    kept: list[KeptNode] = field(default_factory=list)
+
+    @property
+    def dominant(self) -> str:
+        return self.reasons[0].code if self.reasons else ""
+
+    @property
+    def waits_for(self) -> list[str]:
+        """Jobs that must finish first."""
+        return sorted({job for node in self.kept for job in node.waits_for})
+
+
+def explain(state: State, scheduler: Scheduler, name: str) -> JobExplanation | None:
+    """`name`: "namespace/name" of what the user created, of its PodGroup, or of one of its pods. None: not found."""
+    cluster, _ = load(state)
+    jobs = [obj for obj in state.objects if isinstance(obj, JobObject)]
+    return explain_on(cluster, scheduler, state.now, name, jobs)
+
+
+def explain_on(
+    cluster: Cluster, scheduler: Scheduler, now: float, name: str, jobs: Sequence[JobObject] = ()
+) -> JobExplanation | None:
+    """The same on a cluster of the caller's, on which a cycle is run."""
+    picture = take_picture(cluster, jobs, now)
+    seen = _find(picture, cluster, name)
+    if seen is None:
+        return None
+    session = scheduler.open(cluster.snapshot(), now)
+    scheduler.act(session)
+    end_actions(session)
+    job = next((job for job in session.jobs if job.key == seen.group), None)
+    if job is None:
+        return _not_considered(seen, cluster, now)
+    facts = _facts(session, job, seen)
+    conclude(session)
+    cycle = session.cycle
+    seen = next(one for one in with_cycle(picture, cycle).jobs if one.group == seen.group)
+    dominant = cycle.reasons.get(job.key)
+    if dominant is None:
+        return JobExplanation(seen, starts_next=seen.waits, reasons=[])
+    return replace(facts, job=seen, starts_next=_starts(cycle, job), reasons=_ranked(dominant, facts.reasons))
+
+
+def _find(picture: Picture, cluster: Cluster, name: str) -> JobPicture | None:
+    found = picture.job(name)
+    if found is None:
+        task = cluster.tasks.get(TaskKey(name))
+        found = picture.job(task.job.key) if task is not None and task.job is not None else None
+    return found
+
+
+def _starts(cycle: Cycle, job: Job) -> bool:
+    return any(isinstance(decision, Bind) and decision.job == job.key for decision in cycle.decisions)
+
+
+def _ranked(dominant: Explanation, others: Iterable[Reason]) -> list[Reason]:
+    """Each code once, but for reasons of nodes, of which there may be several with one code."""
+    first = Reason(dominant.code, dominant.message, next_step(dominant.code))
+    found = [first]
+    for reason in others:
+        if reason.code and reason.code != dominant.code and reason not in found:
+            found.append(reason)
+    return found
+
+
+def _not_considered(seen: JobPicture, cluster: Cluster, now: float) -> JobExplanation:
+    """Its group or queue does not exist, or it has not got any yet."""
+    found: list[Reason] = []
+    for decision in orphans(cluster, now):
+        if isinstance(decision, PatchGroup) and decision.job == seen.group:
+            found += [Reason(c.reason, c.message, next_step(c.reason)) for c in decision.conditions if c.message]
+        elif isinstance(decision, PatchPod):
+            task = cluster.tasks.get(decision.task)
+            if task is not None and task.job is not None and task.job.key == seen.group:
+                found.append(Reason(decision.reason, decision.message, next_step(decision.reason)))
+    if not found and seen.reason:
+        found.append(Reason(seen.reason, seen.message, next_step(seen.reason)))
+    return JobExplanation(seen, starts_next=False, reasons=list(dict.fromkeys(found)))
+
+
+# -- what the session knows -------------------------------------------------------------------------------------------
+
+
+def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
+    explainer = Explainer(session)
+    reasons = [Reason(why.code, why.message, next_step(why.code)) for why in explainer.blockers(job)]
+    axis = session.axis
+    tasks = session.pending_tasks(job)
+    missing = explainer.missing(job)
+    fit: int | None = None
+    survey: NodeSurvey | None = None
+    needs = job.min_resources
+    if tasks:
+        fit, survey = explainer.fit(job)
+        needs = sum((task.request for task in tasks[:missing]), start=axis.zeros())
+    needed = without_pods(axis, needs)
+    usable = session.nodes.idle[session.nodes.ready & session.nodes.schedulable].clip(min=0)
+    columns = {name: axis.index[name] for name in needed}
+    line = _line(session, job)
+    place = line.index(job) if job in line else 0
+    return JobExplanation(
+        job=seen,
+        starts_next=False,
+        reasons=reasons,
+        pods_needed=missing,
+        pods_that_fit=fit,
+        needs=needed,
+        each=without_pods(axis, tasks[0].request) if tasks else {},
+        free={name: int(usable[:, column].sum()) for name, column in columns.items()},
+        largest={name: int(usable[:, column].max(initial=0)) for name, column in columns.items()},
+        nodes=len(session.nodes),
+        available=0 if survey is None else survey.available,
+        node_counts=[] if survey is None else [NodeCount(*pair, number) for pair, number in survey.ranked],
+        position=place + 1 if job in line else 0,
+        queue_length=len(line),
+        ahead=[Ahead(name_of(other), _because(session, other, job)) for other in line[:place]],
+        kept=_kept(session, job),
+    )
+
+
+def _line(session: Session, job: Job) -> list[Job]:
+    """The jobs of the same queue that wait, in the order in which they are tried."""
+    waiting = [one for one in session.jobs if one.queue is job.queue and _waits(session, one)]
+    walk = Walk(session, waiting)
+    line = []
+    while (found := walk.next()) is not None:
+        line.append(found)
+    return line
+
+
+def _waits(session: Session, job: Job) -> bool:
+    return bool(job.pending_count or job.waiting_count) or (job.phase == "Pending" and session.notes.refused(job))
+
+
+def _because(session: Session, first: Job, job: Job) -> str:
+    if first.namespace != job.namespace and session.hooks("namespaceOrder"):
+        keys = [session.namespace_share_key(job.queue, one.namespace) for one in (first, job)]
+        shares = [session.namespace_share(job.queue, one.namespace) for one in (first, job)]
+        if keys[0] < keys[1] and shares[0] is not None and shares[1] is not None:
+            (part, weight), (mine, own) = shares[0], shares[1]
+            return (
+                f"namespace {first.namespace} has {part:.1%} of the cluster at weight {weight}, "
+                f"{job.namespace} has {mine:.1%} at weight {own}"
+            )
+    if first.priority > job.priority:
+        return f"priority {first.priority} instead of {job.priority}"
+    if first.created < job.created:
+        return "submitted earlier"
+    return "first in the order of the queue"
+
+
+def _kept(session: Session, job: Job) -> list[KeptNode]:
+    places: dict[tuple[str, str], list[TaskKey]] = {}
+    for task_key, task in sorted(job.tasks.items()):
+        if task.status in _KEPT and task.node is not None:
+            places.setdefault((task.node.name, _KEPT[task.status]), []).append(task_key)
+    found = []
+    for (name, how), tasks in sorted(places.items()):
+        node = session.nodes.by_name[name]
+        needs = sum((job.tasks[one].request for one in tasks), start=session.axis.zeros())
+        short = (needs - session.nodes.idle[node.row].clip(min=0)).clip(min=0)
+        there = [task for task in node.tasks.values() if task.job is not job and _must_leave(task.status, how)]
+        if how == "lent":
+            there = [task for task in there if task.backfill]
+        missing = without_pods(session.axis, short)
+        leave = sorted({name_of(task.job) if task.job is not None else task.key for task in there})
+        found.append(KeptNode(name, how, missing, leave if missing else []))
+    return found
+
+
+def _must_leave(status: Status, how: str) -> bool:
+    return status is Status.RELEASING or (how != "promised" and status in OCCUPYING)

@@ -1,0 +1,91 @@
+"""From objects to a picture: the scheduler runs one cycle on a copy.
+
+What a queue deserves, and why a job waits, is known only to the code that decides. So that code runs, on a cluster of
+its own made from the objects, and nothing that it decides is carried out. Amounts are taken before the cycle: they are
+what is, not what is about to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from stromboli.api import ApiError, KObject, key, names
+from stromboli.api import Job as JobObject
+from stromboli.cluster import Applied, Cluster, JobKey
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.decisions import Cycle, Explanation
+
+from .job_view import job_pictures, name_of
+from .node_view import node_pictures
+from .picture import JobPicture, Picture
+from .queue_view import divide, namespace_pictures, queue_pictures, without_pods
+from .reservation_view import reservation_pictures
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All objects that matter to the scheduler, at one time."""
+
+    objects: Sequence[KObject]
+    now: float
+    scheduler_name: str = names.DEFAULT_SCHEDULER
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    picture: Picture
+    cycle: Cycle
+
+
+def inspect(state: State, scheduler: Scheduler) -> Inspection:
+    cluster, ignored = load(state)
+    jobs = [obj for obj in state.objects if isinstance(obj, JobObject)]
+    before = take_picture(cluster, jobs, state.now, ignored)
+    cycle = scheduler.run(cluster, state.now)
+    return Inspection(with_cycle(before, cycle), cycle)
+
+
+def load(state: State) -> tuple[Cluster, list[str]]:
+    """A cluster with these objects, and those that it cannot use."""
+    cluster = Cluster(scheduler_name=state.scheduler_name)
+    ignored = []
+    for obj in state.objects:
+        try:
+            cluster.apply(Applied(obj))
+        except (ApiError, ValueError) as error:
+            ignored.append(f"{obj.kind} {key(obj)}: {error}")
+    return cluster, ignored
+
+
+def take_picture(cluster: Cluster, jobs: Sequence[JobObject], now: float, ignored: Sequence[str] = ()) -> Picture:
+    """What is known without a cycle; reasons are those that the scheduler wrote into statuses."""
+    snapshot = cluster.snapshot()
+    capacity = without_pods(cluster.axis, snapshot.total)
+    table = cluster.ledger.table
+    listed = job_pictures(cluster, jobs, now)
+    return Picture(
+        now=now,
+        capacity=capacity,
+        used=without_pods(cluster.axis, (table.used - table.held)[table.ready].sum(axis=0)),
+        queues=queue_pictures(cluster, capacity, listed),
+        namespaces=namespace_pictures(cluster, capacity, listed),
+        jobs=listed,
+        nodes=node_pictures(cluster, name_of),
+        reservations=reservation_pictures(cluster, name_of),
+        ignored=list(ignored),
+    )
+
+
+def with_cycle(picture: Picture, cycle: Cycle) -> Picture:
+    """The picture with what a cycle on it found out."""
+    return replace(
+        picture,
+        queues=divide(picture.queues, cycle.deserved, picture.capacity),
+        jobs=[_with_reason(job, cycle.reasons) for job in picture.jobs],
+    )
+
+
+def _with_reason(job: JobPicture, reasons: Mapping[JobKey, Explanation]) -> JobPicture:
+    why = reasons.get(JobKey(job.group))
+    return job if why is None else replace(job, reason=why.code, message=why.message)

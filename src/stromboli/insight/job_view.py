@@ -1,0 +1,177 @@
+"""Jobs: what users submitted, with the pods that came of it.
+
+A user knows a job by the name of what they created: a Job, a PodGroup, a ReplicaSet, a pod. The scheduler knows
+PodGroups, and controllers generate those where nobody wrote one. So a job is listed by its owner, and a finished Job,
+whose group is gone, by its own object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stromboli.api import ApiError, OwnerReference, key
+from stromboli.api import Job as JobObject
+from stromboli.api.pod_timing import pod_timing
+from stromboli.api.timestamps import parse_timestamp
+from stromboli.cluster import OCCUPYING, WAITING, Cluster, Job, Status, Task, Vector
+from stromboli.cluster.object_fields import creation_time
+from stromboli.scheduling.backfill.estimates import estimate
+
+from .picture import JobPicture, PodCounts
+from .queue_view import without_pods
+
+_WAITING_CONDITION = "Waiting"
+
+
+def name_of(job: Job) -> str:
+    """ "namespace/name" of what the user created."""
+    owner = _owner(job)
+    return job.key if owner is None else f"{job.namespace}/{owner.name}"
+
+
+def _owner(job: Job) -> OwnerReference | None:
+    if job.object is not None:
+        metas = [job.object.metadata]
+    else:
+        metas = [task.pod.metadata for _, task in sorted(job.tasks.items())][:1]
+    return next((owner for meta in metas for owner in meta.owner_references if owner.controller), None)
+
+
+def job_pictures(cluster: Cluster, jobs: Iterable[JobObject], now: float) -> list[JobPicture]:
+    objects = {key(job): job for job in jobs}
+    found = [_job(cluster, cluster.jobs[name], objects, now) for name in sorted(cluster.jobs)]
+    known = {picture.name for picture in found if picture.kind == "Job"}
+    found += [_without_group(job) for name, job in objects.items() if name not in known]
+    return sorted(found, key=lambda picture: (picture.name, picture.group))
+
+
+def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) -> JobPicture:
+    owner = _owner(job)
+    name = name_of(job)
+    kind = owner.kind if owner is not None else "PodGroup"
+    user_job = objects.get(name) if kind == "Job" else None
+    # A finished Job has no group that would say which queue it was in.
+    queue = user_job.spec.queue if job.object is None and user_job is not None else ""
+    tasks = [job.tasks[task] for task in sorted(job.tasks)]
+    waiting = [task for task in tasks if task.status in WAITING]
+    running = [task for task in tasks if task.status in OCCUPYING or task.status is Status.UNKNOWN]
+    created = min((creation_time(task.pod) for task in tasks), default=now) if job.object is None else job.created
+    reason, message = _said(job, waiting)
+    return JobPicture(
+        name=name,
+        group=job.key,
+        kind=kind,
+        namespace=job.namespace,
+        queue=queue or job.queue.name,
+        priority=job.priority,
+        phase=_phase(job, user_job),
+        min_available=job.min_available,
+        pods=_counts(tasks),
+        requested=without_pods(cluster.axis, _sum(cluster, [*waiting, *running])),
+        allocated=without_pods(cluster.axis, job.allocated),
+        created=created,
+        waiting_since=_waiting_since(job, created) if waiting or _is_kept_out(job) else None,
+        started=min((start for task in running if (start := _start(task)) is not None), default=None),
+        ends=_end(running),
+        reason=reason,
+        message=message,
+        nodes=sorted({task.node.name for task in running if task.node is not None}),
+        reserved_nodes=sorted({t.node.name for t in waiting if t.status is Status.RESERVED and t.node is not None}),
+        backfilled=sum(task.lent_room for task in running),
+    )
+
+
+def _without_group(job: JobObject) -> JobPicture:
+    """A Job that has no PodGroup: not yet, or not any more."""
+    status = job.status
+    return JobPicture(
+        name=key(job),
+        group="",
+        kind="Job",
+        namespace=job.metadata.namespace,
+        queue=job.spec.queue or "default",
+        priority=0,
+        phase=status.state.phase or "Pending",
+        min_available=job.spec.min_available or 0,
+        pods=PodCounts(status.pending, status.running, status.terminating, status.succeeded, status.failed),
+        requested={},
+        allocated={},
+        created=creation_time(job),
+        reason=status.state.reason,
+        message=status.state.message,
+    )
+
+
+def _phase(job: Job, user_job: JobObject | None) -> str:
+    """Of the Job, which knows more; but only the group knows whether a pending Job was admitted."""
+    group = job.phase if job.object is not None else "Completed"
+    if user_job is None:
+        return group
+    phase = user_job.status.state.phase or "Pending"
+    return group if phase == "Pending" else phase
+
+
+def _is_kept_out(job: Job) -> bool:
+    """Its pods are not created before it is admitted."""
+    return job.object is not None and job.phase == "Pending" and not job.tasks
+
+
+def _counts(tasks: list[Task]) -> PodCounts:
+    return PodCounts(
+        waiting=sum(task.status in WAITING for task in tasks),
+        running=sum(task.status in OCCUPYING or task.status is Status.UNKNOWN for task in tasks),
+        terminating=sum(task.status is Status.RELEASING for task in tasks),
+        succeeded=sum(task.status is Status.SUCCEEDED for task in tasks),
+        failed=sum(task.status is Status.FAILED for task in tasks),
+    )
+
+
+def _sum(cluster: Cluster, tasks: list[Task]) -> Vector:
+    return sum((task.request for task in tasks), start=cluster.axis.zeros())
+
+
+def _waiting_since(job: Job, created: float) -> float:
+    if job.object is not None:
+        for condition in job.object.status.conditions:
+            since = condition.last_transition_time
+            if condition.type == _WAITING_CONDITION and condition.status == "True" and since is not None:
+                return parse_timestamp(since)
+    return created
+
+
+def _start(task: Task) -> float | None:
+    started = task.pod.status.start_time
+    return None if started is None else parse_timestamp(started)
+
+
+def _end(running: list[Task]) -> float | None:
+    """When all of its running pods have ended, if they say how long they run."""
+    ends = []
+    for task in running:
+        start, runs = _start(task), _duration(task)
+        if start is None or runs is None:
+            return None
+        ends.append(start + runs)
+    return max(ends, default=None)
+
+
+def _duration(task: Task) -> float | None:
+    """How long it runs: as it says, or on a hollow node as it pretends to."""
+    try:
+        run = pod_timing(task.pod.metadata.annotations).run
+    except ApiError:
+        run = None
+    return estimate(task) if run is None else run
+
+
+def _said(job: Job, waiting: list[Task]) -> tuple[str, str]:
+    """The reason that the scheduler wrote into the status of its pods, or else of the group."""
+    for task in waiting:
+        for condition in task.pod.status.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
+                return condition.reason, condition.message
+    if job.object is not None and _is_kept_out(job):
+        for group_condition in job.object.status.conditions:
+            if group_condition.type == "Unschedulable" and group_condition.status == "True":
+                return group_condition.reason, group_condition.message
+    return "", ""

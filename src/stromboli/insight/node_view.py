@@ -1,0 +1,51 @@
+"""Nodes: how much of each is used, reserved, locked, held and backfilled, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from stromboli.cluster import OCCUPYING, Cluster, Job, Node, Status
+
+from .picture import Amounts, NodePicture, share_of
+from .queue_view import locks, without_pods
+
+_PRESENT = OCCUPYING | {Status.RELEASING, Status.UNKNOWN}
+
+
+def node_pictures(cluster: Cluster, name_of: Callable[[Job], str]) -> list[NodePicture]:
+    """After a snapshot. `name_of`: what a job is called."""
+    locked_by = locks(cluster)
+    return [_node(cluster, node, locked_by.get(node.name, ""), name_of) for node in cluster.ledger.table.nodes]
+
+
+def _node(cluster: Cluster, node: Node, locked_by: str, name_of: Callable[[Job], str]) -> NodePicture:
+    table, axis, row = cluster.ledger.table, cluster.axis, node.row
+    allocatable = {name: n for name, n in sorted(node.allocatable.items()) if name != "pods"}
+    used = _all_of(allocatable, without_pods(axis, table.used[row] - table.held[row]))
+    present = [task for task in node.tasks.values() if task.status in _PRESENT]
+    return NodePicture(
+        name=node.name,
+        ready=node.ready,
+        schedulable=node.schedulable,
+        allocatable=allocatable,
+        used=used,
+        idle=_all_of(allocatable, without_pods(axis, table.idle[row])),
+        releasing=without_pods(axis, table.releasing[row]),
+        backfilled=without_pods(axis, table.backfilled[row]),
+        held=without_pods(axis, table.held[row]),
+        reserved=without_pods(axis, table.reserved[row]),
+        pods=len(present),
+        use=share_of(used, allocatable),
+        locked_by=locked_by,
+        reserved_for=_names((t.job for t in node.tasks.values() if t.status is Status.RESERVED), name_of),
+        jobs=_names((task.job for task in present), name_of),
+    )
+
+
+def _all_of(offered: Amounts, amounts: Amounts) -> Amounts:
+    """With a zero for each resource that the node offers."""
+    return {**dict.fromkeys(offered, 0), **amounts}
+
+
+def _names(jobs: Iterable[Job | None], name_of: Callable[[Job], str]) -> list[str]:
+    return sorted({name_of(job) for job in jobs if job is not None})

@@ -1,0 +1,122 @@
+"""Queues and namespaces: what they have, deserve, borrow and lend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from stromboli.cluster import UNLIMITED, Cluster, Queue, QueueName, ResourceAxis, Vector
+from stromboli.cluster.queue_guarantees import nodes_in_force
+
+from .picture import Amounts, JobPicture, NamespacePicture, QueuePicture, count, share_of
+
+
+def without_pods(axis: ResourceAxis, vector: Vector | None) -> Amounts:
+    """By resource, without "pods", which shares are not measured in, and without what is not limited."""
+    if vector is None:
+        return {}
+    return _limited(axis.amounts(vector))
+
+
+def _limited(amounts: Amounts) -> Amounts:
+    return {name: n for name, n in amounts.items() if name != "pods" and n < UNLIMITED}
+
+
+def locks(cluster: Cluster) -> dict[str, str]:
+    """The queue that each node is locked for."""
+    return nodes_in_force(queue.object for queue in cluster.queues.values() if queue.object is not None)
+
+
+def queue_pictures(cluster: Cluster, capacity: Amounts, jobs: Iterable[JobPicture]) -> list[QueuePicture]:
+    phases: dict[str, list[str]] = {}
+    for job in jobs:
+        phases.setdefault(job.queue, []).append(job.phase)
+    locked: dict[str, list[str]] = {}
+    for node, owner in sorted(locks(cluster).items()):
+        locked.setdefault(owner, []).append(node)
+    found = sorted((queue for queue in cluster.queues.values() if queue.object is not None), key=lambda q: q.name)
+    return [_queue(cluster, queue, capacity, phases, locked) for queue in found]
+
+
+def _queue(
+    cluster: Cluster, queue: Queue, capacity: Amounts, phases: Mapping[str, list[str]], locked: Mapping[str, list[str]]
+) -> QueuePicture:
+    assert queue.object is not None
+    allocated = without_pods(cluster.axis, queue.occupied)
+    return QueuePicture(
+        name=queue.name,
+        state=queue.object.status.state or "Open",
+        parent=queue.parent,
+        weight=queue.weight,
+        priority=queue.priority,
+        allocated=allocated,
+        waiting=without_pods(cluster.axis, queue.wanted),
+        deserved={},
+        borrowed={},
+        lent={},
+        capability=without_pods(cluster.axis, queue.capability),
+        guarantee=without_pods(cluster.axis, queue.guarantee),
+        share=share_of(allocated, capacity),
+        deserved_share=0.0,
+        jobs=count(phases.get(queue.name, ())),
+        locked_nodes=locked.get(queue.name, []),
+    )
+
+
+def divide(queues: list[QueuePicture], deserved: Mapping[QueueName, Amounts], capacity: Amounts) -> list[QueuePicture]:
+    """The queues with what they deserve, borrow and lend. Queues that have children share what the children have, so
+    only leaves are added up."""
+    if not deserved:
+        return queues
+    parents = {queue.parent for queue in queues}
+    with_deserved = []
+    for queue in queues:
+        due = _limited(deserved.get(QueueName(queue.name), {}))
+        over = {name: n - due.get(name, 0) for name, n in queue.allocated.items() if n > due.get(name, 0)}
+        with_deserved.append(replace(queue, deserved=due, borrowed=over, deserved_share=share_of(due, capacity)))
+    leaves = [queue for queue in with_deserved if queue.name not in parents]
+    borrowed = _sum(queue.borrowed for queue in leaves)
+    unused = {queue.name: _unused(queue) for queue in leaves}
+    spare = _sum(unused.values())
+    return [
+        replace(queue, lent=_lent(unused[queue.name], spare, borrowed)) if queue.name in unused else queue
+        for queue in with_deserved
+    ]
+
+
+def _unused(queue: QueuePicture) -> Amounts:
+    has = queue.allocated
+    return {name: n - has.get(name, 0) for name, n in queue.deserved.items() if n > has.get(name, 0)}
+
+
+def _lent(unused: Amounts, spare: Amounts, borrowed: Amounts) -> Amounts:
+    """Of what queues do not use, as much is lent as others borrow. If they borrow less, each lends its part of it."""
+    lent = {}
+    for name, amount in unused.items():
+        part = amount * min(borrowed.get(name, 0), spare[name]) // spare[name]
+        if part:
+            lent[name] = part
+    return lent
+
+
+def _sum(parts: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def namespace_pictures(cluster: Cluster, capacity: Amounts, jobs: Iterable[JobPicture]) -> list[NamespacePicture]:
+    """Every namespace that has jobs in a queue, or resources of it."""
+    pairs = {(job.queue, job.namespace) for job in jobs}
+    for name, queue in cluster.queues.items():
+        pairs |= {(name, namespace) for namespace, held in queue.by_namespace.items() if held.any()}
+    found = []
+    for queue_name, namespace in sorted(pairs):
+        inside = cluster.queues.get(QueueName(queue_name))
+        allocated = without_pods(cluster.axis, None if inside is None else inside.by_namespace.get(namespace))
+        known = cluster.namespaces.get(namespace)
+        weight = 1 if known is None else known.weight
+        found.append(NamespacePicture(queue_name, namespace, weight, allocated, share_of(allocated, capacity)))
+    return found

@@ -1,0 +1,85 @@
+"""All objects that matter to the scheduler, listed once from an API server.
+
+Commands that look at a cluster need no watch: they list, answer and end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+from stromboli.api import KObject
+from stromboli.errors import ClusterError
+from stromboli.insight import State
+from stromboli.kube.client import (
+    JOBS,
+    LEGACY_BUDGETS,
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    REPLICA_SETS,
+    RESERVATIONS,
+    RESOURCE_QUOTAS,
+    Client,
+    ClientConfig,
+    Failure,
+    Resource,
+    load_client_config,
+)
+
+_REQUIRED: Final[tuple[Resource[Any], ...]] = (QUEUES, NODES, POD_GROUPS, PODS)
+_OPTIONAL: Final[tuple[Resource[Any], ...]] = (
+    PRIORITY_CLASSES, NAMESPACES, RESOURCE_QUOTAS, RESERVATIONS, JOBS, REPLICA_SETS,
+)  # fmt: skip
+"""A user who may not list these gets an answer without them."""
+_DENIED: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
+
+
+def client_config(kubeconfig: Path | None, context: str | None) -> ClientConfig:
+    return load_client_config(kubeconfig, context)
+
+
+async def read_state(client: Client, scheduler_name: str) -> State:
+    """Raises ClusterError with the next step."""
+    try:
+        budgets = POD_DISRUPTION_BUDGETS
+        if not await client.serves(budgets.group_version):
+            budgets = LEGACY_BUDGETS
+        optional = (*_OPTIONAL, budgets)
+        listed = await asyncio.gather(
+            *(_list(client, resource) for resource in _REQUIRED),
+            *(_list(client, resource, optional=True) for resource in optional),
+        )
+    except Failure as failure:
+        raise cluster_error(client.config, failure) from None
+    return State([obj for objects in listed for obj in objects], time.time(), scheduler_name)
+
+
+async def _list(client: Client, resource: Resource[Any], *, optional: bool = False) -> list[KObject]:
+    try:
+        return list((await client.list(resource)).items)
+    except Failure as failure:
+        if optional and failure.status in _DENIED:
+            return []
+        if failure.status == HTTPStatus.NOT_FOUND:
+            raise ClusterError(
+                f"The API server at {client.config.server} has no {resource.plural}.{resource.group_version}; "
+                "install the definitions: kubectl apply -k deploy/crds"
+            ) from None
+        raise
+
+
+def cluster_error(config: ClientConfig, failure: Failure) -> ClusterError:
+    step = ""
+    if failure.status == 0:
+        step = " Check that it runs, and --kubeconfig and --context."
+    elif failure.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        step = " Check the credentials of the context, and your permissions."
+    return ClusterError(f"The API server at {config.server}: {failure.message.rstrip('.')}.{step}")

@@ -1,0 +1,45 @@
+"""What a person can do about each reason.
+
+Sentences say what is missing; some also say what to do, where they have the numbers for it. These are the steps without
+numbers, one for each code, for whoever asks about a single job.
+"""
+
+from __future__ import annotations
+
+from .reasons import Code
+
+_STEPS = {
+    Code.QUEUE_CLOSED: "Open the queue, or submit the job to another one.",
+    Code.QUEUE_NOT_LEAF: "Submit the job to one of the queue's children.",
+    Code.QUEUE_OVER_QUOTA: "Wait until jobs of the queue finish, or raise its capability.",
+    Code.QUEUE_OVER_DESERVED: "Wait until other queues need less, or raise the weight of the queue.",
+    Code.NAMESPACE_SHARE_AHEAD: "Wait for your turn, or raise the weight of the namespace.",
+    Code.NOT_ENOUGH_PODS: "Create the missing pods, or lower the minimum.",
+    Code.INSUFFICIENT_NODE: "Request less, wait until pods finish, or add nodes.",
+    Code.NODE_RESOURCE_RESERVED: "Wait until the job that the nodes are reserved for has started.",
+    Code.NODE_LOCKED_BY_QUEUE: "Use the queue that the nodes are locked for, or lower its guarantee.",
+    Code.RESERVATION_LIMIT_EXCEEDED: "Raise reservedNodePercent of the action reserve.",
+    Code.WAITING_FOR_RELEASE: "Nothing: it starts when the terminating pods are gone.",
+    Code.CONDITIONALLY_READY: "Nothing: it starts when the pods on lent resources are gone.",
+    Code.STARVING_RESERVED: "Nothing: its nodes are reserved, and it starts when the pods there finish.",
+    Code.GANG_SHORT: "Lower minAvailable, request less for each pod, or wait until pods finish.",
+    Code.SCHEDULING_GATED: "Have the owner of the scheduling gates remove them.",
+    Code.QUEUE_FIRST_IN_LINE: "Look at the reason of the first job of the queue.",
+    Code.BIND_REFUSED: "Do what the message of the API server says; the pod is tried again.",
+    Code.INVALID_OBJECT: "Correct the object.",
+    Code.NO_POD_GROUP: "Create the PodGroup, or correct the annotation of the pod.",
+    Code.NO_QUEUE: "Create the queue, or use one that exists.",
+    Code.PREDICATE_NODE_READY: "Repair the nodes that are not ready.",
+    Code.PREDICATE_POD_COUNT: "Add nodes, or allow more pods per node.",
+    Code.PREDICATE_NODE_UNSCHEDULABLE: "Uncordon nodes.",
+    Code.PREDICATE_NODE_AFFINITY: "Change the node selector or affinity of the job, or label nodes.",
+    Code.PREDICATE_TAINT_TOLERATION: "Add a toleration if the job may run on those nodes.",
+    Code.PREDICATE_NODE_PORTS: "Use another host port, or none.",
+    Code.PREDICATE_INTER_POD_AFFINITY: "Check which pods the affinity terms select.",
+    Code.PREDICATE_POD_TOPOLOGY_SPREAD: "Free resources in the emptier domains, or allow more skew.",
+}
+
+
+def next_step(code: str) -> str:
+    """Empty for codes of your own plugins."""
+    return _STEPS.get(code, "")

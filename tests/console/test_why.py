@@ -1,0 +1,131 @@
+"""`stromboli why`: every reason code, and every statement about what would start a job holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from console.applied import running_after
+from console.situations import JOBS, SITUATIONS, Situation
+from stromboli.console.main import run
+from stromboli.console.whatif.counterfactuals import Prospects, prospects
+from stromboli.insight import State, explain, inspect
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.registry import Registry
+from stromboli.simulation.rehearsal import objects_at
+
+IN_CONDITIONS = {"ReservationLimitExceeded"}
+"""Beside the reason why the pods wait."""
+
+
+def why(situation: Situation, folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    assert run(["why", situation.job, *situation.write(folder), *options]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("code", SITUATIONS)
+def test_every_code_is_explained(code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(why(SITUATIONS[code], tmp_path, capsys, "-o", "json", "--no-what-if"))
+    codes = [reason["code"] for reason in found["reasons"]]
+    if code in IN_CONDITIONS:
+        assert code in codes
+    else:
+        assert codes[0] == code
+    reason = found["reasons"][codes.index(code)]
+    assert reason["message"].endswith(".")
+    assert reason["nextStep"].endswith(".")
+    assert len(codes) == len(set(codes)) or codes.count(code) == 1
+
+
+STARTS = {
+    "QueueClosed": ["starts now in queue default", "starts when queue q is opened"],
+    "QueueOverQuota": [
+        "starts now in queue default",
+        "starts now with a capability of 5 cpu in queue q",
+        "starts when default/old ends",
+    ],
+    "QueueOverDeserved": [
+        "starts when default/ours-0, default/ours-1, default/ours-2, default/ours-3, default/theirs-0, "
+        "default/theirs-1, default/theirs-2 and default/theirs-3 end"
+    ],
+    "NamespaceShareAhead": ["starts when default/ours-0, default/ours-1, default/ours-2 and other/theirs end"],
+    "NotEnoughPods": ["starts now with minMember 2"],
+    "InsufficientNode": ["starts now with at most 2 cpu for each pod", "starts when default/b ends"],
+    "NodeLockedByQueue": [
+        "starts now in queue default",
+        "starts now in queue own",
+        "starts when default/old ends",
+    ],
+    "ReservationLimitExceeded": [
+        "starts now with at most 3 cpu for each pod",
+        "starts when default/a and default/b end",
+    ],
+    "WaitingForRelease": ["starts when default/low ends"],
+    "ConditionallyReady": ["starts now with minMember 1", "starts when default/render ends"],
+    "StarvingReserved": ["starts now with at most 2 cpu for each pod", "starts when default/old ends"],
+    "GangShort": ["starts now with minMember 2", "starts when default/b ends"],
+    "PredicatePodCount": ["starts when default/old ends"],
+    "PredicateNodeUnschedulable": ["starts when node n1 is uncordoned"],
+    "PredicateNodeAffinity": ["starts now without the selector zone=a"],
+    "PredicateTaintToleration": ["starts now with a toleration of the taint gpu"],
+    "PredicateNodePorts": ["starts when default/old ends"],
+    "PredicateInterPodAffinity": ["starts when default/old ends"],
+    "PredicatePodTopologySpread": ["starts when default/full ends"],
+    "SchedulingGated": ["starts now without its scheduling gates"],
+    "QueueFirstInLine": ["starts now in queue default"],
+    "NoQueue": ["starts now in queue default"],
+    "a gang of a Job": ["starts now with minAvailable 4", "starts when default/old ends"],
+    "a Job with a selector": ["starts now without the selector zone=a", "starts when default/old ends"],
+    "a Job in a full queue": [
+        "starts now with minAvailable 1",
+        "starts now in queue default",
+        "starts now in queue large",
+        "starts now with a capability of 3 cpu in queue small",
+        "starts when default/old ends",
+    ],
+    "pods that are too large": [
+        "starts now with at most 3 cpu for each pod",
+        "starts when default/a and default/b end",
+    ],
+    "two jobs in the way": ["starts now with at most 2 cpu for each pod", "starts when default/a and default/b end"],
+    "a job that ends": ["starts now with at most 1 cpu for each pod", "starts when default/old ends"],
+    "someone to evict": [
+        "starts now in queue default",
+        "starts now with a capability of 2 cpu in queue other",
+    ],
+}
+"""What would start the job of each situation. Those that are not here start by nothing that is tried."""
+
+
+# -- what would start it ----------------------------------------------------------------------------------------------
+
+
+def found_for(situation: Situation, folder: Path) -> Prospects:
+    registry = Registry()
+    config = situation.config
+    configuration = registry.default() if config is None else registry.load(config)
+    objects, now = objects_at([situation.write(folder)[1]], situation.at, registry, configuration)
+    state = State(objects, now)
+    explanation = explain(state, Scheduler(configuration, registry), situation.job)
+    assert explanation is not None
+    picture = inspect(state, Scheduler(configuration, registry)).picture
+    return prospects(state, picture, explanation, registry, configuration)
+
+
+@pytest.mark.parametrize("name", [*SITUATIONS, *JOBS])
+def test_every_counterfactual_holds_in_the_simulator(name: str, tmp_path: Path) -> None:
+    situation = (SITUATIONS | JOBS)[name]
+    found = found_for(situation, tmp_path)
+    as_it_is = running_after(situation, None, tmp_path)
+    if not found.starts_now:
+        for one in found.counterfactuals:
+            assert running_after(situation, one.change, tmp_path) > as_it_is, one.sentence
+    assert [one.sentence for one in found.counterfactuals] == STARTS.get(name, [])
+
+
+def test_a_job_that_starts_by_itself_needs_no_change(tmp_path: Path) -> None:
+    """The nodes are reserved for another job, which does not drain them, and so it is this job's turn."""
+    found = found_for(SITUATIONS["NodeResourceReserved"], tmp_path)
+    assert (found.starts_now, found.counterfactuals) == (True, [])

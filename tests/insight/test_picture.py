@@ -1,0 +1,115 @@
+"""The picture of a cluster says what the scheduler's own books say."""
+
+from __future__ import annotations
+
+import json
+
+from builders import START, established, group, node, pod, pods, queue, quota
+from stromboli.api import Job, JobSpec, JobState, JobStatus, KObject, ObjectMeta, names
+from stromboli.insight import Picture, State, document, inspect
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.registry import Registry
+
+
+def picture(*objects: KObject | list[KObject]) -> Picture:
+    flat = [one for item in objects for one in (item if isinstance(item, list) else [item])]
+    flat = [established(obj, position) for position, obj in enumerate([*flat, queue("default")])]
+    registry = Registry()
+    return inspect(State(flat, START + 1000), Scheduler(registry.default(), registry)).picture
+
+
+def test_a_queue_borrows_what_another_lends() -> None:
+    # 8 CPUs, equal weights: 4 each. Queue a has 6, so it borrows 2. Queue b wants 4 and has 2, so it lends 2.
+    seen = picture(
+        node("n1", cpu=8),
+        queue("a"),
+        queue("b"),
+        group("ns/a", queue="a", phase="Running"),
+        group("ns/b", queue="b", min_member=2, phase="Running"),
+        [pod(f"ns/a-{i}", group="a", cpu=3, node="n1", preemptable=False) for i in range(2)],
+        pod("ns/b-0", group="b", cpu=2, node="n1"),
+        pod("ns/b-1", group="b", cpu=2),
+    )
+    a, b, default = seen.queues
+    assert (a.allocated, a.deserved, a.borrowed, a.lent) == ({"cpu": 6000}, {"cpu": 4000}, {"cpu": 2000}, {})
+    assert (b.allocated, b.waiting, b.deserved) == ({"cpu": 2000}, {"cpu": 2000}, {"cpu": 4000})
+    assert (b.borrowed, b.lent) == ({}, {"cpu": 2000})
+    assert (a.share, b.deserved_share, default.allocated) == (0.75, 0.5, {})
+    assert (a.jobs, b.jobs) == ({"Running": 1}, {"Running": 1})
+
+
+def test_a_node_shows_its_use_and_its_jobs() -> None:
+    seen = picture(
+        node("n1", cpu=4, memory="8Gi"),
+        node("n2", cpu=4, cordoned=True),
+        group("ns/g", phase="Running"),
+        pod("ns/p", group="g", cpu=1, memory="6Gi", node="n1", backfill=True),
+        pod("ns/gone", group="g", cpu=1, node="n1", deleted=True),
+    )
+    n1, n2 = seen.nodes
+    assert n1.used == {"cpu": 2000, "memory": 6 << 30}
+    assert n1.idle == {"cpu": 2000, "memory": 2 << 30}
+    assert (n1.releasing, n1.backfilled) == ({"cpu": 1000}, {"cpu": 1000, "memory": 6 << 30})
+    assert (n1.use, n1.jobs, n1.pods) == (0.75, ["ns/g"], 2)
+    assert (n2.schedulable, n2.use, n2.jobs) == (False, 0.0, [])
+    assert seen.capacity == {"cpu": 8000, "memory": 8 << 30}
+
+
+def test_a_waiting_job_has_the_reason_of_the_cycle() -> None:
+    seen = picture(
+        node("n1", cpu=4),
+        group("ns/g", min_member=3, phase="Inqueue"),
+        pods("ns/g", 3, group="g", cpu=2),
+    )
+    (job,) = seen.jobs
+    assert (job.name, job.kind, job.phase, job.pods.waiting, job.requested) == (
+        "ns/g", "PodGroup", "Inqueue", 3, {"cpu": 6000},
+    )  # fmt: skip
+    assert job.reason == "GangShort"
+    assert "2 of the 3 pods" in job.message
+    assert job.waits
+    assert seen.job("ns/g") is job
+
+
+def test_a_job_without_pods_has_a_reason_too() -> None:
+    seen = picture(
+        node("n1", cpu=4), group("ns/g", min_member=2, phase="Pending", min_resources={"cpu": 40})
+    )
+    assert seen.jobs[0].reason == "InsufficientNode"
+    assert seen.jobs[0].message.startswith("The gang can never start")
+
+
+def test_a_finished_job_is_listed_without_its_group() -> None:
+    done = Job(
+        metadata=ObjectMeta(name="done", namespace="ns"),
+        spec=JobSpec(queue="default", min_available=2),
+        status=JobStatus(state=JobState(phase="Completed"), succeeded=2),
+    )
+    seen = picture(node("n1", cpu=4), done)
+    assert [(job.name, job.phase, job.pods.succeeded, job.waits) for job in seen.jobs] == [
+        ("ns/done", "Completed", 2, False)
+    ]
+
+
+def test_the_end_of_a_job_is_known_by_its_estimates() -> None:
+    running = pod("ns/p", group="g", cpu=1, node="n1", annotations={names.ESTIMATE: "10m"})
+    running.status.start_time = "2030-01-01T00:00:10Z"
+    seen = picture(node("n1", cpu=4), group("ns/g", phase="Running"), running)
+    assert (seen.jobs[0].started, seen.jobs[0].ends) == (START + 10, START + 610)
+
+
+def test_namespaces_show_their_weight_and_share() -> None:
+    seen = picture(
+        node("n1", cpu=4), quota("ns/q", weight=3), group("ns/g", phase="Running"),
+        pod("ns/p", group="g", cpu=1, node="n1"),
+    )  # fmt: skip
+    (namespace,) = seen.namespaces
+    assert (namespace.queue, namespace.namespace, namespace.weight, namespace.share) == ("default", "ns", 3, 0.25)
+
+
+def test_a_document_is_plain_data() -> None:
+    plain = document(picture(node("n1", cpu="1500m", memory="3Gi")))
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["now"] == "2030-01-01T00:16:40Z"
+    assert plain["nodes"][0]["allocatable"] == {"cpu": "1500m", "memory": "3Gi"}
+    assert plain["queues"][0]["deservedShare"] == 0.0
