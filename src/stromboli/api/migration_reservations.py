@@ -1,8 +1,8 @@
 """Migration reservations: a place that is kept for the successor of a pod that is moved.
 
 There is one Reservation per move. It is pinned to the target node, used once, and open to pods of the same controller.
-Its annotations hold everything about the move, and nothing else does. So a descheduler that is killed at any moment
-finds on its next start how far each move is.
+`spec.replaces` names the pod that leaves, and annotations hold the rest, so the Reservation tells everything about the
+move. A descheduler that is killed at any moment finds on its next start how far each move is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from . import names
 from .kinds.batch import PodGroup, Reservation, ReservationController, ReservationOwner, ReservationSpec
-from .kinds.metadata import ObjectMeta, OwnerReference
+from .kinds.metadata import ObjectMeta, ObjectReference, OwnerReference
 from .kinds.pods import Pod, PodTemplateSpec
 from .pod_annotations import is_backfill
 from .timestamps import format_timestamp, parse_timestamp
@@ -61,8 +61,6 @@ def migration_reservation(
     """The object that keeps a place on `target` for the successor of a pod."""
     meta = pod.metadata
     annotations = {
-        names.MIGRATES_POD: f"{meta.namespace}/{meta.name}",
-        names.MIGRATES_UID: meta.uid,
         names.MIGRATION_SOURCE: pod.spec.node_name,
         names.MIGRATION_PLAN: plan,
         names.MIGRATION_MOVES: str(moves),
@@ -86,32 +84,30 @@ def migration_reservation(
             allocate_once=True,
             queue=queue or names.DEFAULT_QUEUE,
             node_name=target,
+            replaces=ObjectReference(
+                api_version="v1", kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid
+            ),
         ),
     )
 
 
 def migration_of(reservation: Reservation) -> Migration | None:
     """The move that a Reservation is for; None for any other Reservation."""
-    notes = reservation.metadata.annotations
-    uid = notes.get(names.MIGRATES_UID)
-    if not uid:
+    replaced, notes = reservation.spec.replaces, reservation.metadata.annotations
+    if replaced is None or names.MIGRATION_PLAN not in notes:
         return None
     since = notes.get(names.MIGRATION_EVICTING)
     return Migration(
         reservation,
-        pod=notes.get(names.MIGRATES_POD, ""),
-        uid=uid,
+        pod=f"{replaced.namespace}/{replaced.name}",
+        uid=replaced.uid,
         source=notes.get(names.MIGRATION_SOURCE, ""),
-        plan=notes.get(names.MIGRATION_PLAN, ""),
+        plan=notes[names.MIGRATION_PLAN],
         moves=_whole(notes.get(names.MIGRATION_MOVES, "1")),
         job=notes.get(names.MIGRATION_FOR, ""),
         cooldown=_number(notes.get(names.MIGRATION_COOLDOWN, "0")),
         evicting_since=None if not since else parse_timestamp(since),
     )
-
-
-def is_migration(reservation: Reservation) -> bool:
-    return names.MIGRATES_UID in reservation.metadata.annotations
 
 
 def with_eviction(reservation: Reservation, now: float) -> Reservation:

@@ -61,8 +61,6 @@ POD_LABELS = "scheduling.stromboli.io/pod-labels"
 # Moves of the descheduler. On a pod or its group: its owner agrees that it is moved although its work is lost.
 MOVABLE = "scheduling.stromboli.io/movable"
 # On the Reservation of a move.
-MIGRATES_POD = "scheduling.stromboli.io/migrates-pod"
-MIGRATES_UID = "scheduling.stromboli.io/migrates-uid"
 MIGRATION_SOURCE = "scheduling.stromboli.io/migration-source"
 MIGRATION_PLAN = "scheduling.stromboli.io/migration-plan"
 MIGRATION_MOVES = "scheduling.stromboli.io/migration-moves"

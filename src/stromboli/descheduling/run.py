@@ -7,7 +7,7 @@ run, and gives each node one role: a node that pods leave takes none, and a node
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,8 +18,6 @@ from .planning import Disruptions, Move, Place, Plan, View
 from .planning.view import Mask
 from .plugin import EvictorPlugin, Guard
 from .policy import Limits
-
-Clock = Callable[[], float]
 
 
 @dataclass(slots=True)
@@ -47,22 +45,24 @@ class Run:
         limits: Limits,
         guards: Sequence[tuple[str, Guard]] = (),
         options: Options | None = None,
+        before: Run | None = None,
     ) -> None:
-        """`guards`: what each balance plugin of the policy keeps the others from, by the plugin's name."""
+        """`guards`: what each balance plugin of the policy keeps the others from, by the plugin's name. `before`: the
+        run of another profile on the same view; roles and counts go on from there."""
         self.view = view
         self.profile = profile
         self.options = options or Options()
         self.plans: list[Plan] = []
-        self.disruptions = Disruptions(view)
+        self.disruptions: Disruptions = Disruptions(view) if before is None else before.disruptions
         self.refused: dict[TaskKey, str] = {}  # why pods that were looked at stay
-        self.source_rows: set[int] = set()
-        self.target_rows: set[int] = set()
+        self.source_rows: set[int] = set() if before is None else before.source_rows
+        self.target_rows: set[int] = set() if before is None else before.target_rows
         self._evictors = list(evictors)
         self._limits = limits
         self.guards = list(guards)
         self._filtered: dict[TaskKey, str | None] = {}
-        self.taken: list[_Taken] = []  # moves so far, of all plans
-        self._counts: Counter[tuple[str, str]] = Counter()
+        self.taken: list[_Taken] = [] if before is None else before.taken  # moves so far, of all plans
+        self._counts: Counter[tuple[str, str]] = Counter() if before is None else before._counts
         for evictor in self._evictors:
             evictor.open(view)
 

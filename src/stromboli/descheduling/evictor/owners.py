@@ -1,7 +1,7 @@
 """Who replaces a pod that leaves, and whether that owner is at rest.
 
-A pod that nobody replaces would be lost, so whoever is not known to replace it keeps it in place. A set in the middle of
-a rollout, or one that is scaled down, may delete the successor at once.
+A pod that nobody replaces would be lost, so it stays where it is. A set in the middle of a rollout, or one that is
+scaled down, may delete the successor at once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 
 from stromboli.api import Job, Pod, ReplicaSet, StatefulSet, names
 from stromboli.api.migration_reservations import controlling_owner
-from stromboli.cluster import Status, Task
+from stromboli.cluster import Status, Task, TaskKey
 from stromboli.descheduling.planning import View
 
 _SERVES = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
@@ -39,7 +39,7 @@ class Owners:
         return self._replicas[task.namespace, owner.kind, owner.name]
 
     def _tasks(self) -> list[Task]:
-        seen: dict[str, Task] = {}
+        seen: dict[TaskKey, Task] = {}
         for node in self._view.nodes.nodes:
             seen.update(node.tasks)
         for job in self._view.session.jobs:

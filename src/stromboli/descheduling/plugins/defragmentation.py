@@ -14,6 +14,7 @@ a job that waits instead, see `pending_room`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Final
 
 import numpy as np
@@ -75,7 +76,7 @@ class DefragmentationArgs:
         for name in {*found.low, *found.defragment, *found.protection}:
             low, middle, high = (limits.get(name) for limits in (found.low, found.defragment, found.protection))
             known = [limit for limit in (low, middle, high) if limit is not None]
-            if any(a >= b for a, b in zip(known, known[1:], strict=False)):
+            if any(a >= b for a, b in pairwise(known)):
                 wanted = "must be below defragmentThresholds, and those below protectionThresholds"
                 raise arguments.error("lowThresholds", f"{wanted} ({name})")
         return found
@@ -142,8 +143,6 @@ class Defragmentation(BalancePlugin):
         tasks = run.view.tasks_on(node)
         if not tasks or run.view.nodes.held[row].any():
             return False
-        if any(task.status is Status.RESERVED for task in node.tasks.values()) and node.lock is None:
-            pass  # a node that is set aside drains sooner if its pods are moved
         if node.lock is not None and any(t.job is not None and t.job.queue.name in node.lock.opens_to for t in tasks):
             return False
         return all(self._evictable(task.namespace) and run.may_ever_leave(task) for task in tasks)
@@ -158,8 +157,11 @@ class Defragmentation(BalancePlugin):
         node = view.nodes.nodes[row]
         mark = run.mark
         columns = [view.session.axis.index[n] for n in self._resources() if n in view.session.axis.index]
-        tasks = sorted(view.tasks_on(node), key=lambda t: (-int(t.request[columns].sum()), -int(t.request.sum()), t.key))
-        for task in tasks:
+
+        def largest_first(task: Task) -> tuple[int, int, str]:
+            return (-int(task.request[columns].sum()), -int(task.request.sum()), task.key)
+
+        for task in sorted(view.tasks_on(node), key=largest_first):
             if run.refusal(task) is not None or not self._move(run, task, row, use):
                 run.undo(mark)
                 return

@@ -224,7 +224,7 @@ class PendingRoom:
 
     def _clear(self, task: Task, row: int, leaving: list[Task]) -> bool:
         """Move these pods to other nodes, the largest first; False, and nothing changed, if one finds no place."""
-        run, view = self._run, self._view
+        run = self._run
         mark = run.mark
         for each in sorted(leaving, key=lambda each: (-int(each.request.sum()), each.key)):
             if run.refusal(each) is not None or not self._seat(each, row):

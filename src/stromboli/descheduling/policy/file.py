@@ -122,9 +122,8 @@ class _File:
         for name in _WITHOUT_EFFECT:
             if name in content:
                 self._warn(content[name].line, f"{quoted(name)} has no effect here")
-        profiles = tuple(
-            self._profile(entry) for entry in (content["profiles"].sequence('"profiles"') if "profiles" in content else ())
-        )
+        listed = content["profiles"].sequence('"profiles"') if "profiles" in content else ()
+        profiles = tuple(self._profile(entry) for entry in listed)
         names = [profile.name for profile in profiles]
         if not profiles:
             raise root.error('"profiles" is empty, so there is nothing to do')
@@ -245,10 +244,11 @@ def _selector(given: Located) -> LabelSelector | None:
     requirements = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = part.replace("==", "=").partition("=")
+        values = [value.strip()]
         if key.endswith("!"):
-            requirements.append(LabelSelectorRequirement(key=key[:-1].strip(), operator="NotIn", values=[value.strip()]))
+            requirements.append(LabelSelectorRequirement(key=key[:-1].strip(), operator="NotIn", values=values))
         elif equals:
-            requirements.append(LabelSelectorRequirement(key=key.strip(), operator="In", values=[value.strip()]))
+            requirements.append(LabelSelectorRequirement(key=key.strip(), operator="In", values=values))
         elif key.startswith("!"):
             requirements.append(LabelSelectorRequirement(key=key[1:].strip(), operator="DoesNotExist"))
         else:
