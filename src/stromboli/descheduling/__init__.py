@@ -3,7 +3,8 @@
 descheduler   runs profiles, carries on moves
 policy        the policy file
 registry      plugins by name
-plugin        the base classes of plugins
+strategy      the base classes of plugins that make plans
+plugin        the base class of all plugins, and of evictor plugins
 run           what plugins plan with
 planning      plans, and the simulated cluster that they are made on
 evictor       which pods must stay

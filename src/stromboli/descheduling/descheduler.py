@@ -17,10 +17,11 @@ from . import migration
 from .migration import Write, start_plan
 from .planning import Objects, Plan, RealUse, View
 from .planning.real_use import requested
-from .plugin import BalancePlugin, DeschedulePlugin, EvictorPlugin, Guard
+from .plugin import EvictorPlugin, Guard
 from .policy import Policy, Profile
 from .registry import Registry
 from .run import Options, Run
+from .strategy import BalancePlugin, DeschedulePlugin
 
 
 class Descheduler:

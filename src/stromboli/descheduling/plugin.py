@@ -1,10 +1,6 @@
-"""The base classes of the descheduler's plugins.
+"""The base class of the descheduler's plugins, and of those that say which pods must stay (evictor plugins).
 
-    Evictor      may a pod be moved at all?          filter, pre_eviction_filter
-    Deschedule   which pods are in a wrong place?    deschedule
-    Balance      how should pods be distributed?     balance
-
-A plugin makes plans through the `Run` it is given. It evicts nothing itself.
+`strategy` has the base classes of those that make plans.
 """
 
 from __future__ import annotations
@@ -17,7 +13,6 @@ from stromboli.scheduling.configuration import Arguments
 
 if TYPE_CHECKING:
     from .planning import View
-    from .run import Run
 
 Guard = Callable[[Task, Node, Node], bool]
 """(task, source, target): whether a move would make work for the plugin that registered the guard."""
@@ -51,17 +46,3 @@ class EvictorPlugin(Plugin):
     def prefers_to_stay(self, task: Task) -> bool:
         """Whether other pods should be moved before this one."""
         return False
-
-
-class DeschedulePlugin(Plugin):
-    def deschedule(self, run: Run) -> None:
-        raise NotImplementedError
-
-
-class BalancePlugin(Plugin):
-    def balance(self, run: Run) -> None:
-        raise NotImplementedError
-
-    def guard(self, run: Run) -> Guard | None:
-        """What other plugins must not do, because this one would undo it."""
-        return None

@@ -14,8 +14,9 @@ from typing import Final, TypeVar
 
 from stromboli.scheduling.configuration import Configuration, ConfigurationError, quoted
 
-from .plugin import BalancePlugin, DeschedulePlugin, EvictorPlugin, Plugin
+from .plugin import EvictorPlugin, Plugin
 from .policy import Policy, Profile, load_policy
+from .strategy import BalancePlugin, DeschedulePlugin
 
 _BUILT_IN: Final[Mapping[str, str]] = {
     "DefaultEvictor": "stromboli.descheduling.evictor:DefaultEvictor",

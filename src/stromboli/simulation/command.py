@@ -17,11 +17,13 @@ from stromboli.errors import UserError
 from .virtual_time import START, Microseconds, microseconds, to_seconds, wall_clock
 
 if TYPE_CHECKING:
+    from stromboli.descheduling import Policy
     from stromboli.scheduling.configuration.file import Configuration
     from stromboli.scheduling.registry import Registry
 
     from .engine import Engine
     from .scenario import Scenario
+    from .world import World
 
 _EXAMPLES = """\b
 Examples:
@@ -57,7 +59,9 @@ class _Duration(click.ParamType[Microseconds]):
 @click.command(epilog=_EXAMPLES)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--config", metavar="FILE", help="The scheduler's configuration. Default: built in.")
-@click.option("--descheduler-config", metavar="FILE", hidden=True)  # shown once there is a descheduler
+@click.option(
+    "--descheduler-config", metavar="FILE", help="The descheduler's policy. Default: no descheduler runs."
+)
 @click.option(
     "--until", type=_Duration(), help="Run until this time: 90s, 10m, 1h30m, or a number of seconds such as 120."
 )
@@ -107,8 +111,6 @@ def simulate(
     A scenario is Kubernetes YAML (files, or - for standard input) with times. The scheduler and the controllers run on
     it in virtual time: it takes as long as its scheduling cycles need. Equal input gives equal output.
     """
-    if descheduler_config is not None:
-        raise UserError("--descheduler-config: the descheduler is not supported yet")
     if len([path for path in files if path == "-"]) > 1:
         raise UserError("-: standard input can be read only once")
     from stromboli.scheduling.registry import Registry
@@ -117,11 +119,12 @@ def simulate(
 
     registry = Registry()
     configuration = _load_configuration(registry, config)
+    policy = _load_policy(descheduler_config)
     scenario = _load_scenario(files)
-    for warning in configuration.warnings:
+    for warning in (*configuration.warnings, *_policy_warnings(policy, configuration)):
         click.echo(f"stromboli: warning: {warning}", err=True)
     engine = _new_engine(
-        scenario, registry, configuration, until, period, relock_period,
+        scenario, registry, configuration, policy, until, period, relock_period,
         every_cycle=every_cycle, stream_events=output == "events",
         reservation_retention=to_seconds(reservation_retention),
     )  # fmt: skip
@@ -148,6 +151,26 @@ def _load_configuration(registry: Registry, path: str | None) -> Configuration:
     return registry.load(text, where=path)
 
 
+def _load_policy(path: str | None) -> Policy | None:
+    if path is None:
+        return None
+    from stromboli.descheduling import Registry as Plugins
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not text in UTF-8") from None
+    return Plugins().load(text, where=path)
+
+
+def _policy_warnings(policy: Policy | None, configuration: Configuration) -> list[str]:
+    if policy is None:
+        return []
+    from stromboli.descheduling import warnings_about
+
+    return [*policy.warnings, *warnings_about(policy, configuration)]
+
+
 def _load_scenario(files: tuple[str, ...]) -> Scenario:
     from .scenario import check_scenario, read_scenario
 
@@ -160,6 +183,7 @@ def _new_engine(
     scenario: Scenario,
     registry: Registry,
     configuration: Configuration,
+    policy: Policy | None,
     until: Microseconds | None,
     period: Microseconds,
     relock_period: Microseconds,
@@ -169,6 +193,9 @@ def _new_engine(
     reservation_retention: float,
 ) -> Engine:
     from stromboli.controllers import QueueLocks
+    from stromboli.descheduling import Descheduler
+    from stromboli.descheduling import Registry as Plugins
+    from stromboli.descheduling.planning import use_annotation
     from stromboli.scheduling.cycle import Scheduler
     from stromboli.scheduling.queue_locks import lock_rules
 
@@ -187,6 +214,13 @@ def _new_engine(
             follows_pods=True,
         )  # fmt: skip
 
+    def new_descheduler(world: World) -> Descheduler:
+        assert policy is not None
+        return Descheduler(
+            lambda: policy, Plugins(), lambda: Scheduler(configuration, registry), real_use=use_annotation,
+            everything=world.store.everything,
+        )  # fmt: skip
+
     return Engine(
         scenario,
         Journal(stream if stream_events else None),
@@ -196,6 +230,7 @@ def _new_engine(
         every_cycle=every_cycle,
         new_locks=new_locks,
         reservation_retention=reservation_retention,
+        new_descheduler=None if policy is None else new_descheduler,
     )
 
 

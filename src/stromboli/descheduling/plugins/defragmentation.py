@@ -23,9 +23,10 @@ from stromboli.cluster import Node, Status, Task
 from stromboli.descheduling.evictor.default_evictor import read_namespaces
 from stromboli.descheduling.planning.cooldowns import DEFAULT_COOLDOWN
 from stromboli.descheduling.planning.view import Mask
-from stromboli.descheduling.plugin import BalancePlugin, Guard
+from stromboli.descheduling.plugin import Guard
 from stromboli.descheduling.policy.thresholds import GPU, Thresholds, gpu_names, is_resource, resources_of, thresholds
 from stromboli.descheduling.run import Run
+from stromboli.descheduling.strategy import BalancePlugin
 from stromboli.scheduling.configuration import Arguments
 
 from .pending_room import PendingRoom
