@@ -1,7 +1,7 @@
 """Nodes that the descheduler has emptied come last for a while.
 
-Otherwise scores that prefer idle nodes would put pods back at once. The node's annotations say until when, and for which
-job it was emptied: that one may use it.
+Otherwise scores that prefer idle nodes would put pods back at once. The node's annotations say until when, and for
+which job it was emptied: that one may use it.
 """
 
 from __future__ import annotations
