@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from builders import START, cluster, established, pod
-
 from stromboli.api import (
     KObject,
     LabelSelector,

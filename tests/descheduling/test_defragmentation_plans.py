@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from builders import node
-
 from descheduling.plans import low_nodes, moves, plans_of, replicas, set_of
 
 
 def test_a_low_node_is_emptied_into_the_fullest_that_stays_protected() -> None:
-    # a: 8 of 10 = 80 %, b: 3 of 10 = 30 %, c: 3 of 10 = 30 %. low 40, protection 95: a takes 1 (90 %), as 2 would be 100 %;
-    # the rest goes to c, which is as low as b and later by name. c is a target now, so it is not emptied.
+    # a: 8 of 10 = 80 %, b: 3 of 10 = 30 %, c: 3 of 10 = 30 %. low 40, protection 95: a takes 1 (90 %), as 2 would be
+    # 100 %; the rest goes to c, which is as low as b and later by name. c is a target now, so it is not emptied.
     objects = [
         node("a", cpu=10), node("b", cpu=10), node("c", cpu=10),
         *replicas("full", 8, on="a", cpu=1), *replicas("low", 3, on="b", cpu=1), *replicas("other", 3, on="c", cpu=1),

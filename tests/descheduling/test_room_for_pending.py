@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from builders import group, node, pod
-
 from descheduling.plans import moves, plans_of, policy, replicas
 from stromboli.cluster import JobKey
 from stromboli.descheduling import Options
@@ -44,7 +43,7 @@ def test_one_large_pod_moves_rather_than_two_small_ones() -> None:
 
 
 def test_nothing_moves_if_one_pod_finds_no_place() -> None:
-    # Two nodes of 2 GPUs with a pod each, one of which must not be moved: the other one moves. If neither may, none does.
+    # Two nodes of 2 GPUs with a pod each, one of which must not be moved: the other one moves. If neither may, none.
     nodes = [node("a", gpu=2, cpu=8), node("b", gpu=2, cpu=8)]
     fixed = replicas("x", 1, on="a", gpu=1, preemptable=False)
     objects = [*nodes, *fixed, *replicas("y", 1, on="b", gpu=1), *waiting("big", 2)]

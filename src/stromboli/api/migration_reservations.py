@@ -110,6 +110,11 @@ def migration_of(reservation: Reservation) -> Migration | None:
     )
 
 
+def is_lent(reservation: Reservation) -> bool:
+    """Whether the pod that leaves runs on lent resources; then its successor does, too."""
+    return reservation.metadata.annotations.get(names.BACKFILL) == "true"
+
+
 def with_eviction(reservation: Reservation, now: float) -> Reservation:
     """The Reservation once its pod is about to be evicted: its time to live counts from now on."""
     created = reservation.metadata.creation_timestamp

@@ -24,7 +24,7 @@ from stromboli.api.migration_reservations import Migration, migration_of, with_e
 from stromboli.api.reservations import AVAILABLE, EXPIRED, SUCCEEDED, has_expired
 from stromboli.api.reservations import FAILED as RESERVATION_FAILED
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
-from stromboli.api.waiting_reservations import waiting_pod_of
+from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
 from stromboli.descheduling.planning import Objects
 
 from . import writes as w
@@ -55,7 +55,7 @@ def advance(objects: Objects, now: float) -> list[Write]:
     for plan, moves in sorted(plans.items()):
         found.go_on(moves, set_aside.get(plan, []))
     for plan in sorted(set(set_aside) - set(plans)):  # killed before the first place was asked for
-        found.writes += [DeleteReservation(each, "its plan was not completed") for each in set_aside[plan]]
+        found.delete_set_aside(set_aside[plan], "its plan was not completed")
     found.update_groups([move for moves in plans.values() for move in moves])
     return found.in_order()
 
@@ -212,7 +212,13 @@ class _Pass:
 
     def _give_up(self, set_aside: Iterable[Reservation]) -> None:
         """Before the places are deleted: a plan without places whose nodes are set aside was never complete."""
-        self.writes += [DeleteReservation(each, "its plan failed") for each in set_aside]
+        self.delete_set_aside(set_aside, "its plan failed")
+
+    def delete_set_aside(self, set_aside: Iterable[Reservation], why: str) -> None:
+        for each in set_aside:
+            pod = waiting_pod_of(each) or ""
+            self.writes.append(DeleteReservation(each, why))
+            self.writes.append(Report(w.UNRESERVED, pod, "", reserved_node_of(each), "", _sentence(why)))
 
     # -- groups -------------------------------------------------------------------------------------------------
 

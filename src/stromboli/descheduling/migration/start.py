@@ -15,7 +15,7 @@ from stromboli.api.waiting_reservations import waiting_name, waiting_reservation
 from stromboli.descheduling.planning import Objects, Plan
 
 from .group_status import planned
-from .writes import PLANNED, AnnotateNode, CreateReservation, Report, UpdateGroup, Write
+from .writes import PLANNED, RESERVED, AnnotateNode, CreateReservation, Report, UpdateGroup, Write
 
 
 def start_plan(plan: Plan, objects: Objects, now: float) -> list[Write]:
@@ -27,6 +27,11 @@ def start_plan(plan: Plan, objects: Objects, now: float) -> list[Write]:
     if places is None:
         return []
     writes: list[Write] = list(places)
+    for place in plan.places:
+        waiting = objects.get(Pod, place.pod)
+        if waiting is not None and objects.get(Reservation, waiting_name(waiting)) is None:
+            message = f"Pods are moved away from node {place.node}."
+            writes.append(Report(RESERVED, place.pod, waiting.metadata.uid, place.node, plan.plugin, message))
     by_group: dict[str, list[Reservation]] = {}
     reservations = []
     for move in plan.moves:

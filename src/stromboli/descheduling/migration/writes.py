@@ -15,6 +15,8 @@ PLANNED = "MigrationPlanned"
 STARTED = "MigrationStarted"
 SUCCEEDED = "MigrationSucceeded"
 FAILED = "MigrationFailed"
+RESERVED = "Reserved"
+UNRESERVED = "Unreserved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class AnnotateNode:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An event for users, about a pod: PLANNED, STARTED, SUCCEEDED or FAILED."""
+    """An event for users, about a pod: one of the names above."""
 
     what: str
     pod: str
