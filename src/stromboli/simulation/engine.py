@@ -295,6 +295,7 @@ class Engine:
                 self._restart_controllers()
             case _ if self.descheduler is not None:
                 self.descheduler.restart()
+                self._settled_version = -1  # moves go on together with the controllers
 
     def _observe(self, event: Applied | Deleted) -> None:
         """Every component sees every change of an object."""

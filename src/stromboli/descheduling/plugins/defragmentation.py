@@ -22,7 +22,6 @@ import numpy as np
 from stromboli.cluster import Node, Status, Task
 from stromboli.descheduling.evictor.default_evictor import read_namespaces
 from stromboli.descheduling.planning.cooldowns import DEFAULT_COOLDOWN
-from stromboli.descheduling.planning.view import Mask
 from stromboli.descheduling.plugin import Guard
 from stromboli.descheduling.policy.thresholds import GPU, Thresholds, gpu_names, is_resource, resources_of, thresholds
 from stromboli.descheduling.run import Run
@@ -30,6 +29,7 @@ from stromboli.descheduling.strategy import BalancePlugin
 from stromboli.scheduling.configuration import Arguments
 
 from .pending_room import PendingRoom
+from .target_order import TargetOrder
 
 LOW: Final = 30.0
 DEFRAGMENT: Final = 75.0
@@ -114,7 +114,7 @@ class Defragmentation(BalancePlugin):
     def _after(self, run: Run, node: Node, task: Task) -> float | None:
         """The use of a node in percent once a task has left; None if it offers nothing of the resource."""
         view = run.view
-        columns = [view.session.axis.index[n] for n in self._resources() if n in view.session.axis.index]
+        columns = self._columns(run)
         offered = int(view.nodes.allocatable[node.row, columns].sum())
         used = int(view.nodes.used[node.row, columns].sum()) - int(task.request[columns].sum())
         return 100.0 * used / offered if offered else None
@@ -136,7 +136,7 @@ class Defragmentation(BalancePlugin):
             return
         for row in sorted(rows, key=lambda row: (not self._is_preferred(run, row), float(use[row]), row)):
             if run.may_be_source(row):
-                self._empty(run, row, float(use[row]))
+                self._empty(run, row)
 
     def _is_movable(self, run: Run, row: int) -> bool:
         """Whether everything on a node could leave it, if it had a place to go."""
@@ -153,17 +153,24 @@ class Defragmentation(BalancePlugin):
         node = run.view.nodes.nodes[row]
         return node.lock is not None or any(task.status is Status.RESERVED for task in node.tasks.values())
 
-    def _empty(self, run: Run, row: int, use: float) -> None:
+    def _empty(self, run: Run, row: int) -> None:
         view = run.view
         node = view.nodes.nodes[row]
         mark = run.mark
-        columns = [view.session.axis.index[n] for n in self._resources() if n in view.session.axis.index]
+        columns = self._columns(run)
 
         def largest_first(task: Task) -> tuple[int, int, str]:
             return (-int(task.request[columns].sum()), -int(task.request.sum()), task.key)
 
+        limits = (self.args.low, self.args.defragment, self.args.protection)
+        resource = self.args.resource
+        order = TargetOrder(
+            run, row, columns, (limits[0][resource], limits[1][resource], limits[2][resource]),
+            {tuple(self._columns(run, name)): percent for name, percent in self.args.protection.items()},
+            strict=self.args.strict_targets,
+        )  # fmt: skip
         for task in sorted(view.tasks_on(node), key=largest_first):
-            if run.refusal(task) is not None or not self._move(run, task, row, use):
+            if run.refusal(task) is not None or not order.find(task, by=self.name):
                 run.undo(mark)
                 return
         run.accept(
@@ -171,43 +178,6 @@ class Defragmentation(BalancePlugin):
             emptied=[node.name],
         )  # fmt: skip
 
-    def _move(self, run: Run, task: Task, source: int, source_use: float) -> bool:
-        open_ = run.open_targets & run.view.rows_for(task) & self._stays_protected(run, task)
-        open_[source] = False
-        rank = self._rank(run, source, source_use)
-        open_ &= rank < np.inf
-        while open_.any():
-            rows = np.flatnonzero(open_)
-            best = int(rows[np.argmin(rank[rows])])
-            if run.try_move(task, run.view.nodes.nodes[best], by=self.name):
-                return True
-            open_[best] = False
-        return False
-
-    def _rank(self, run: Run, source: int, source_use: float) -> np.ndarray:
-        """By row: smaller is better; infinite for nodes that are no targets. Tiers first, then the most used."""
-        use = run.view.utilization(self._resources())
-        resource = self.args.resource
-        low, middle, high = self.args.low[resource], self.args.defragment[resource], self.args.protection[resource]
-        rank = np.full(len(use), np.inf)
-        with np.errstate(invalid="ignore"):
-            later = np.arange(len(use)) > source
-            if not self.args.strict_targets:
-                third = (use < low) & ((use > source_use) | ((use == source_use) & later))
-                rank[third] = 3000.0 - use[third]
-                second = (use >= low) & (use <= middle)
-                rank[second] = 2000.0 - use[second]
-            first = (use > middle) & (use < high)
-        rank[first] = 1000.0 - use[first]
-        return rank
-
-    def _stays_protected(self, run: Run, task: Task) -> Mask:
-        """By row: whether the node stays within all protection thresholds with this task."""
-        view = run.view
-        fine = np.ones(len(view.nodes), dtype=np.bool_)
-        for name, percent in self.args.protection.items():
-            columns = [view.session.axis.index[n] for n in self._resources(name) if n in view.session.axis.index]
-            offered = view.nodes.allocatable[:, columns].sum(axis=1)
-            used = view.nodes.used[:, columns].sum(axis=1) + int(task.request[columns].sum())
-            fine &= used * 100.0 <= percent * offered
-        return fine
+    def _columns(self, run: Run, name: str | None = None) -> list[int]:
+        index = run.view.session.axis.index
+        return [index[each] for each in self._resources(name) if each in index]

@@ -262,9 +262,8 @@ class LoadAware(LowNodeUtilization):
                 if not offered:
                     continue
                 amount = self._real(run, task, name)
-                planned = sum(
-                    self._real(run, taken.task, name) or 0.0 for taken in run.taken if taken.target is target
-                )
+                newcomers = (each for each in target.tasks.values() if each.true_node is not target)
+                planned = sum(self._real(run, each, name) or 0.0 for each in newcomers)
                 before = self._measured(run, name)[target.row]
                 if amount is None or np.isnan(before) or before + 100.0 * (planned + amount) / offered > percent:
                     return True
