@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from prometheus_client import CollectorRegistry
 
 from stromboli.api.defaults import MAX_JOB_REPLICAS
-from stromboli.controllers import RELOCK_PERIOD
+from stromboli.controllers import DEFAULT_RETENTION, RELOCK_PERIOD
 from stromboli.embedded.embedded_cluster import LOOPBACK, EmbeddedCluster
 from stromboli.kube.client import Client, load_client_config
 from stromboli.kube.commands.descheduler import descheduler_component
@@ -130,7 +130,7 @@ def _components(plan: Plan, server: Server, client: Client) -> list[Component]:
     )
     context = ProcessContext(client, ProcessMetrics(CollectorRegistry(), LoopLag()), options, "stromboli-up")
     components = [
-        controllers_component(context, plan.config, MAX_JOB_REPLICAS, RELOCK_PERIOD),
+        controllers_component(context, plan.config, MAX_JOB_REPLICAS, RELOCK_PERIOD, DEFAULT_RETENTION),
         scheduler_component(context, plan.config, plan.period),
     ]
     if plan.descheduler_config is not None:

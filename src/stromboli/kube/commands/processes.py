@@ -140,7 +140,7 @@ def _controller_options(function: Callable[..., None]) -> Callable[..., None]:
     )
     retention = click.option(
         "--reservation-retention",
-        type=_Seconds(zero=True),
+        type=Seconds(zero=True),
         default="24h",
         show_default=True,
         help="Time after which Reservations that have ended are deleted; 0 means never.",
