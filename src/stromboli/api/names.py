@@ -71,6 +71,7 @@ MIGRATION_EVICTING = "scheduling.stromboli.io/migration-evicting"
 COOLDOWN_UNTIL = "scheduling.stromboli.io/cooldown-until"
 EMPTIED_FOR = "scheduling.stromboli.io/emptied-for"
 # On nodes that cluster-autoscaler must not remove.
+KEEPS_NODE = "scheduling.stromboli.io/keeps-node"  # we set the next one
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 
 # When the events of a scenario happen.

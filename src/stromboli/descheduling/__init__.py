@@ -9,7 +9,8 @@ run           what plugins plan with
 planning      plans, and the simulated cluster that they are made on
 evictor       which pods must stay
 plugins       the built-in ones
-migration     moves as they are carried out
+migration         moves as they are carried out
+node_protection   nodes that autoscalers must not remove
 
 Nothing here does input or output: objects and the time in, writes out.
 """

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from stromboli.api import names
+from stromboli.api import Node, names
 from stromboli.cluster import Applied, Cluster, ClusterEvent
 from stromboli.scheduling.cycle import Scheduler
 
 from . import migration
 from .migration import Write, start_plan
-from .planning import Objects, Plan, RealUse, View
+from .node_protection import protect_nodes
+from .planning import Objects, Plan, RealUse, View, resting_until
 from .planning.real_use import requested
 from .plugin import EvictorPlugin, Guard
 from .policy import Policy, Profile
@@ -34,15 +35,18 @@ class Descheduler:
         scheduler_name: str = names.DEFAULT_SCHEDULER,
         real_use: RealUse = requested,
         everything: Callable[[], Iterable[object]] | None = None,
+        keep_nodes: bool = False,
     ) -> None:
         """`new_scheduler` returns the scheduler whose configuration is in force; its predicates decide where pods could
-        go. `everything` lists all objects, to start over from."""
+        go. `everything` lists all objects, to start over from. `keep_nodes`: mark nodes that somebody counts on, so
+        that cluster-autoscaler does not remove them."""
         self._policy = policy
         self._registry = registry
         self._new_scheduler = new_scheduler
         self._scheduler_name = scheduler_name
         self.real_use = real_use
         self._everything = everything
+        self._keep_nodes = keep_nodes
         self.cluster = Cluster(scheduler_name=scheduler_name)
         self._outdated = everything is not None
 
@@ -113,10 +117,15 @@ class Descheduler:
 
     def advance(self, objects: Objects, now: float) -> list[Write]:
         """Carry on the moves under way."""
-        return migration.advance(objects, now)
+        writes = migration.advance(objects, now)
+        return [*writes, *protect_nodes(objects, now)] if self._keep_nodes else writes
 
     def next_deadline(self, objects: Objects, now: float) -> float | None:
-        return migration.next_deadline(objects, now)
+        deadlines = [migration.next_deadline(objects, now)]
+        if self._keep_nodes:
+            ends = (resting_until(node) for node in objects.list(Node) if names.KEEPS_NODE in node.metadata.annotations)
+            deadlines += [end for end in ends if end is not None and end > now]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def _rebuild(self) -> None:
         if not self._outdated or self._everything is None:

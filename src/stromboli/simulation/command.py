@@ -62,6 +62,7 @@ class _Duration(click.ParamType[Microseconds]):
 @click.option(
     "--descheduler-config", metavar="FILE", help="The descheduler's policy. Default: no descheduler runs."
 )
+@click.option("--keep-nodes", is_flag=True, help="The descheduler marks nodes that no autoscaler may remove.")
 @click.option(
     "--until", type=_Duration(), help="Run until this time: 90s, 10m, 1h30m, or a number of seconds such as 120."
 )
@@ -99,6 +100,7 @@ def simulate(
     files: tuple[str, ...],
     config: str | None,
     descheduler_config: str | None,
+    keep_nodes: bool,
     until: Microseconds | None,
     period: Microseconds,
     relock_period: Microseconds,
@@ -126,7 +128,7 @@ def simulate(
     engine = _new_engine(
         scenario, registry, configuration, policy, until, period, relock_period,
         every_cycle=every_cycle, stream_events=output == "events",
-        reservation_retention=to_seconds(reservation_retention),
+        reservation_retention=to_seconds(reservation_retention), keep_nodes=keep_nodes,
     )  # fmt: skip
     with progress_line(engine, sys.stderr, enabled=output != "events" or not sys.stdout.isatty()):
         engine.run()
@@ -191,6 +193,7 @@ def _new_engine(
     every_cycle: bool,
     stream_events: bool,
     reservation_retention: float,
+    keep_nodes: bool,
 ) -> Engine:
     from stromboli.controllers import QueueLocks
     from stromboli.descheduling import Descheduler
@@ -218,7 +221,7 @@ def _new_engine(
         assert policy is not None
         return Descheduler(
             lambda: policy, Plugins(), lambda: Scheduler(configuration, registry), real_use=use_annotation,
-            everything=world.store.everything,
+            everything=world.store.everything, keep_nodes=keep_nodes,
         )  # fmt: skip
 
     return Engine(

@@ -37,8 +37,13 @@ Examples:
 )
 @config_option
 @click.option("--dry-run", is_flag=True, help="Log what would be moved, and write nothing.")
+@click.option(
+    "--keep-nodes",
+    is_flag=True,
+    help="Keep cluster-autoscaler from removing nodes that are locked, held, set aside, or emptied for a job.",
+)
 @common_options(PORT)
-def descheduler(policy: Path, config: Path | None, dry_run: bool, **common: Any) -> None:
+def descheduler(policy: Path, config: Path | None, dry_run: bool, keep_nodes: bool, **common: Any) -> None:
     """Move pods to other nodes, by a policy.
 
     Runs until SIGTERM or SIGINT. A pod is evicted only after a Reservation keeps a place for its successor. Give it the
@@ -47,13 +52,13 @@ def descheduler(policy: Path, config: Path | None, dry_run: bool, **common: Any)
     from stromboli.kube.runtime import run_process
 
     def components(context: ProcessContext) -> list[Component]:
-        return [descheduler_component(context, config, policy, dry_run=dry_run)]
+        return [descheduler_component(context, config, policy, dry_run=dry_run, keep_nodes=keep_nodes)]
 
     run_process("stromboli-descheduler", process_options(common), components)
 
 
 def descheduler_component(
-    context: ProcessContext, config: Path | None, policy: Path, *, dry_run: bool = False
+    context: ProcessContext, config: Path | None, policy: Path, *, dry_run: bool = False, keep_nodes: bool = False
 ) -> Component:
     from stromboli.descheduling import Policy, Registry, warnings_about
     from stromboli.kube.descheduler import DeschedulerApi, DeschedulerComponent, DeschedulerMetrics
@@ -84,6 +89,7 @@ def descheduler_component(
         bucket=context.bucket,
         metrics=DeschedulerMetrics(context.metrics),
         dry_run=dry_run,
+        keep_nodes=keep_nodes,
     )
     component.register_routes = DeschedulerApi(component, context.client).register
     return component

@@ -87,10 +87,12 @@ class DeschedulerComponent:
         bucket: Callable[[], TokenBucket],
         metrics: DeschedulerMetrics,
         dry_run: bool = False,
+        keep_nodes: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`scheduler` is the scheduler's own configuration, whose predicates decide where pods could go. `dry_run`:
-        plans are logged, and nothing is written."""
+        plans are logged, and nothing is written. `keep_nodes`: keep cluster-autoscaler from removing nodes that
+        somebody counts on."""
         self._client = client
         self._policy = policy
         self._scheduler = scheduler
@@ -98,6 +100,7 @@ class DeschedulerComponent:
         self._scheduler_name = scheduler_name
         self._metrics = metrics
         self._dry_run = dry_run
+        self._keep_nodes = keep_nodes
         self._clock = clock
         self._use = PodMetrics(client)
         self._recorder = EventRecorder(client, f"{scheduler_name}-descheduler", bucket=bucket(), clock=clock)
@@ -130,6 +133,7 @@ class DeschedulerComponent:
             scheduler_name=self._scheduler_name,
             real_use=self._use.use,
             everything=lambda: self._objects().everything(),
+            keep_nodes=self._keep_nodes,
         )
 
     # -- health -------------------------------------------------------------------------------------------------
