@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .kinds import CLUSTER_SCOPED, KObject
 from .kinds.batch import Job, PodGroup, Queue, Reservation
-from .kinds.core import Node, ReplicaSet
+from .kinds.core import Node, ReplicaSet, StatefulSet
 from .kinds.pods import Pod, PodSpec
 from .names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, DEFAULT_SCHEDULER
 
@@ -30,7 +30,7 @@ def default(obj: KObject) -> None:
             _pod_spec(obj.spec)
         case Node():
             _node(obj)
-        case ReplicaSet():
+        case ReplicaSet() | StatefulSet():
             _pod_spec(obj.spec.template.spec)
         case Queue():
             _queue(obj)

@@ -58,10 +58,27 @@ GOES_WHOLE = "scheduling.stromboli.io/goes-whole"
 RESERVATION_ALLOCATED = "scheduling.stromboli.io/reservation"
 POD_LABELS = "scheduling.stromboli.io/pod-labels"
 
+# Moves of the descheduler. On a pod or its group: its owner agrees that it is moved although its work is lost.
+MOVABLE = "scheduling.stromboli.io/movable"
+# On the Reservation of a move.
+MIGRATION_SOURCE = "scheduling.stromboli.io/migration-source"
+MIGRATION_PLAN = "scheduling.stromboli.io/migration-plan"
+MIGRATION_MOVES = "scheduling.stromboli.io/migration-moves"
+MIGRATION_FOR = "scheduling.stromboli.io/migration-for"
+MIGRATION_COOLDOWN = "scheduling.stromboli.io/migration-cooldown"
+MIGRATION_EVICTING = "scheduling.stromboli.io/migration-evicting"
+# On nodes and groups that took part in moves: until when they rest, and for which group a node was emptied.
+COOLDOWN_UNTIL = "scheduling.stromboli.io/cooldown-until"
+EMPTIED_FOR = "scheduling.stromboli.io/emptied-for"
+# On nodes that cluster-autoscaler must not remove.
+KEEPS_NODE = "scheduling.stromboli.io/keeps-node"  # we set the next one
+SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+
 # When the events of a scenario happen.
 SIM_AT = "sim.stromboli.io/at"
 SIM_UNTIL = "sim.stromboli.io/until"
 SIM_RUN = "sim.stromboli.io/run"
 SIM_EXIT_CODE = "sim.stromboli.io/exit-code"
 SIM_GRACE = "sim.stromboli.io/grace"
+SIM_USAGE = "sim.stromboli.io/usage"
 SIM_API_VERSION = "sim.stromboli.io/v1"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from . import names
 from .errors import ApiError
-from .quantity import QuantityError, parse_duration
+from .quantity import QuantityError, amount, parse_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,24 @@ def pod_timing(annotations: Mapping[str, str], *, field: str = "metadata.annotat
         exit_code=int(code),
         grace=annotated_duration(annotations, names.SIM_GRACE, field=field),
     )
+
+
+def pod_use(annotations: Mapping[str, str], *, field: str = "metadata.annotations") -> dict[str, int] | None:
+    """What a pod really uses, exact amounts by resource, from a list such as `cpu=500m,memory=1Gi`; None if it is not
+    given. Raises ApiError for a list that cannot be parsed."""
+    text = annotations.get(names.SIM_USAGE)
+    if text is None:
+        return None
+    use: dict[str, int] = {}
+    for part in text.split(","):
+        resource, equals, value = (piece.strip() for piece in part.partition("="))
+        try:
+            if not equals or not resource:
+                raise QuantityError(f'must be like cpu=500m,memory=1Gi, not "{text}"')
+            use[resource] = amount(resource, value)
+        except QuantityError as error:
+            raise ApiError(f"{field}[{names.SIM_USAGE}]", str(error)) from None
+    return use
 
 
 def annotated_duration(annotations: Mapping[str, str], name: str, *, field: str) -> float | None:

@@ -78,6 +78,14 @@ _COMMANDS: Final = {
         "stromboli.kube.commands.processes:controllers",
         "Reconcile Jobs, queues and groups of pods.",
     ),
+    "descheduler": _Command(
+        "stromboli.kube.commands.descheduler:descheduler",
+        "Move pods to other nodes, by a policy.",
+    ),
+    "defrag": _Command(
+        "stromboli.kube.commands.descheduler:defrag",
+        "Show what the descheduler would move, or let it do so now.",
+    ),
     "run": _Command(
         "stromboli.kube.commands.processes:run",
         "Run the scheduler and the controllers in one process.",

@@ -34,6 +34,7 @@ from .queue_locks import QueueLocks
 from .queue_tree import QueueTree
 from .replicaset import ReplicaSetController
 from .reservations import DEFAULT_RETENTION, ReservationController
+from .statefulset import StatefulSetController
 from .validator import Validator
 
 Observer = Callable[[KObject | None, KObject | None], None]
@@ -78,8 +79,8 @@ class ControllerManager:
     ) -> None:
         """The options say what the environment leaves to us.
 
-        `run_builtin_controllers`: Kubernetes' own controllers are absent, so reconcile ReplicaSets and disruption
-        budgets as well.
+        `run_builtin_controllers`: Kubernetes' own controllers are absent, so reconcile ReplicaSets, StatefulSets
+        and disruption budgets as well.
         `run_job_plugins`: pods really run, so apply the volumes and plugins of Jobs to them.
         `validate`: no admission webhook or CRD rule has validated the objects.
         `required_queues`: queues that are created when they do not exist.
@@ -93,6 +94,7 @@ class ControllerManager:
         self._validator = Validator(enabled=validate, check_job=check_job, max_job_replicas=max_job_replicas)
         self._jobs = JobController(self._pods, self._validator, run_plugins=run_job_plugins, limits=pod_limits)
         self._replica_sets = ReplicaSetController(self._pods) if run_builtin_controllers else None
+        self._stateful_sets = StatefulSetController() if run_builtin_controllers else None
         self._controllers: list[Controller] = [
             self._jobs,
             PodGroupController(self._pods, self._validator, scheduler_name=scheduler_name),
@@ -108,6 +110,8 @@ class ControllerManager:
             self._controllers.append(ObjectWarnings(own_queues=tuple(required_queues)))
         if self._replica_sets is not None:
             self._controllers[:0] = [self._replica_sets, DisruptionBudgetController(self._pods)]
+        if self._stateful_sets is not None:
+            self._controllers.insert(0, self._stateful_sets)
         self._observers: dict[type[KObject], list[Observer]] = {
             Job: [self._validator.observe],
             PodGroup: [self._validator.observe],
@@ -173,6 +177,8 @@ class ControllerManager:
         """Report that a pod is evicted, and that its object is gone. The second report of a pod has no effect."""
         if self._replica_sets is not None:
             self._replica_sets.pod_deleted(pod, now)
+        if self._stateful_sets is not None:
+            self._stateful_sets.pod_deleted(pod, now)
         self._jobs.pod_deleted(pod, now, evicted=evicted)
 
     def next_due(self, now: float) -> float | None:

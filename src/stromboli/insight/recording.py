@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from stromboli.api import KINDS, KObject
-from stromboli.cluster import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, TaskKey
+from stromboli.cluster import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed, TaskKey
 from stromboli.errors import UserError
 from stromboli.scheduling.decisions import Decision
 
@@ -104,6 +104,8 @@ def _event(event: ClusterEvent) -> dict[str, msgspec.Raw]:
             return {"bindFailed": _raw(event)}
         case EvictFailed():
             return {"evictFailed": _raw(event)}
+        case ReservationWriteFailed():
+            return {"reservationWriteFailed": _raw(event)}
 
 
 def _raw(value: Any) -> msgspec.Raw:
@@ -162,5 +164,7 @@ def _decoded(event: dict[str, msgspec.Raw]) -> ClusterEvent:
         return Deleted(msgspec.json.decode(event["deleted"], type=kind))
     if "bindFailed" in event:
         return msgspec.json.decode(event["bindFailed"], type=BindFailed)
+    if "reservationWriteFailed" in event:
+        return ReservationWriteFailed(msgspec.json.decode(event["reservationWriteFailed"])["reservation"])
     failed = msgspec.json.decode(event["evictFailed"])
     return EvictFailed(TaskKey(failed["task"]))

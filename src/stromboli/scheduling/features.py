@@ -13,17 +13,20 @@ from typing import Final
 from .backfill import open_backfill
 from .bind_backoff import open_bind_backoff
 from .eviction import open_nominations
+from .moves import note_leaving, open_emptied_nodes, open_leaving
 from .queue_locks import clear_locked_nodes, lock_nodes
 from .reservations import drop_expired, open_reservations
 from .session import Session
 from .starvation import open_starvation
 
-PREPARATIONS: Final[tuple[Callable[[Session], None], ...]] = (drop_expired, lock_nodes)
+PREPARATIONS: Final[tuple[Callable[[Session], None], ...]] = (drop_expired, lock_nodes, note_leaving)
 """What features do before plugins are opened: plugins divide the cluster when they are, so they must know by then what
 is in whose reach."""
 
 FEATURES: Final[tuple[Callable[[Session], None], ...]] = (
     open_reservations,
+    open_emptied_nodes,
+    open_leaving,
     open_starvation,
     open_backfill,
     open_nominations,

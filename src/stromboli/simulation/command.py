@@ -17,11 +17,13 @@ from stromboli.errors import UserError
 from .virtual_time import START, Microseconds, microseconds, to_seconds, wall_clock
 
 if TYPE_CHECKING:
+    from stromboli.descheduling import Policy
     from stromboli.scheduling.configuration.file import Configuration
     from stromboli.scheduling.registry import Registry
 
     from .engine import Engine
     from .scenario import Scenario
+    from .world import World
 
 _EXAMPLES = """\b
 Examples:
@@ -57,7 +59,10 @@ class _Duration(click.ParamType[Microseconds]):
 @click.command(epilog=_EXAMPLES)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--config", metavar="FILE", help="The scheduler's configuration. Default: built in.")
-@click.option("--descheduler-config", metavar="FILE", hidden=True)  # shown once there is a descheduler
+@click.option(
+    "--descheduler-config", metavar="FILE", help="The descheduler's policy. Default: no descheduler runs."
+)
+@click.option("--keep-nodes", is_flag=True, help="The descheduler marks nodes that no autoscaler may remove.")
 @click.option(
     "--until", type=_Duration(), help="Run until this time: 90s, 10m, 1h30m, or a number of seconds such as 120."
 )
@@ -96,6 +101,7 @@ def simulate(
     files: tuple[str, ...],
     config: str | None,
     descheduler_config: str | None,
+    keep_nodes: bool,
     until: Microseconds | None,
     period: Microseconds,
     relock_period: Microseconds,
@@ -109,8 +115,6 @@ def simulate(
     A scenario is Kubernetes YAML (files, or - for standard input) with times. The scheduler and the controllers run on
     it in virtual time: it takes as long as its scheduling cycles need. Equal input gives equal output.
     """
-    if descheduler_config is not None:
-        raise UserError("--descheduler-config: the descheduler is not supported yet")
     if len([path for path in files if path == "-"]) > 1:
         raise UserError("-: standard input can be read only once")
     from stromboli.scheduling.registry import Registry
@@ -119,13 +123,14 @@ def simulate(
 
     registry = Registry()
     configuration = _load_configuration(registry, config)
+    policy = _load_policy(descheduler_config)
     scenario = _load_scenario(files)
-    for warning in configuration.warnings:
+    for warning in (*configuration.warnings, *_policy_warnings(policy, configuration)):
         click.echo(f"stromboli: warning: {warning}", err=True)
     engine = _new_engine(
-        scenario, registry, configuration, until, period, relock_period,
+        scenario, registry, configuration, policy, until, period, relock_period,
         every_cycle=every_cycle, stream_events=output == "events",
-        reservation_retention=to_seconds(reservation_retention),
+        reservation_retention=to_seconds(reservation_retention), keep_nodes=keep_nodes,
     )  # fmt: skip
     if record is not None:
         from .recording import record_decisions
@@ -154,6 +159,26 @@ def _load_configuration(registry: Registry, path: str | None) -> Configuration:
     return registry.load(text, where=path)
 
 
+def _load_policy(path: str | None) -> Policy | None:
+    if path is None:
+        return None
+    from stromboli.descheduling import Registry as Plugins
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not text in UTF-8") from None
+    return Plugins().load(text, where=path)
+
+
+def _policy_warnings(policy: Policy | None, configuration: Configuration) -> list[str]:
+    if policy is None:
+        return []
+    from stromboli.descheduling import warnings_about
+
+    return [*policy.warnings, *warnings_about(policy, configuration)]
+
+
 def _load_scenario(files: tuple[str, ...]) -> Scenario:
     from .scenario import check_scenario, read_scenario
 
@@ -166,6 +191,7 @@ def _new_engine(
     scenario: Scenario,
     registry: Registry,
     configuration: Configuration,
+    policy: Policy | None,
     until: Microseconds | None,
     period: Microseconds,
     relock_period: Microseconds,
@@ -173,8 +199,12 @@ def _new_engine(
     every_cycle: bool,
     stream_events: bool,
     reservation_retention: float,
+    keep_nodes: bool,
 ) -> Engine:
     from stromboli.controllers import QueueLocks
+    from stromboli.descheduling import Descheduler
+    from stromboli.descheduling import Registry as Plugins
+    from stromboli.descheduling.planning import use_annotation
     from stromboli.scheduling.cycle import Scheduler
     from stromboli.scheduling.queue_locks import lock_rules
 
@@ -193,6 +223,13 @@ def _new_engine(
             follows_pods=True,
         )  # fmt: skip
 
+    def new_descheduler(world: World) -> Descheduler:
+        assert policy is not None
+        return Descheduler(
+            lambda: policy, Plugins(), lambda: Scheduler(configuration, registry), real_use=use_annotation,
+            everything=world.store.everything, keep_nodes=keep_nodes,
+        )  # fmt: skip
+
     return Engine(
         scenario,
         Journal(stream if stream_events else None),
@@ -202,6 +239,7 @@ def _new_engine(
         every_cycle=every_cycle,
         new_locks=new_locks,
         reservation_retention=reservation_retention,
+        new_descheduler=None if policy is None else new_descheduler,
     )
 
 

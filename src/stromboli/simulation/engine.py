@@ -33,6 +33,7 @@ from stromboli.controllers import (
     QueueLocks,
     Update,
 )
+from stromboli.descheduling import Descheduler
 from stromboli.scheduling.decisions import (
     Bind,
     Cycle,
@@ -47,10 +48,11 @@ from stromboli.scheduling.decisions import (
     Unreserve,
 )
 
+from .descheduler_component import DeschedulerComponent
 from .event_queue import Rank
 from .journal import EVENT_TYPES, Journal
 from .repetition import RepetitionDetector
-from .scenario import Scenario, ScenarioObject, ScenarioRestart, built_in_objects, patch_sort_key
+from .scenario import Scenario, ScenarioObject, ScenarioRestart, ScenarioRun, built_in_objects, patch_sort_key
 from .store import Conflict
 from .virtual_time import (
     START,
@@ -71,6 +73,9 @@ _MAX_IDLE_CYCLES: Final = 2
 SIMULATION: Final = "simulation"
 """The object of events about the run itself."""
 REPEATS: Final = "The run repeats itself forever, so it ends here. --until runs it to a given time."
+
+
+COMPONENTS: Final = ("scheduler", "controllers", "descheduler")
 
 
 class SchedulerProtocol(Protocol):
@@ -101,11 +106,12 @@ class Engine:
         reservation_retention: float = DEFAULT_RETENTION,
         start: Microseconds = START,
         existing: Sequence[KObject] = (),
+        new_descheduler: Callable[[World], Descheduler] | None = None,
     ) -> None:
         """`every_cycle`: while a pod is pending, run the cycles whose outcome is known, too. `new_locks` makes the
         worker that locks nodes for queues, each time the controllers start. `reservation_retention`: seconds for which
         Reservations that have ended are kept; 0 means for ever. `existing`: objects of another cluster that are there
-        at the start, as they are."""
+        at the start, as they are. `new_descheduler`: None if there is none."""
         self.journal = journal
         self.world = World(journal)
         self.cycle = Cycle()  # the last one
@@ -119,13 +125,15 @@ class Engine:
         self._reservation_retention = reservation_retention
         self._period = period
         self._until = until
-        self._start = start
+        self._began = start
         self._runs_every_cycle = every_cycle
         self._settled_version = -1  # of the store, when controllers last had nothing to do
         self._last_changed = ""
         self._changed_objects = False  # whether the last cycle changed any object
         self._idle_cycles = 0  # cycles in a row without progress
         self._repetition = RepetitionDetector(self.world)
+        self._away: dict[str, Microseconds] = {}  # components that are stopped, and until when
+        self.descheduler = None if new_descheduler is None else DeschedulerComponent(self.world, new_descheduler)
         self._restart_scheduler()
         self._restart_controllers()
         self.world.store.listener = self._observe
@@ -137,7 +145,7 @@ class Engine:
         described = {(entry.object.kind, key(entry.object)) for entry in scenario.objects}
         for obj in built_in_objects():
             if (obj.kind, key(obj)) not in described and self.world.store.get(type(obj), key(obj)) is None:
-                self.world.create(obj, self._start)
+                self.world.create(obj, self._began)
         for entry in scenario.objects:
             self._schedule_creation(entry)
         for patch in scenario.patches:
@@ -152,6 +160,17 @@ class Engine:
                 name=restart.component,
             )  # fmt: skip
 
+        for run in scenario.runs:
+            self.world.event_queue.put(
+                run.at, Rank.RESTART, partial(self._request_run, run), name=run.profile, detail=run.job.encode()
+            )
+
+    def _request_run(self, run: ScenarioRun, at: Microseconds) -> None:
+        if self.descheduler is None:
+            self.journal.warn(at, SIMULATION, "NoDescheduler", "A run needs --descheduler-config.")
+        else:
+            self.descheduler.request(run.profile, run.job)
+
     def _schedule_creation(self, entry: ScenarioObject) -> None:
         meta = entry.object.metadata
         self.world.event_queue.put(
@@ -162,7 +181,7 @@ class Engine:
     # -- time -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        at: Microseconds | None = self._start
+        at: Microseconds | None = self._began
         while at is not None and (self._until is None or at <= self._until):
             self._step(at)
             self.on_cycle(at)
@@ -184,10 +203,13 @@ class Engine:
         self._run_controllers(at)
         progress = self.world.progress
         version = self.world.store.version
-        self.cycle = self._scheduler.run(self.cluster, wall_clock(at))
-        for decision in self.cycle.decisions:
-            self._carry_out(decision, at)
+        if "scheduler" not in self._away:
+            self.cycle = self._scheduler.run(self.cluster, wall_clock(at))
+            for decision in self.cycle.decisions:
+                self._carry_out(decision, at)
         self._run_controllers(at)
+        if self.descheduler is not None and "descheduler" not in self._away:
+            self.descheduler.run_if_due(at)
         self._changed_objects = self.world.store.version != version
         self._idle_cycles = self._idle_cycles + 1 if self.world.progress == progress else 0
 
@@ -248,17 +270,44 @@ class Engine:
     def _next_due(self, at: Microseconds) -> Microseconds | None:
         due = [self.world.event_queue.next_time()]
         controllers = self._controllers.next_due(wall_clock(at))
-        if controllers is not None:
+        if controllers is not None and "controllers" not in self._away:
             due.append(from_wall_clock(controllers))
+        if self.descheduler is not None and "descheduler" not in self._away:
+            due.append(self.descheduler.next_deadline(at))
+            due.append(self.descheduler.next_round(endless=self._until is None))
         return min((time for time in due if time is not None), default=None)
 
     # -- components -----------------------------------------------------------------------------------------
 
     def _restart(self, restart: ScenarioRestart, at: Microseconds) -> None:
-        if restart.component in ("scheduler", "all"):
-            self._restart_scheduler()
-        if restart.component in ("controllers", "all"):
-            self._restart_controllers()
+        for component in COMPONENTS if restart.component == "all" else (restart.component,):
+            if restart.away:
+                self._stop(component, at, later(at, restart.away))
+            else:
+                self._away.pop(component, None)
+                self._start(component)
+
+    def _stop(self, component: str, at: Microseconds, until: Microseconds) -> None:
+        self._away[component] = until
+        if component == "controllers":
+            self.world.pod_deleted = lambda pod, now, evicted: None
+
+        def start(when: Microseconds) -> None:
+            if self._away.get(component) == until:
+                del self._away[component]
+                self._start(component)
+
+        self.world.event_queue.put(until, Rank.RESTART, start, name=component)
+
+    def _start(self, component: str) -> None:
+        match component:
+            case "scheduler":
+                self._restart_scheduler()
+            case "controllers":
+                self._restart_controllers()
+            case _ if self.descheduler is not None:
+                self.descheduler.restart()
+                self._settled_version = -1  # moves go on together with the controllers
 
     def end_at(self, until: Microseconds) -> None:
         """As if it had been given as `until`."""
@@ -275,6 +324,8 @@ class Engine:
         self.on_event(event)
         self.cluster.apply(event)
         self._controllers.observe(event)
+        if self.descheduler is not None:
+            self.descheduler.observe(event)
 
     def _restart_scheduler(self) -> None:
         self.cluster = Cluster(scheduler_name=names.DEFAULT_SCHEDULER)
@@ -291,20 +342,27 @@ class Engine:
         self._settled_version = -1
 
     def _run_controllers(self, at: Microseconds) -> None:
-        """Run the controllers until nothing changes any more; skip them if nothing changed since and nothing is due."""
+        """Run the controllers until nothing changes any more; skip them if nothing changed since and nothing is due.
+        Moves of the descheduler go on together with them."""
         store = self.world.store
+        descheduler = None if "descheduler" in self._away else self.descheduler
         now = wall_clock(at)
         dues = (self._controllers.next_due(wall_clock(Microseconds(at - 1))), self._controllers.time_limit())
         is_due = any(due is not None and from_wall_clock(due) <= at for due in dues)
+        if descheduler is not None:
+            deadline = descheduler.next_deadline(Microseconds(at - 1))
+            is_due = is_due or (deadline is not None and deadline <= at)
         if store.version == self._settled_version and not is_due:
             return
         for _ in range(MAX_PASSES):
             before = store.version
-            changes = self._controllers.reconcile(store, now)
+            changes = [] if "controllers" in self._away else self._controllers.reconcile(store, now)
             fruitless = self._owners_of_refused(changes)
             for change in changes:
                 if not (isinstance(change, Update) and change.object.metadata.uid in fruitless):
                     self._apply_change(change, at)
+            if descheduler is not None:
+                descheduler.advance(at)
             if store.version == before:
                 self._settled_version = before
                 return

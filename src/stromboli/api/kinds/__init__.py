@@ -55,6 +55,9 @@ from .core import (
     ResourceQuota,
     ResourceQuotaSpec,
     ResourceQuotaStatus,
+    StatefulSet,
+    StatefulSetSpec,
+    StatefulSetStatus,
     Taint,
 )
 from .metadata import (
@@ -177,6 +180,9 @@ __all__ = [
     "ResourceQuotaSpec",
     "ResourceQuotaStatus",
     "ResourceRequirements",
+    "StatefulSet",
+    "StatefulSetSpec",
+    "StatefulSetStatus",
     "SubGroupPolicy",
     "Taint",
     "TaskSpec",

@@ -101,6 +101,15 @@ class SubGroupPolicy(ApiStruct):
     network_topology: NetworkTopology | None = None
 
 
+class MigrationInfo(ApiStruct):
+    """One move: a pod from a node to a node, into a Reservation. Objects are referred to, not embedded."""
+
+    pod: ObjectReference = field(default_factory=ObjectReference)
+    source_node: str = ""
+    target_node: str = ""
+    reservation: ObjectReference = field(default_factory=ObjectReference)
+
+
 class PodGroupSpec(ApiStruct):
     min_member: int = 0
     min_task_member: dict[str, int] = field(default_factory=dict)
@@ -109,29 +118,21 @@ class PodGroupSpec(ApiStruct):
     min_resources: ResourceList = field(default_factory=dict)
     network_topology: NetworkTopology | None = None
     sub_group_policy: list[SubGroupPolicy] = field(default_factory=list)
+    migration_info: list[MigrationInfo] = field(default_factory=list)
 
 
 class PodGroupCondition(Condition):
     transition_id: str = field(default="", name="transitionID")
 
 
-class MigrationInfo(ApiStruct):
-    """One move of a migration: a pod (by name) from a node to a node, into a reservation (by name)."""
-
-    pod: str = ""
-    source_node: str = ""
-    target_node: str = ""
-    reservation: str = ""
-
-
 class MigrationState(ApiStruct):
-    """How far the moves of a group are: Pending, Running, Succeeded or Failed. Not the group's phase."""
+    """How far the moves of a group are: Pending, Running, Succeeded or Failed. Not the group's phase. A reason while it
+    is Running says that one of the moves has failed."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
     last_transition_time: str | None = None
-    migration_info: list[MigrationInfo] = field(default_factory=list)
 
 
 class PodGroupStatus(ApiStruct):

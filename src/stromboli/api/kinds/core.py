@@ -1,4 +1,5 @@
-"""The Kubernetes kinds around a pod: nodes, namespaces, priorities, quotas, budgets and replica sets."""
+"""The Kubernetes kinds around a pod: nodes, namespaces, priorities, quotas, budgets, and the sets that own
+pods."""
 
 from __future__ import annotations
 
@@ -113,3 +114,27 @@ class ReplicaSet(ApiObject):
     kind: str = "ReplicaSet"
     spec: ReplicaSetSpec = field(default_factory=ReplicaSetSpec)
     status: ReplicaSetStatus = field(default_factory=ReplicaSetStatus)
+
+
+class StatefulSetSpec(ApiStruct):
+    replicas: int = 1
+    service_name: str = ""
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = field(default_factory=PodTemplateSpec)
+    pod_management_policy: str = ""
+
+
+class StatefulSetStatus(ApiStruct):
+    replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    observed_generation: int = 0
+
+
+class StatefulSet(ApiObject):
+    api_version: str = "apps/v1"
+    kind: str = "StatefulSet"
+    spec: StatefulSetSpec = field(default_factory=StatefulSetSpec)
+    status: StatefulSetStatus = field(default_factory=StatefulSetStatus)

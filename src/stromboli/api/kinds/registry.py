@@ -5,7 +5,7 @@ key of an object.
 from __future__ import annotations
 
 from .batch import Command, Job, PodGroup, Queue, Reservation
-from .core import Namespace, Node, PodDisruptionBudget, PriorityClass, ReplicaSet, ResourceQuota
+from .core import Namespace, Node, PodDisruptionBudget, PriorityClass, ReplicaSet, ResourceQuota, StatefulSet
 from .pods import Pod
 
 KObject = (
@@ -16,6 +16,7 @@ KObject = (
     | ResourceQuota
     | PodDisruptionBudget
     | ReplicaSet
+    | StatefulSet
     | Queue
     | PodGroup
     | Job
@@ -31,6 +32,7 @@ KINDS: dict[tuple[str, str], type[KObject]] = {
     ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClass,
     ("policy/v1", "PodDisruptionBudget"): PodDisruptionBudget,
     ("apps/v1", "ReplicaSet"): ReplicaSet,
+    ("apps/v1", "StatefulSet"): StatefulSet,
     ("scheduling.volcano.sh/v1beta1", "Queue"): Queue,
     ("scheduling.volcano.sh/v1beta1", "PodGroup"): PodGroup,
     ("batch.volcano.sh/v1alpha1", "Job"): Job,

@@ -10,7 +10,15 @@ from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds import KObject
 from stromboli.api.kinds.batch import Command, Job, PodGroup, Queue, Reservation
-from stromboli.api.kinds.core import Namespace, Node, PodDisruptionBudget, PriorityClass, ReplicaSet, ResourceQuota
+from stromboli.api.kinds.core import (
+    Namespace,
+    Node,
+    PodDisruptionBudget,
+    PriorityClass,
+    ReplicaSet,
+    ResourceQuota,
+    StatefulSet,
+)
 from stromboli.api.kinds.metadata import ResourceList
 from stromboli.api.kinds.pods import Pod
 from stromboli.api.names import NAMESPACE_WEIGHT
@@ -43,7 +51,7 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             rules.quantities(obj.spec.hard, "spec.hard", besides=(NAMESPACE_WEIGHT,))
         case PodDisruptionBudget():
             _budget(obj)
-        case ReplicaSet():
+        case ReplicaSet() | StatefulSet():
             _replica_set(obj)
         case Queue():
             check_queue(obj)
@@ -104,7 +112,7 @@ def _count_or_percentage(value: int | str | None, at: str) -> None:
             raise ApiError(at, f'must be a number of pods or a percentage such as "50%", not {quote(value)}')
 
 
-def _replica_set(replicas: ReplicaSet) -> None:
+def _replica_set(replicas: ReplicaSet | StatefulSet) -> None:
     spec = replicas.spec
     rules.at_least(spec.replicas, 0, "spec.replicas")
     if spec.replicas > MAX_JOB_REPLICAS:

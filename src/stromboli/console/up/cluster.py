@@ -19,9 +19,10 @@ from typing import Any, Final, Protocol
 from prometheus_client import CollectorRegistry
 
 from stromboli.api.defaults import MAX_JOB_REPLICAS
-from stromboli.controllers import RELOCK_PERIOD
+from stromboli.controllers import DEFAULT_RETENTION, RELOCK_PERIOD
 from stromboli.embedded.embedded_cluster import LOOPBACK, EmbeddedCluster
 from stromboli.kube.client import Client, load_client_config
+from stromboli.kube.commands.descheduler import descheduler_component
 from stromboli.kube.commands.processes import controllers_component, scheduler_component
 from stromboli.kube.hollow import HollowNodes
 from stromboli.kube.runner import ProcessLogs, ProcessRunner
@@ -56,6 +57,7 @@ class Plan:
     """Where kube-apiserver and etcd are, if they are to be used."""
     runs_processes: bool = False
     config: Path | None = None
+    descheduler_config: Path | None = None
     scheduler_name: str = "volcano"
     period: float = 1.0
     on_ready: Callable[[Server], None] = field(default=lambda server: None)
@@ -127,10 +129,13 @@ def _components(plan: Plan, server: Server, client: Client) -> list[Component]:
         kubeconfig=server.kubeconfig, scheduler_name=plan.scheduler_name, leader_elect=False, log_level="warning"
     )
     context = ProcessContext(client, ProcessMetrics(CollectorRegistry(), LoopLag()), options, "stromboli-up")
-    return [
-        controllers_component(context, plan.config, MAX_JOB_REPLICAS, RELOCK_PERIOD),
+    components = [
+        controllers_component(context, plan.config, MAX_JOB_REPLICAS, RELOCK_PERIOD, DEFAULT_RETENTION),
         scheduler_component(context, plan.config, plan.period),
     ]
+    if plan.descheduler_config is not None:
+        components.append(descheduler_component(context, plan.config, plan.descheduler_config))
+    return components
 
 
 async def _until_ready(nodes: HollowNodes, components: Sequence[Component], tasks: list[asyncio.Task[Any]]) -> None:

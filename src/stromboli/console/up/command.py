@@ -76,11 +76,16 @@ Examples:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Scheduler configuration file; by default a built-in configuration.",
 )
+@click.option(
+    "--descheduler-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The descheduler's policy; without it no descheduler runs.",
+)
 @click.option("--for", "lasting", metavar="DURATION", help="End so long after the start, such as 60s.")
 def up(
     demo: bool, data: Path | None, nodes: int | None, node_cpu: str, node_memory: str, node_gpus: int,
     nodes_file: Path | None, host: str, port: int, kubeconfig_out: Path | None, apiserver: str, runner: str,
-    config: Path | None, lasting: str | None,
+    config: Path | None, descheduler_config: Path | None, lasting: str | None,
 ) -> None:  # fmt: skip
     """Run a whole cluster in one process, until Ctrl-C.
 
@@ -122,6 +127,7 @@ def up(
         assets=find_assets() if apiserver == "real" else None,
         runs_processes=runner == "process",
         config=config,
+        descheduler_config=descheduler_config,
         on_ready=lambda server: _announce(server, kubeconfig_out),
     )
     try:

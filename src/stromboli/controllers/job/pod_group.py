@@ -46,7 +46,12 @@ def reconcile_group(job: Job, group: PodGroup | None, record: JobRecord, objects
         return [Create(_new_group(job, desired))]
     if is_outdated(job, group):
         return delete_group(group)
-    spec = replace(desired, sub_group_policy=group.spec.sub_group_policy, network_topology=group.spec.network_topology)
+    spec = replace(
+        desired,
+        sub_group_policy=group.spec.sub_group_policy,
+        network_topology=group.spec.network_topology,
+        migration_info=group.spec.migration_info,
+    )
     return [Update(replace(group, spec=spec))] if spec != group.spec else []
 
 

@@ -50,6 +50,7 @@ from .resources import (
     RESOURCE_QUOTAS,
     SECRETS,
     SERVICES,
+    STATEFUL_SETS,
     Resource,
     resource_of,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "RESOURCE_QUOTAS",
     "SECRETS",
     "SERVICES",
+    "STATEFUL_SETS",
     "UNREACHABLE",
     "Backoff",
     "Client",

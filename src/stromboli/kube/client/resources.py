@@ -23,6 +23,7 @@ from stromboli.api import (
     ReplicaSet,
     Reservation,
     ResourceQuota,
+    StatefulSet,
 )
 
 from .kinds import Event, Lease
@@ -78,6 +79,7 @@ LEGACY_BUDGETS = Resource(
     PodDisruptionBudget, "policy/v1beta1", "poddisruptionbudgets", namespaced=True, has_status=True
 )
 REPLICA_SETS = Resource(ReplicaSet, "apps/v1", "replicasets", namespaced=True, has_status=True)
+STATEFUL_SETS = Resource(StatefulSet, "apps/v1", "statefulsets", namespaced=True, has_status=True)
 
 QUEUES = Resource(Queue, "scheduling.volcano.sh/v1beta1", "queues", namespaced=False, has_status=True)
 POD_GROUPS = Resource(PodGroup, "scheduling.volcano.sh/v1beta1", "podgroups", namespaced=True, has_status=True)
@@ -112,6 +114,7 @@ _BY_TYPE: dict[type[ApiObject], Resource[Any]] = {
             PRIORITY_CLASSES,
             POD_DISRUPTION_BUDGETS,
             REPLICA_SETS,
+            STATEFUL_SETS,
             QUEUES,
             POD_GROUPS,
             JOBS,

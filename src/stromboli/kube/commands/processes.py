@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stromboli.kube.runtime import Component, ProcessContext, ProcessOptions
 
 
-class _Seconds(click.ParamType[float]):
+class Seconds(click.ParamType[float]):
     name = "duration"
 
     def __init__(self, *, zero: bool = False) -> None:
@@ -33,7 +33,7 @@ class _Seconds(click.ParamType[float]):
         return seconds
 
 
-def _common_options(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def common_options(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Options that every process has."""
     options = [
         click.option(
@@ -62,7 +62,7 @@ def _common_options(port: int) -> Callable[[Callable[..., None]], Callable[..., 
         ),
         click.option(
             "--lease-duration",
-            type=_Seconds(),
+            type=Seconds(),
             default="15s",
             show_default=True,
             help="A standby takes over when the leader has not renewed the lease for this long.",
@@ -107,7 +107,7 @@ def _common_options(port: int) -> Callable[[Callable[..., None]], Callable[..., 
     return decorate
 
 
-_config_option = click.option(
+config_option = click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Scheduler configuration file, reloaded when it changes; by default a built-in configuration.",
@@ -117,7 +117,7 @@ _config_option = click.option(
 def _scheduling_options(function: Callable[..., None]) -> Callable[..., None]:
     """Options of a process that runs the scheduler."""
     period = click.option(
-        "--period", type=_Seconds(), default="1s", show_default=True, help="Longest time between two cycles."
+        "--period", type=Seconds(), default="1s", show_default=True, help="Longest time between two cycles."
     )
     record = click.option(
         "--record",
@@ -132,7 +132,7 @@ def _controller_options(function: Callable[..., None]) -> Callable[..., None]:
     """Options of a process that runs the controllers."""
     relock = click.option(
         "--relock-period",
-        type=_Seconds(),
+        type=Seconds(),
         default="5s",
         show_default=True,
         help="Time between two rounds in which better nodes are looked for, for queues that lock nodes.",
@@ -146,7 +146,7 @@ def _controller_options(function: Callable[..., None]) -> Callable[..., None]:
     )
     retention = click.option(
         "--reservation-retention",
-        type=_Seconds(zero=True),
+        type=Seconds(zero=True),
         default="24h",
         show_default=True,
         help="Time after which Reservations that have ended are deleted; 0 means never.",
@@ -163,9 +163,9 @@ Examples:
   curl 'http://127.0.0.1:8080/readyz?verbose'
 """
 )
-@_config_option
+@config_option
 @_scheduling_options
-@_common_options(8080)
+@common_options(8080)
 def scheduler(config: Path | None, period: float, record: Path | None, **common: Any) -> None:
     """Schedule the pods of a cluster.
 
@@ -177,7 +177,7 @@ def scheduler(config: Path | None, period: float, record: Path | None, **common:
     def components(context: ProcessContext) -> list[Component]:
         return [scheduler_component(context, config, period, record)]
 
-    run_process("stromboli-scheduler", _options(common), components)
+    run_process("stromboli-scheduler", process_options(common), components)
 
 
 @click.command(
@@ -187,9 +187,9 @@ Examples:
   curl 'http://127.0.0.1:8081/readyz?verbose'
 """
 )
-@_config_option
+@config_option
 @_controller_options
-@_common_options(8081)
+@common_options(8081)
 def controllers(
     config: Path | None, max_job_replicas: int, relock_period: float, reservation_retention: float, **common: Any
 ) -> None:
@@ -203,7 +203,7 @@ def controllers(
     def components(context: ProcessContext) -> list[Component]:
         return [controllers_component(context, config, max_job_replicas, relock_period, reservation_retention)]
 
-    run_process("stromboli-controllers", _options(common), components)
+    run_process("stromboli-controllers", process_options(common), components)
 
 
 @click.command(
@@ -214,12 +214,18 @@ Examples:
   curl 'http://127.0.0.1:8080/readyz?verbose'
 """
 )
-@_config_option
+@config_option
+@click.option(
+    "--descheduler-config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The descheduler's policy; without it no descheduler runs.",
+)
 @_scheduling_options
 @_controller_options
-@_common_options(8080)
+@common_options(8080)
 def run(
     config: Path | None,
+    descheduler_config: Path | None,
     period: float,
     record: Path | None,
     max_job_replicas: int,
@@ -227,7 +233,7 @@ def run(
     reservation_retention: float,
     **common: Any,
 ) -> None:
-    """Run the scheduler and the controllers in one process.
+    """Run the scheduler and the controllers in one process, and the descheduler if it has a policy.
 
     Runs until SIGTERM or SIGINT. Needs the resource definitions: kubectl apply -k deploy/crds. To try it
     without machines, run `stromboli hollow-nodes` as well.
@@ -235,15 +241,20 @@ def run(
     from stromboli.kube.runtime import run_process
 
     def components(context: ProcessContext) -> list[Component]:
-        return [
+        components = [
             controllers_component(context, config, max_job_replicas, relock_period, reservation_retention),
             scheduler_component(context, config, period, record),
         ]
+        if descheduler_config is not None:
+            from .descheduler import descheduler_component
 
-    run_process("stromboli", _options(common), components)
+            components.append(descheduler_component(context, config, descheduler_config))
+        return components
+
+    run_process("stromboli", process_options(common), components)
 
 
-def _options(common: dict[str, Any]) -> ProcessOptions:
+def process_options(common: dict[str, Any]) -> ProcessOptions:
     from stromboli.kube.runtime import ProcessOptions
 
     return ProcessOptions(**common)

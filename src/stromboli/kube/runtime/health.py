@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -36,6 +36,13 @@ class HealthServer:
         self._registry = registry
         self._liveness: dict[str, Check] = {}
         self._readiness: dict[str, Check] = {}
+        self._routes: list[tuple[str, str, Callable[[web.Request], Awaitable[web.StreamResponse]]]] = []
+
+    def add_route(
+        self, method: str, path: str, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> None:
+        """Serve something of a component's own; to be called before `run`."""
+        self._routes.append((method, path, handler))
 
     def add_liveness_check(self, name: str, check: Check) -> None:
         self._liveness[name] = check
@@ -50,6 +57,8 @@ class HealthServer:
         application.router.add_get("/livez", self._serve_liveness)
         application.router.add_get("/readyz", self._serve_readiness)
         application.router.add_get("/metrics", self._serve_metrics)
+        for method, path, handler in self._routes:
+            application.router.add_route(method, path, handler)
         runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
         try:

@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from prometheus_client import CollectorRegistry
 
@@ -72,6 +72,13 @@ class Component(Protocol):
         ...
 
     async def run(self, stop: asyncio.Event) -> None: ...
+
+
+@runtime_checkable
+class ServesHttp(Protocol):
+    """A component that answers requests of its own, beside probes and metrics."""
+
+    def register_routes(self, server: HealthServer) -> None: ...
 
 
 def lease_name(component: str, scheduler_name: str) -> str:
@@ -140,6 +147,8 @@ async def _run(name: str, options: ProcessOptions, build: Callable[[ProcessConte
         for component in components:
             health.add_liveness_check(component.name, component.unhealthy_reason)
             health.add_readiness_check(component.name, component.not_ready_reason)
+            if isinstance(component, ServesHttp):
+                component.register_routes(health)
         service = [asyncio.create_task(work) for work in (health.run(), lag.run())]
         service += [asyncio.create_task(leadership.run()) for leadership in context.elections]
         try:

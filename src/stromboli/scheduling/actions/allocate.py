@@ -30,6 +30,7 @@ from stromboli.scheduling.gang import (
     place_gang,
     start_gang,
 )
+from stromboli.scheduling.moves import is_successor, place_successors
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.reservations import fail_hopeless, place_users, waiting_stand_ins
 from stromboli.scheduling.session import Session
@@ -56,7 +57,9 @@ class Allocate(Action):
         self._keep_promises(session)
         place_users(session)
         fail_hopeless(session)
-        candidates = [*session.waiting, *waiting_stand_ins(session)]
+        place_successors(session)
+        stand_ins = [job for job in waiting_stand_ins(session) if not is_successor(session, job)]
+        candidates = [*session.waiting, *stand_ins]
         jobs = [job for job in candidates if is_eligible(session, job) and _has_tasks_to_place(job)]
         refused = self._ordered_pass(session, jobs)
         if refused:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from stromboli.api.migration_reservations import is_lent
 from stromboli.cluster import PODS, Holding, Task, Vector
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
@@ -73,6 +74,8 @@ class ReservedRoom:
         finally:
             session.ledger.tried = ""
         if fits and (statement.pipeline(task, node) if promised else statement.allocate(task, node)):
+            if not promised and is_lent(usable.object):
+                statement.lend(task)
             return True
         statement.discard(down_to=mark)
         return False

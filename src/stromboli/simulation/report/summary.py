@@ -7,7 +7,7 @@ still waits. Percentiles are real waits (nearest rank), so p95 is the wait of so
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -29,6 +29,8 @@ def build_summary(engine: Engine) -> Section:
     for pod_key, pod in journal.pods.items():
         pods_of[journal.queue_of(pod)].append(pod_key)
     summary = _part(engine, groups, journal.pods)
+    if engine.descheduler is not None:
+        summary["moves"] = _moves(engine, engine.descheduler.work_lost)
     summary["queues"] = {
         queue: _part(engine, groups_of[queue], pods_of[queue]) for queue in sorted(groups_of.keys() | pods_of.keys())
     }
@@ -48,6 +50,16 @@ def _part(engine: Engine, groups: list[GroupRecord], pods: Collection[str]) -> S
         "evictions": sum(meter.evictions.get(pod_key, 0) for pod_key in pods),
         "workLost": sum(meter.lost.get(pod_key, 0) for pod_key in pods) / _MILLICORE_MICROSECONDS,
         "starved": sum(record.starved for record in groups),
+    }
+
+
+def _moves(engine: Engine, work_lost: int) -> Section:
+    counts = Counter(event.type for event in engine.journal.events)
+    return {
+        "planned": counts["MigrationPlanned"],
+        "succeeded": counts["MigrationSucceeded"],
+        "failed": counts["MigrationFailed"],
+        "workLost": work_lost / _MILLICORE_MICROSECONDS,
     }
 
 

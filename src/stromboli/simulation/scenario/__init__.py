@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .built_in_objects import built_in_objects
 from .lifetimes import Lifetime, extract_lifetime
-from .model import Scenario, ScenarioObject, ScenarioPatch, ScenarioRestart, kind_and_key
+from .model import Scenario, ScenarioObject, ScenarioPatch, ScenarioRestart, ScenarioRun, kind_and_key
 from .patches import apply_patch, patch_sort_key
 from .reader import read_scenario
 from .validation import check_scenario
@@ -20,6 +20,7 @@ __all__ = [
     "ScenarioObject",
     "ScenarioPatch",
     "ScenarioRestart",
+    "ScenarioRun",
     "apply_patch",
     "built_in_objects",
     "check_scenario",

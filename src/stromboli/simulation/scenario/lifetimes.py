@@ -16,13 +16,13 @@ from typing import Final
 
 import msgspec
 
-from stromboli.api import ApiError, Job, KObject, Pod, PodTemplateSpec, ReplicaSet, names
-from stromboli.api.pod_timing import annotated_duration, pod_timing
+from stromboli.api import ApiError, Job, KObject, Pod, PodTemplateSpec, ReplicaSet, StatefulSet, names
+from stromboli.api.pod_timing import annotated_duration, pod_timing, pod_use
 from stromboli.simulation.virtual_time import START, Microseconds, microseconds
 
 PREFIX: Final = "sim.stromboli.io/"
 _OF_OBJECTS: Final = (names.SIM_AT, names.SIM_UNTIL)
-_OF_PODS: Final = (names.SIM_RUN, names.SIM_EXIT_CODE, names.SIM_GRACE)
+_OF_PODS: Final = (names.SIM_RUN, names.SIM_EXIT_CODE, names.SIM_GRACE, names.SIM_USAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,12 @@ def extract_lifetime(obj: KObject) -> tuple[KObject, Lifetime]:
     _reject_unknown(annotations, (*_OF_OBJECTS, *of_pods), field, what=obj.kind)
     if isinstance(obj, Pod):
         pod_timing(annotations)
+        pod_use(annotations, field=field)
     for path, template in templates(obj):
         inside = f"{path}.metadata.annotations"
         _reject_unknown(template.metadata.annotations, _OF_PODS, inside, what="pod template")
         pod_timing(template.metadata.annotations, field=inside)
+        pod_use(template.metadata.annotations, field=inside)
     if not any(name in annotations for name in _OF_OBJECTS):
         return obj, Lifetime()
     at = microseconds(annotated_duration(annotations, names.SIM_AT, field=field) or 0)
@@ -66,7 +68,7 @@ def extract_lifetime(obj: KObject) -> tuple[KObject, Lifetime]:
 def templates(obj: KObject) -> Iterator[tuple[str, PodTemplateSpec]]:
     """The pod templates of an object, each with the path of its field."""
     match obj:
-        case ReplicaSet():
+        case ReplicaSet() | StatefulSet():
             yield "spec.template", obj.spec.template
         case Job():
             for index, task in enumerate(obj.spec.tasks):

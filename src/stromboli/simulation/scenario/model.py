@@ -54,6 +54,17 @@ class ScenarioRestart:
     at: Microseconds
     component: str
     origin: Origin
+    away: Microseconds | None = None  # how long it is stopped; None: it starts again at once
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioRun:
+    """A user asks the descheduler for a run."""
+
+    at: Microseconds
+    profile: str  # "": all of them
+    job: str  # the group to make room for; "": none in particular
+    origin: Origin
 
 
 @dataclass(slots=True)
@@ -61,6 +72,7 @@ class Scenario:
     objects: list[ScenarioObject] = field(default_factory=list)
     patches: list[ScenarioPatch] = field(default_factory=list)
     restarts: list[ScenarioRestart] = field(default_factory=list)
+    runs: list[ScenarioRun] = field(default_factory=list)
 
 
 def kind_and_key(kind: type[KObject], object_key: str) -> str:

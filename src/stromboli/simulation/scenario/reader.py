@@ -22,7 +22,7 @@ from stromboli.errors import UserError
 from stromboli.simulation.virtual_time import Microseconds, microseconds
 
 from .lifetimes import extract_lifetime
-from .model import Scenario, ScenarioObject, ScenarioPatch, ScenarioRestart, kind_and_key
+from .model import Scenario, ScenarioObject, ScenarioPatch, ScenarioRestart, ScenarioRun, kind_and_key
 from .yaml_documents import Document, Origin, read_documents
 
 COMPONENTS = ("scheduler", "controllers", "descheduler", "all")
@@ -49,8 +49,10 @@ def _read(document: Document, scenario: Scenario) -> None:
                 scenario.patches.append(fields.patch())
             case "Restart":
                 scenario.restarts.append(fields.restart())
+            case "Run":
+                scenario.runs.append(fields.run())
             case other:
-                message = f"must be Patch or Restart for {names.SIM_API_VERSION}, not {quote(other)}"
+                message = f"must be Patch, Restart or Run for {names.SIM_API_VERSION}, not {quote(other)}"
                 raise origin.error(message, field="kind")
         return
     try:
@@ -65,7 +67,7 @@ def _read(document: Document, scenario: Scenario) -> None:
 
 
 class _Fields:
-    """The fields of a Patch or Restart document."""
+    """The fields of a Patch, Restart or Run document."""
 
     def __init__(self, content: Mapping[str, Any], origin: Origin) -> None:
         self._content = content
@@ -93,23 +95,36 @@ class _Fields:
         return ScenarioPatch(self._at(), kind, object_key, dict(patch), self._origin)
 
     def restart(self) -> ScenarioRestart:
-        self._only("at", "component")
+        self._only("at", "component", "for")
         component = self._content.get("component")
         if component not in COMPONENTS:
             problem = "is required" if component is None else f"must not be {quote(component)}"
             raise self._error("component", f"{problem}; known: {', '.join(COMPONENTS)}")
-        if component == "descheduler":
-            raise self._error("component", "descheduler is not supported yet")
-        return ScenarioRestart(self._at(), component, self._origin)
+        away = self._duration("for") if self._content.get("for") is not None else None
+        return ScenarioRestart(self._at(), component, self._origin, away)
+
+    def run(self) -> ScenarioRun:
+        self._only("at", "component", "profile", "job")
+        component = self._content.get("component")
+        if component != "descheduler":
+            raise self._error("component", f"must be descheduler, not {quote(component)}")
+        profile = self._text(self._content, "profile", required=False, inside="")
+        job = self._text(self._content, "job", required=False, inside="")
+        if job and "/" not in job:
+            job = f"{names.DEFAULT_NAMESPACE}/{job}"
+        return ScenarioRun(self._at(), profile, job, self._origin)
 
     def _at(self) -> Microseconds:
-        at = self._content.get("at")
-        if at is None:
-            raise self._error("at", "is required")
+        return self._duration("at")
+
+    def _duration(self, name: str) -> Microseconds:
+        given = self._content.get(name)
+        if given is None:
+            raise self._error(name, "is required")
         try:
-            return microseconds(parse_duration(at))
+            return microseconds(parse_duration(given))
         except QuantityError as error:
-            raise self._error("at", str(error)) from None
+            raise self._error(name, str(error)) from None
 
     def _target_kind(self, target: Mapping[str, Any]) -> type[KObject]:
         kind = self._text(target, "kind")
@@ -135,14 +150,16 @@ class _Fields:
             raise self._error(name, "must be a mapping")
         return value
 
-    def _text(self, target: Mapping[str, Any], name: str, *, required: bool = True) -> str:
+    def _text(
+        self, target: Mapping[str, Any], name: str, *, required: bool = True, inside: str = "target."
+    ) -> str:
         value = target.get(name)
         if value is None or value == "":
             if required:
-                raise self._error(f"target.{name}", "is required")
+                raise self._error(f"{inside}{name}", "is required")
             return ""
         if not isinstance(value, str):
-            raise self._error(f"target.{name}", "must be text")
+            raise self._error(f"{inside}{name}", "must be text")
         return value
 
     def _unknown(self, path: str, name: object, known: tuple[str, ...]) -> UserError:

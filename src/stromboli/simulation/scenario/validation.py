@@ -12,7 +12,20 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from stromboli.api import ApiError, Job, KObject, Node, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, key, names
+from stromboli.api import (
+    ApiError,
+    Job,
+    KObject,
+    Node,
+    Pod,
+    PodGroup,
+    PriorityClass,
+    Queue,
+    ReplicaSet,
+    StatefulSet,
+    key,
+    names,
+)
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import amounts, format_amount
 from stromboli.simulation.virtual_time import START
@@ -56,7 +69,7 @@ def _check_sums(scenario: Scenario) -> None:
                 field, sums, parts = "status.allocatable", offered, [(1, amounts(node.status.allocatable))]
             case Pod() as pod:
                 field, sums, parts = "spec.containers", requested, [(1, pod_requests(pod.spec))]
-            case ReplicaSet() as replicas:
+            case ReplicaSet() | StatefulSet() as replicas:
                 count = replicas.spec.replicas
                 field, sums, parts = "spec.template", requested, [(count, pod_requests(replicas.spec.template.spec))]
             case Job() as job:
@@ -157,7 +170,7 @@ def _check_patches(scenario: Scenario, by_key: dict[_Key, list[ScenarioObject]])
 
 
 def _creators(scenario: Scenario) -> list[KObject]:
-    return [a.object for a in scenario.objects if isinstance(a.object, Job | ReplicaSet | Pod)]
+    return [a.object for a in scenario.objects if isinstance(a.object, Job | ReplicaSet | StatefulSet | Pod)]
 
 
 def _may_be_created(patch: ScenarioPatch, creators: list[KObject]) -> bool:

@@ -1,0 +1,85 @@
+"""Gangs and disruption budgets, with everything that is planned so far counted as gone.
+
+Moves of one plan may be carried out at the same time, so each counts as if the pod were gone until its successor runs:
+a gang stays at its minimum, and a budget is not exceeded, whatever the order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stromboli.api import PodDisruptionBudget
+from stromboli.api.generated_groups import is_generated_group
+from stromboli.api.selectors import matches_labels
+from stromboli.cluster import Job, Status, Task
+
+from .view import View
+
+_RUNS = (Status.BOUND, Status.RUNNING)
+
+
+class Disruptions:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._of_job: Counter[str] = Counter()
+        self._of_role: Counter[tuple[str, str]] = Counter()
+        self._of_budget: Counter[str] = Counter()
+        self._budgets: dict[str, list[tuple[str, PodDisruptionBudget]]] = {}
+        for key, budget in sorted(view.session.budgets.items()):
+            self._budgets.setdefault(budget.metadata.namespace, []).append((key, budget))
+        for node in view.nodes.nodes if view.moving_uids else ():
+            for task in node.tasks.values():
+                if task.uid in view.moving_uids and task.status in _RUNS:
+                    self.add(task)
+
+    def refusal(self, task: Task) -> str | None:
+        """Why this pod must not leave as well; None if it may."""
+        job = task.job
+        if job is not None and is_gang(job):
+            left = _running(job) - self._of_job[job.key] - 1
+            if left < job.min_available:
+                return f"its gang {job.key} would have {left} pods, and needs {job.min_available}"
+            if job.roles_matter and task.role in job.role_minimums:
+                left = _running_in_role(job, task.role) - self._of_role[job.key, task.role] - 1
+                if left < job.role_minimums[task.role]:
+                    return f'its gang {job.key} would have {left} pods of task "{task.role}"'
+        for key, budget in self.budgets_of(task):
+            if self._of_budget[key] >= budget.status.disruptions_allowed:
+                return f"its PodDisruptionBudget {key} allows {budget.status.disruptions_allowed} disruptions"
+        return None
+
+    def budgets_of(self, task: Task) -> list[tuple[str, PodDisruptionBudget]]:
+        return [
+            (key, budget)
+            for key, budget in self._budgets.get(task.namespace, ())
+            if task.name not in budget.status.disrupted_pods
+            and matches_labels(budget.spec.selector, task.pod.metadata.labels)
+        ]
+
+    def add(self, task: Task) -> None:
+        self._count(task, 1)
+
+    def remove(self, task: Task) -> None:
+        self._count(task, -1)
+
+    def _count(self, task: Task, change: int) -> None:
+        if task.job is not None:
+            self._of_job[task.job.key] += change
+            self._of_role[task.job.key, task.role] += change
+        for key, _ in self.budgets_of(task):
+            self._of_budget[key] += change
+
+
+def is_gang(job: Job) -> bool:
+    """Groups that were generated for plain pods and their owners are no gangs."""
+    return job.object is not None and not is_generated_group(job.object)
+
+
+def _running(job: Job) -> int:
+    counts = job.counts
+    return counts[Status.BOUND] + counts[Status.RUNNING] + counts[Status.SUCCEEDED]
+
+
+def _running_in_role(job: Job, role: str) -> int:
+    counts = job.role_counts.get(role)
+    return 0 if counts is None else counts[Status.BOUND] + counts[Status.RUNNING] + counts[Status.SUCCEEDED]

@@ -1,0 +1,1 @@
+"""The built-in plugins: Defragmentation, LoadAware, HighNodeUtilization and LowNodeUtilization."""

@@ -1,0 +1,272 @@
+"""Room for a job that waits, with the fewest and cheapest moves.
+
+The job's pods are placed one after the other in the view. One that finds room is left to the scheduler. For one that
+does not, every node is looked at on which it could run: which pods would have to leave, and do they all find a place
+elsewhere? The node with the fewest moves is taken, then the one whose moves cost least. If a pod finds no node in this
+way, there is no plan, and nothing moves.
+
+Before anything is evicted the nodes are set aside for the job (Reservations in phase Waiting, as the reserve action
+makes them), so nobody else takes what the moves free. All limits of that action hold here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations, islice
+from typing import Final
+
+import numpy as np
+
+from stromboli.cluster import Job, JobKey, Node, Status, Task, Vector
+from stromboli.descheduling.planning import Place
+from stromboli.descheduling.run import Run
+from stromboli.scheduling.explanation import waiting_since
+from stromboli.scheduling.gang import is_eligible
+from stromboli.scheduling.starvation import (
+    NamespaceHolds,
+    NamespaceParts,
+    Starvation,
+    above_deserved,
+    holders,
+    needed,
+    rank,
+)
+from stromboli.scheduling.starvation.holders import counted_rows, reserved_rows
+
+MOST_SETS: Final = 200  # sets of pods that are weighed against each other on one node
+MOST_TRIES: Final = 8  # sets for which places are looked for, on one node
+
+Cost = tuple[int, float, int, int, str]
+
+
+class PendingRoom:
+    def __init__(
+        self, run: Run, plugin: str, cooldown: float, evictable: Callable[[str], bool], max_moves: int
+    ) -> None:
+        self._run = run
+        self._view = run.view
+        self._session = run.view.session
+        self._plugin = plugin
+        self._cooldown = cooldown
+        self._evictable = evictable
+        self._max_moves = max_moves
+
+    def make(self, only: JobKey | None, *, min_pending: float = 0.0) -> None:
+        """Plan for one job, or for all that wait, in the order in which they may hold nodes."""
+        jobs = [job for job in self._session.jobs if only is None or job.key == only]
+        waiting = [job for job in jobs if self._may_be_served(job, min_pending if only is None else 0.0)]
+        if only is not None and not waiting:
+            self._run.options.notes.append(f"no room can be made for {only}: {self._why_not(only)}")
+        for job in sorted(waiting, key=lambda job: rank(self._session, job)):
+            self._plan_for(job)
+
+    # -- whom ---------------------------------------------------------------------------------------------------
+
+    def _may_be_served(self, job: Job, min_pending: float) -> bool:
+        return self._refusal(job, min_pending) is None
+
+    def _why_not(self, key: JobKey) -> str:
+        job = self._view.job(key)
+        return "there is no such group" if job is None else self._refusal(job, 0.0) or "no moves make enough room"
+
+    def _refusal(self, job: Job, min_pending: float) -> str | None:
+        session = self._session
+        rules = session.state(Starvation).rules
+        if rules is None or not rules.sets_aside:
+            return "the reserve action is not configured, so no node can be set aside"
+        if not job.pending_count or session.job_ready(job) or job.counts[Status.PIPELINED]:
+            return "it does not wait for room"
+        if job.phase == "Pending" and session.has_action("enqueue"):
+            return "it is not admitted"
+        if any(migration.job == str(job.key) for migration in self._view.migrations):
+            return "pods are being moved for it already"
+        if min_pending and session.now - waiting_since(session, job) < min_pending:
+            return "it has not waited long enough"
+        if not is_eligible(session, job) or session.job_valid(job) is not None:
+            return "it cannot be scheduled"
+        if above_deserved(session, job):
+            return f"queue {job.queue.name} has more than it deserves"
+        if session.state(NamespaceParts).above_part(job):
+            return f"namespace {job.namespace} has more than its part of queue {job.queue.name}"
+        if session.state(NamespaceHolds).refuse(job, needed(job), None) is not None:
+            return f"another job of namespace {job.namespace} goes first"
+        if session.allocatable(job.queue, needed(job), job=job) is not None:
+            return f"queue {job.queue.name} may not have that much"
+        if job.key not in holders(session) and len(holders(session)) >= rules.max_holders:
+            return "too many jobs hold reserved nodes"
+        return None
+
+    # -- a plan -------------------------------------------------------------------------------------------------
+
+    def _plan_for(self, job: Job) -> None:
+        run, view = self._run, self._view
+        mark = run.mark
+        places: list[Place] = []
+        for task in self._tasks_of(job):
+            node = self._node_with_room(task)
+            if node is None:
+                node = self._make_room(task, mark)
+            if node is None or len(run.moves_since(mark)) > self._max_moves:
+                run.undo(mark)
+                return
+            view.place(task, node)
+            places.append(Place(task.key, node.name))
+        moves = run.moves_since(mark)
+        if not moves or not self._within_limit(job, places):
+            run.undo(mark)
+            return
+        sources = sorted({move.source for move in moves})
+        named = f"node {sources[0]}" if len(sources) == 1 else f"nodes {', '.join(sources)}"
+        run.accept(
+            mark, plugin=self._plugin, subject=job.key, goal=f"makes room for {job.key} on {named}",
+            cooldown=self._cooldown, job=job.key, places=places,
+        )  # fmt: skip
+
+    def _tasks_of(self, job: Job) -> list[Task]:
+        """The tasks that have to start together, without those that request nothing."""
+        tasks = [task for task in self._session.pending_tasks(job) if not task.best_effort]
+        return tasks[: max(1, job.min_available - job.ready_count)]
+
+    def _within_limit(self, job: Job, places: list[Place]) -> bool:
+        session = self._session
+        rules = session.state(Starvation).rules
+        assert rules is not None
+        held = {session.nodes.nodes[row].name for row in reserved_rows(session)}
+        new = {place.node for place in places if session.nodes.by_name[place.node].lock is None} - held
+        return counted_rows(session) + len(new) <= rules.most_nodes(session, job.queue)
+
+    def _node_with_room(self, task: Task) -> Node | None:
+        """A node that has room already, as the scheduler would choose it."""
+        session = self._session
+        if task.status is Status.RESERVED and task.node is not None:
+            fitting = session.placement.fitting(task)
+            row = task.node.row
+            return task.node if fitting.takes(row, session.placement.room_now_on(row)) else None
+        fitting = session.placement.fitting(task)
+        room = session.placement.room_now(task.job)
+        open_ = fitting.mask & fitting.has_room(room) & self._view.nodes.schedulable
+        if self._run.source_rows:
+            open_[sorted(self._run.source_rows)] = False
+        if not open_.any():
+            return None
+        rows = np.flatnonzero(open_)
+        return self._view.nodes.nodes[int(rows[np.argmax(fitting.score[rows])])]
+
+    def _make_room(self, task: Task, mark: tuple[int, int]) -> Node | None:
+        """Move pods away from the best node for this task."""
+        used_as_target = {move.target for move in self._run.moves_since(mark)}
+        candidates: list[tuple[Cost, int, list[Task]]] = []
+        for row in self._rows_to_clear(task):
+            node = self._view.nodes.nodes[row]
+            if node.name in used_as_target or not self._run.may_be_source(row):
+                continue
+            sets = self._leaving_sets(task, node)
+            candidates += [(self._cost(leaving), row, leaving) for leaving in sets]
+        candidates.sort(key=lambda candidate: (candidate[0], candidate[1]))
+        for _, row, leaving in candidates:
+            if self._clear(task, row, leaving):
+                return self._view.nodes.nodes[row]
+        return None
+
+    def _rows_to_clear(self, task: Task) -> list[int]:
+        """Nodes that could run the task if some of their pods left; on a node that is set aside for it, only there."""
+        view = self._view
+        if task.status is Status.RESERVED and task.node is not None:
+            return [task.node.row]
+        fitting = self._session.placement.fitting(task)
+        enough = (view.nodes.allocatable - view.nodes.held >= task.request).all(axis=1)
+        return np.flatnonzero(fitting.mask & enough & view.sources & view.nodes.schedulable).tolist()
+
+    def _leaving_sets(self, task: Task, node: Node) -> list[list[Task]]:
+        """Small sets of movable pods that make enough room, the best first."""
+        room = self._session.placement.room_now(task.job)[node.row]
+        short = np.maximum(task.request - room, 0) * (task.request > 0)
+        movable = [
+            each
+            for each in self._view.tasks_on(node)
+            if self._helps(each, short) and self._evictable(each.namespace) and self._run.refusal(each) is None
+        ]
+        movable.sort(key=lambda each: self._cost([each]))
+        for size in range(1, min(len(movable), self._max_moves) + 1):
+            if not _may_suffice(movable, short, size):
+                continue
+            enough = [list(each) for each in islice(combinations(movable, size), MOST_SETS) if _suffices(each, short)]
+            if not enough:  # too many to look at all of them: the largest pods do suffice
+                largest = sorted(movable, key=lambda each: (-int((each.request * (short > 0)).sum()), each.key))[:size]
+                enough = [largest] if _suffices(tuple(largest), short) else []
+            if enough:
+                return sorted(enough, key=self._cost)[:MOST_TRIES]
+        return []
+
+    def _helps(self, task: Task, short: Vector) -> bool:
+        return bool(((task.request > 0) & (short > 0)).any())
+
+    def _cost(self, leaving: list[Task]) -> Cost:
+        """Fewest pods first; then the work that is lost, priorities, the amounts to be placed again, and names."""
+        lost = sum(self._lost_work(task) for task in leaving)
+        stays = sum(self._run.prefers_to_stay(task) for task in leaving)
+        size = sum(int(task.request.sum()) for task in leaving)
+        return (
+            len(leaving) + 1000 * stays, lost, sum(task.priority for task in leaving), size,
+            " ".join(task.key for task in leaving),
+        )  # fmt: skip
+
+    def _lost_work(self, task: Task) -> float:
+        """Seconds of work, times what the pod uses most of; a service loses none."""
+        if not task.ends:
+            return 0.0
+        total = self._session.total
+        share = max(
+            (int(task.request[c]) / int(total[c]) for c in np.flatnonzero(task.request[: len(total)]) if total[c]),
+            default=0.0,
+        )
+        return share * max(0.0, self._view.now - task.created)
+
+    def _clear(self, task: Task, row: int, leaving: list[Task]) -> bool:
+        """Move these pods to other nodes, the largest first; False, and nothing changed, if one finds no place."""
+        run = self._run
+        mark = run.mark
+        for each in sorted(leaving, key=lambda each: (-int(each.request.sum()), each.key)):
+            if run.refusal(each) is not None or not self._seat(each, row):
+                run.undo(mark)
+                return False
+        if self._session.placement.fitting(task).takes(row, self._session.placement.room_now(task.job)[row]):
+            return True
+        run.undo(mark)
+        return False
+
+    def _seat(self, task: Task, source: int) -> bool:
+        """A node that has just enough room, so that large holes stay large."""
+        view = self._view
+        open_ = run_targets(self._run) & view.rows_for(task)
+        open_[source] = False
+        columns = np.flatnonzero(task.request)
+        offered = np.maximum(view.nodes.allocatable[:, columns], 1)
+        left = ((view.nodes.idle[:, columns] - task.request[columns]) / offered).sum(axis=1)
+        while open_.any():
+            rows = np.flatnonzero(open_)
+            best = int(rows[np.argmin(left[rows])])
+            if self._run.try_move(task, view.nodes.nodes[best], by=self._plugin):
+                return True
+            open_[best] = False
+        return False
+
+
+def run_targets(run: Run) -> np.ndarray:
+    """Nodes that may take pods; not those from which pods leave in the plan that is being made."""
+    mask = run.open_targets
+    for taken in run.taken:
+        mask[taken.source.row] = False
+    return mask
+
+
+def _may_suffice(tasks: list[Task], short: Vector, size: int) -> bool:
+    """Whether the largest of these pods together free enough, resource by resource."""
+    return all(
+        sum(sorted((int(task.request[column]) for task in tasks), reverse=True)[:size]) >= int(short[column])
+        for column in np.flatnonzero(short)
+    )
+
+
+def _suffices(tasks: tuple[Task, ...], short: Vector) -> bool:
+    return bool((sum((task.request for task in tasks), start=np.zeros_like(short)) >= short).all())

@@ -1,0 +1,196 @@
+"""One run: the plugins of a profile make plans on one view of the cluster.
+
+The run is what plugins plan with. It asks the evictor plugins, counts limits, gangs and budgets over all plans of the
+run, and gives each node one role: a node that pods leave takes none, and a node that takes pods loses none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stromboli.cluster import JobKey, Node, Task, TaskKey
+
+from .planning import Disruptions, Move, Place, Plan, View
+from .planning.view import Mask
+from .plugin import EvictorPlugin, Guard
+from .policy import Limits
+
+
+@dataclass(slots=True)
+class Options:
+    """What a run by hand may say beyond the policy."""
+
+    job: JobKey | None = None  # make room for this group, and do nothing else
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Taken:
+    task: Task
+    source: Node
+    target: Node
+
+
+class Run:
+    def __init__(
+        self,
+        view: View,
+        *,
+        profile: str,
+        evictors: Sequence[EvictorPlugin],
+        limits: Limits,
+        guards: Sequence[tuple[str, Guard]] = (),
+        options: Options | None = None,
+        before: Run | None = None,
+    ) -> None:
+        """`guards`: what each balance plugin of the policy keeps the others from, by the plugin's name. `before`: the
+        run of another profile on the same view; roles and counts go on from there."""
+        self.view = view
+        self.profile = profile
+        self.options = options or Options()
+        self.plans: list[Plan] = []
+        self.disruptions: Disruptions = Disruptions(view) if before is None else before.disruptions
+        self.refused: dict[TaskKey, str] = {}  # why pods that were looked at stay
+        self.source_rows: set[int] = set() if before is None else before.source_rows
+        self.target_rows: set[int] = set() if before is None else before.target_rows
+        self._evictors = list(evictors)
+        self._limits = limits
+        self.guards = list(guards)
+        self._filtered: dict[TaskKey, str | None] = {}
+        self.taken: list[_Taken] = [] if before is None else before.taken  # moves so far, of all plans
+        self._counts: Counter[tuple[str, str]] = Counter() if before is None else before._counts
+        for evictor in self._evictors:
+            evictor.open(view)
+
+    # -- may it leave? ------------------------------------------------------------------------------------------
+
+    def refusal(self, task: Task) -> str | None:
+        """Why a pod must not leave its node in this run; None if it may."""
+        why = self._filter(task) or self.disruptions.refusal(task) or self._over_limit(task)
+        if why is not None:
+            self.refused[task.key] = why
+        return why
+
+    def may_ever_leave(self, task: Task) -> bool:
+        """Whether the evictor plugins agree; limits, gangs and budgets are not asked."""
+        return self._filter(task) is None
+
+    def _filter(self, task: Task) -> str | None:
+        if task.key not in self._filtered:
+            self._filtered[task.key] = self._ask_evictors(task)
+        return self._filtered[task.key]
+
+    def _ask_evictors(self, task: Task) -> str | None:
+        if self.view.cooldowns.group_rests(task.job):
+            return "its group was moved a short while ago"
+        if self.view.group_moves(task.job):
+            return "a pod of its group is being moved"
+        for evictor in self._evictors:
+            why = evictor.filter(task)
+            if why is not None:
+                return why
+        return None
+
+    def prefers_to_stay(self, task: Task) -> bool:
+        return any(evictor.prefers_to_stay(task) for evictor in self._evictors)
+
+    def _over_limit(self, task: Task) -> str | None:
+        limits = self._limits
+        for what, key, most in (
+            ("run", "", limits.per_run),
+            ("node", "" if task.node is None else task.node.name, limits.per_node),
+            ("namespace", task.namespace, limits.per_namespace),
+            ("workload", "" if task.job is None else task.job.key, limits.per_workload),
+        ):
+            if most is not None and self._counts[what, key] >= most:
+                return f"this run may move {most} pods of a {what}" if key else f"this run may move {most} pods"
+        return None
+
+    # -- moves --------------------------------------------------------------------------------------------------
+
+    @property
+    def open_targets(self) -> Mask:
+        """Nodes that may take pods in this run."""
+        mask = self.view.targets.copy()
+        if self.source_rows:
+            mask[sorted(self.source_rows)] = False
+        return np.asarray(mask)
+
+    def may_be_source(self, row: int) -> bool:
+        return row not in self.target_rows
+
+    def try_move(self, task: Task, target: Node, *, by: str) -> bool:
+        """Move a task in the view, if nobody objects. `by`: the plugin that moves it."""
+        source = task.node
+        assert source is not None
+        if any(guard(task, source, target) for owner, guard in self.guards if owner != by):
+            return False
+        if any(evictor.pre_eviction_filter(task, target) is not None for evictor in self._evictors):
+            return False
+        # Counted before it moves: then its node is still the source.
+        self._count(task, source, 1)
+        if not self.view.move(task, target):
+            self._count(task, source, -1)
+            return False
+        self.disruptions.add(task)
+        self.taken.append(_Taken(task, source, target))
+        return True
+
+    def _count(self, task: Task, source: Node, change: int) -> None:
+        workload = "" if task.job is None else task.job.key
+        for what, key in (("run", ""), ("node", source.name), ("namespace", task.namespace), ("workload", workload)):
+            self._counts[what, key] += change
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        return self.view.mark, len(self.taken)
+
+    def undo(self, mark: tuple[int, int]) -> None:
+        self.view.undo(mark[0])
+        while len(self.taken) > mark[1]:
+            taken = self.taken.pop()
+            self.disruptions.remove(taken.task)
+            self._count(taken.task, taken.source, -1)
+
+    def moves_since(self, mark: tuple[int, int]) -> list[Move]:
+        return [self.view.as_move(taken.task, taken.source, taken.target) for taken in self.taken[mark[1] :]]
+
+    # -- plans --------------------------------------------------------------------------------------------------
+
+    def accept(
+        self,
+        mark: tuple[int, int],
+        *,
+        plugin: str,
+        subject: str,
+        goal: str,
+        cooldown: float,
+        job: JobKey | None = None,
+        places: Sequence[Place] = (),
+        emptied: Sequence[str] = (),
+    ) -> Plan:
+        """Make a plan of the moves since a mark. `subject` tells it from the other plans of the same moment."""
+        taken = self.taken[mark[1] :]
+        frees: Counter[str] = Counter()
+        for each in taken:
+            self.source_rows.add(each.source.row)
+            self.target_rows.add(each.target.row)
+            frees.update(self.view.session.amounts(each.task.request))
+        plan = Plan(
+            name=f"{plugin.lower()}-{subject.replace('/', '.')}-{int(self.view.now)}",
+            profile=self.profile,
+            plugin=plugin,
+            goal=goal,
+            moves=tuple(self.moves_since(mark)),
+            cooldown=cooldown,
+            job=job,
+            places=tuple(places),
+            emptied=tuple(emptied),
+            frees=dict(sorted(frees.items())),
+        )
+        self.plans.append(plan)
+        return plan

@@ -1,0 +1,176 @@
+"""The commands `stromboli descheduler` and `stromboli defrag`."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stromboli.errors import UserError
+
+from .processes import common_options, config_option, process_options
+
+if TYPE_CHECKING:
+    from stromboli.kube.runtime import Component, ProcessContext
+
+PORT = 8082
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  stromboli descheduler --policy policy.yaml --config scheduler.yaml
+  stromboli descheduler --policy policy.yaml --dry-run --no-leader-elect
+  stromboli defrag plan --for team-a/training
+"""
+)
+@click.option(
+    "--policy",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The policy: which plugins run, and when. Reloaded when it changes.",
+)
+@config_option
+@click.option("--dry-run", is_flag=True, help="Log what would be moved, and write nothing.")
+@click.option(
+    "--keep-nodes",
+    is_flag=True,
+    help="Keep cluster-autoscaler from removing nodes that are locked, held, set aside, or emptied for a job.",
+)
+@common_options(PORT)
+def descheduler(policy: Path, config: Path | None, dry_run: bool, keep_nodes: bool, **common: Any) -> None:
+    """Move pods to other nodes, by a policy.
+
+    Runs until SIGTERM or SIGINT. A pod is evicted only after a Reservation keeps a place for its successor. Give it the
+    same --config as the scheduler: the scheduler's own rules decide where pods could go.
+    """
+    from stromboli.kube.runtime import run_process
+
+    def components(context: ProcessContext) -> list[Component]:
+        return [descheduler_component(context, config, policy, dry_run=dry_run, keep_nodes=keep_nodes)]
+
+    run_process("stromboli-descheduler", process_options(common), components)
+
+
+def descheduler_component(
+    context: ProcessContext, config: Path | None, policy: Path, *, dry_run: bool = False, keep_nodes: bool = False
+) -> Component:
+    from stromboli.descheduling import Policy, Registry, warnings_about
+    from stromboli.kube.descheduler import DeschedulerApi, DeschedulerComponent, DeschedulerMetrics
+    from stromboli.kube.runtime import ConfigurationFile, Log
+    from stromboli.scheduling.cycle import Scheduler
+    from stromboli.scheduling.registry import Registry as SchedulingRegistry
+
+    log = Log("descheduler")
+    scheduling, plugins = SchedulingRegistry(), Registry()
+    scheduler = ConfigurationFile(
+        config,
+        lambda text, where: Scheduler(scheduling.load(text, where=where), scheduling),
+        built_in=lambda: Scheduler(scheduling.default(), scheduling),
+    )
+
+    def load(text: str, where: str) -> Policy:
+        loaded = plugins.load(text, where=where)
+        for warning in (*loaded.warnings, *warnings_about(loaded, scheduler.current.configuration)):
+            log.warning(warning)
+        return loaded
+
+    component = DeschedulerComponent(
+        context.client,
+        policy=ConfigurationFile(policy, load, built_in=Policy),
+        scheduler=scheduler,
+        leadership=context.leadership("descheduler"),
+        scheduler_name=context.options.scheduler_name,
+        bucket=context.bucket,
+        metrics=DeschedulerMetrics(context.metrics),
+        dry_run=dry_run,
+        keep_nodes=keep_nodes,
+    )
+    component.register_routes = DeschedulerApi(component, context.client).register
+    return component
+
+
+@click.group()
+def defrag() -> None:
+    """Show what the descheduler would move, or let it do so now.
+
+    Both ask a running descheduler; nothing is moved by the command itself.
+    """
+
+
+def _asking(function: Any) -> Any:
+    options = [
+        click.option("--for", "job", metavar="NAMESPACE/GROUP", help="Make room for this waiting PodGroup."),
+        click.option("--profile", help="Run this profile of the policy only."),
+        click.option(
+            "--address", default=f"http://127.0.0.1:{PORT}", show_default=True, help="Where the descheduler listens."
+        ),
+        click.option("--token", envvar="STROMBOLI_TOKEN", help="A bearer token, if it is on another machine."),
+        click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@defrag.command()
+@_asking
+def plan(**asked: Any) -> None:
+    """Show what would move, from where to where, and what that frees."""
+    _print(_ask("GET", "plan", **asked), asked["output"])
+
+
+@defrag.command()
+@_asking
+def apply(**asked: Any) -> None:
+    """Let the leading descheduler make its plans now and carry them out."""
+    _print(_ask("POST", "apply", **asked), asked["output"])
+
+
+def _ask(method: str, what: str, *, job: str | None, profile: str | None, address: str, token: str | None,
+         output: str) -> dict[str, Any]:  # fmt: skip
+    query = urllib.parse.urlencode({key: value for key, value in (("for", job), ("profile", profile)) if value})
+    url = f"{address.rstrip('/')}/descheduler/{what}{'?' if query else ''}{query}"
+    if not url.startswith(("http://", "https://")):
+        raise UserError(f"{address}: must start with http:// or https://")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(url, method=method, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            answer: dict[str, Any] = json.load(response)
+            return answer
+    except urllib.error.HTTPError as error:
+        try:
+            message = json.load(error).get("error", error.reason)
+        except ValueError:
+            message = error.reason
+        raise UserError(f"{address}: {message}") from None
+    except (urllib.error.URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise UserError(f"{address}: no descheduler answers there ({reason}); give its --address") from None
+
+
+def _print(answer: dict[str, Any], output: str) -> None:
+    if output == "json":
+        click.echo(json.dumps(answer, indent=2))
+        return
+    for note in answer["notes"]:
+        click.echo(f"{note[:1].upper()}{note[1:]}.")
+    if not answer["plans"]:
+        click.echo("Nothing would be gained by moving pods now.")
+        return
+    for each in answer["plans"]:
+        click.echo(f"{each['plugin']} {each['goal']}:")
+        for move in each["moves"]:
+            requests = ", ".join(f"{amount} {name}" for name, amount in move["requests"].items())
+            click.echo(f"  {move['pod']}  {move['from']} ▶ {move['to']}  ({requests})")
+    click.echo("")
+    for line in answer["picture"]:
+        click.echo(line)
+    if answer["applied"]:
+        click.echo("\nThe moves are under way: kubectl get reservations")

@@ -1,0 +1,26 @@
+"""The objects of the reflectors, as of one moment: a run in a thread must see one state from beginning to end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from stromboli.api import KObject
+
+T = TypeVar("T", bound=KObject)
+
+
+class LiveObjects:
+    def __init__(self, objects: Mapping[type[KObject], Mapping[str, Any]]) -> None:
+        self._objects: dict[type, dict[str, Any]] = {kind: dict(of_kind) for kind, of_kind in objects.items()}
+
+    def get(self, kind: type[T], key: str) -> T | None:
+        found: T | None = self._objects.get(kind, {}).get(key)
+        return found
+
+    def everything(self) -> Sequence[KObject]:
+        return [obj for of_kind in self._objects.values() for obj in of_kind.values()]
+
+    def list(self, kind: type[T]) -> Sequence[T]:
+        of_kind = self._objects.get(kind, {})
+        return [of_kind[key] for key in sorted(of_kind)]

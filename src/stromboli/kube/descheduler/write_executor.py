@@ -1,0 +1,198 @@
+"""Carries out the writes of the descheduler, one after the other, each behind the fence.
+
+A write that fails is not repeated here: the next pass reads the objects and decides again. An eviction is the one write
+that cannot be taken back, so right before it the Reservation is read from the server: it must be Available and marked,
+and the fence must still hold after that answer. A leader that was stopped in between does nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from stromboli.api import KObject, Node, Pod, PodGroup, Reservation, key
+from stromboli.api.migration_reservations import migration_of
+from stromboli.api.reservations import AVAILABLE
+from stromboli.descheduling import Write
+from stromboli.descheduling.migration import (
+    AnnotateNode,
+    CreateReservation,
+    DeleteReservation,
+    EvictPod,
+    Report,
+    UpdateGroup,
+    UpdateReservation,
+)
+from stromboli.kube.client import (
+    NODES,
+    POD_GROUPS,
+    RESERVATIONS,
+    Client,
+    Failure,
+    ItemBackoff,
+    TokenBucket,
+    is_conflict,
+    is_not_found,
+    object_and_status_patches,
+)
+from stromboli.kube.runtime import EventRecorder, Fence, Log
+
+from .live_objects import LiveObjects
+from .metrics import DeschedulerMetrics
+
+_log = Log("descheduler")
+
+T = TypeVar("T")
+TOO_MANY_REQUESTS: Final = 429
+
+
+class Fenced(Exception):
+    """Another replica may lead by now: nothing more is written."""
+
+
+class WriteExecutor:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        fence: Fence,
+        bucket: TokenBucket,
+        recorder: EventRecorder,
+        metrics: DeschedulerMetrics,
+        on_object: Callable[[KObject], None],
+        on_deleted: Callable[[KObject], None],
+    ) -> None:
+        """`on_object` gets an object as a write returned it, `on_deleted` one that was deleted."""
+        self._client = client
+        self._fence = fence
+        self._bucket = bucket
+        self._recorder = recorder
+        self._metrics = metrics
+        self._on_object = on_object
+        self._on_deleted = on_deleted
+        self.backoff = ItemBackoff(time.monotonic)
+
+    async def write(self, writes: Sequence[Write], objects: LiveObjects) -> bool:
+        """Whether all were written. Raises nothing."""
+        complete = True
+        for write in writes:
+            try:
+                await self._carry_out(write, objects)
+            except Fenced:
+                return False
+            except Failure as failure:
+                complete = False
+                self._metrics.wrote(type(write).__name__, "failed")
+                if not (is_conflict(failure) or is_not_found(failure)):
+                    _log.warning("cannot write", write=type(write).__name__, failure=failure.message)
+                if isinstance(write, CreateReservation):
+                    return False  # the rest of its plan would be in vain; the next pass gives up what there is
+            else:
+                self._metrics.wrote(type(write).__name__, "written")
+        return complete
+
+    async def _carry_out(self, write: Write, objects: LiveObjects) -> None:
+        match write:
+            case CreateReservation(reservation):
+                await self._create(reservation)
+            case UpdateReservation(reservation):
+                await self._update(RESERVATIONS, reservation, objects.get(Reservation, key(reservation)))
+            case DeleteReservation(reservation):
+                await self._delete(reservation)
+            case UpdateGroup(group):
+                await self._update(POD_GROUPS, group, objects.get(PodGroup, key(group)))
+            case AnnotateNode(name, annotations):
+                node = objects.get(Node, name)
+                if node is not None and _differs(node, annotations):
+                    change = {"metadata": {"annotations": annotations}}
+                    self._on_object(await self._send(lambda: self._client.patch(NODES, name, change)))
+            case EvictPod():
+                await self._evict(write)
+            case Report():
+                self._metrics.moved(write.what)
+                uid = write.uid
+                if not uid and (pod := objects.get(Pod, write.pod)) is not None:
+                    uid = pod.metadata.uid
+                self._recorder.record(Pod, write.pod, uid, write.what, write.message, warning=write.warning)
+
+    async def _create(self, reservation: Reservation) -> None:
+        # The owner of a waiting Reservation is in a namespace, and the garbage collector does not follow that.
+        ownerless = replace(reservation, metadata=replace(reservation.metadata, owner_references=[]))
+        created = await self._send(lambda: self._client.create(RESERVATIONS, ownerless))
+        if reservation.status.phase:
+            status = {"status": msgspec.to_builtins(reservation.status)}
+            name = reservation.metadata.name
+            created = await self._send(
+                lambda: self._client.patch(RESERVATIONS, name, status, subresource="status")
+            )
+        self._on_object(created)
+
+    async def _update(self, resource: Any, obj: KObject, before: KObject | None) -> None:
+        if before is None:
+            return
+        version = before.metadata.resource_version
+        for patch, subresource in zip(object_and_status_patches(before, obj), ("", "status"), strict=True):
+            if patch:
+                patch["metadata"] = {**patch.get("metadata", {}), "resourceVersion": version}
+                written = await self._send(
+                    lambda patch=patch, subresource=subresource: self._client.patch(  # type: ignore[misc]
+                        resource, key(obj), patch, subresource=subresource
+                    )
+                )
+                self._on_object(written)
+                version = written.metadata.resource_version
+
+    async def _delete(self, reservation: Reservation) -> None:
+        try:
+            await self._send(
+                lambda: self._client.delete(
+                    RESERVATIONS, reservation.metadata.name, uid=reservation.metadata.uid
+                )
+            )
+        except Failure as failure:
+            if not is_not_found(failure):
+                raise
+        self._on_deleted(reservation)
+
+    async def _evict(self, write: EvictPod) -> None:
+        if self.backoff.is_waiting(write.uid):
+            return
+        name = write.reservation.metadata.name
+        fresh = await self._send(lambda: self._client.get(RESERVATIONS, name))
+        move = migration_of(fresh)
+        if (
+            fresh.metadata.uid != write.reservation.metadata.uid
+            or fresh.status.phase != AVAILABLE
+            or move is None
+            or move.evicting_since is None
+            or move.uid != write.uid
+        ):
+            self._on_object(fresh)
+            return
+        try:
+            await self._send(lambda: self._client.evict(write.pod, write.uid))
+        except Failure as failure:
+            if is_not_found(failure) or is_conflict(failure):
+                return  # it is gone, or another pod has its name
+            self.backoff.failed(write.uid, failure)
+            if failure.status == TOO_MANY_REQUESTS:
+                _log.info("an eviction is refused for now", pod=write.pod, reason=failure.message)
+                return
+            raise
+        self.backoff.succeeded(write.uid)
+        self._recorder.record(Pod, write.pod, write.uid, "Migrated", write.message)
+
+    async def _send(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Send a request within the limit, and only while we lead: the fence is checked last."""
+        await self._bucket.take()
+        if not self._fence.is_leader:
+            raise Fenced
+        return await request()
+
+
+def _differs(node: Node, annotations: dict[str, str | None]) -> bool:
+    return any(node.metadata.annotations.get(name) != value for name, value in annotations.items())

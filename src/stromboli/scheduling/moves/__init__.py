@@ -1,0 +1,14 @@
+"""Pods that the descheduler moves, as the scheduler sees them.
+
+A Reservation that replaces a running pod keeps a place for its successor (`stromboli.api.migration_reservations`). It
+may hold that place only if the pod can leave at any time: without it, its gang must have its minimum and its disruption
+budgets must allow one more disruption. From then on the pod counts as gone, so nobody else evicts it, or a sibling that
+its gang cannot spare (`leaving`). A node that was emptied comes last for a while, except for the job that it was
+emptied for (`emptied_nodes`). `successors` finds the places.
+"""
+
+from .emptied_nodes import open_emptied_nodes
+from .leaving import note_leaving, open_leaving
+from .successors import is_successor, place_successors
+
+__all__ = ["is_successor", "note_leaving", "open_emptied_nodes", "open_leaving", "place_successors"]

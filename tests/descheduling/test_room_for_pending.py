@@ -1,0 +1,81 @@
+"""Room for a job that waits: the fewest and cheapest moves, or none."""
+
+from __future__ import annotations
+
+from builders import group, node, pod
+from descheduling.plans import moves, plans_of, policy, replicas
+from stromboli.cluster import JobKey
+from stromboli.descheduling import Options
+
+
+def waiting(name: str, gpu: int, *, count: int = 1) -> list[object]:
+    return [
+        group(f"default/{name}", min_member=count, phase="Inqueue"),
+        *(pod(f"default/{name}-{number}", gpu=gpu, group=name) for number in range(count)),
+    ]
+
+
+PENDING = policy({"forPending": True})
+
+
+def test_the_motivating_case() -> None:
+    # 7/8, 6/8 and 7/8 GPUs: 4 are free in all, and no node has more than 2. Two pods of one GPU leave b for a and c.
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "abc"),
+        *replicas("a", 7, on="a", gpu=1), *replicas("b", 6, on="b", gpu=1), *replicas("c", 7, on="c", gpu=1),
+        *waiting("big", 4),
+    ]  # fmt: skip
+    (plan,) = plans_of(objects, PENDING)
+    assert moves(plan) == [("b-0", "b", "a"), ("b-1", "b", "c")]
+    assert plan.job == "default/big"
+    assert [(place.pod, place.node) for place in plan.places] == [("default/big-0", "b")]
+
+
+def test_one_large_pod_moves_rather_than_two_small_ones() -> None:
+    # The job needs 2 more on either node. b has pods of one GPU, c one of two, and d has room for two.
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "bcd"),
+        *replicas("b", 6, on="b", gpu=1), *replicas("c", 3, on="c", gpu=2), *replicas("d", 6, on="d", gpu=1),
+        *waiting("big", 4),
+    ]  # fmt: skip
+    (plan,) = plans_of(objects, PENDING)
+    assert moves(plan) == [("c-0", "c", "b")]
+
+
+def test_nothing_moves_if_one_pod_finds_no_place() -> None:
+    # Two nodes of 2 GPUs with a pod each, one of which must not be moved: the other one moves. If neither may, none.
+    nodes = [node("a", gpu=2, cpu=8), node("b", gpu=2, cpu=8)]
+    fixed = replicas("x", 1, on="a", gpu=1, preemptable=False)
+    objects = [*nodes, *fixed, *replicas("y", 1, on="b", gpu=1), *waiting("big", 2)]
+    (plan,) = plans_of(objects, PENDING)
+    assert moves(plan) == [("y-0", "b", "a")]
+    both = [*nodes, *fixed, *replicas("y", 1, on="b", gpu=1, preemptable=False), *waiting("big", 2)]
+    assert plans_of(both, PENDING) == []
+
+
+def test_a_job_that_fits_needs_no_plan() -> None:
+    objects = [node("a", gpu=8, cpu=64), *replicas("x", 4, on="a", gpu=1), *waiting("big", 4)]
+    assert plans_of(objects, PENDING) == []
+
+
+def test_a_named_job_gets_room_although_the_policy_has_thresholds() -> None:
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "ab"),
+        *replicas("a", 7, on="a", gpu=1), *replicas("b", 5, on="b", gpu=1), *waiting("big", 4),
+    ]  # fmt: skip
+    thresholds = policy({})
+    assert plans_of(objects, thresholds) == []
+    (plan,) = plans_of(objects, thresholds, options=Options(job=JobKey("default/big")))
+    assert moves(plan) == [("b-0", "b", "a")]
+
+
+def test_a_gang_gets_several_nodes() -> None:
+    # Two pods of 4 GPUs: a and b miss one each, c and d have one to spare each.
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "abcd"),
+        *replicas("a", 5, on="a", gpu=1), *replicas("b", 5, on="b", gpu=1), *replicas("c", 7, on="c", gpu=1),
+        *replicas("d", 7, on="d", gpu=1), *waiting("big", 4, count=2),
+    ]  # fmt: skip
+    (plan,) = plans_of(objects, PENDING)
+    assert {(source, target) for _, source, target in moves(plan)} == {("a", "c"), ("b", "d")}
+    assert [place.node for place in plan.places] == ["a", "b"]

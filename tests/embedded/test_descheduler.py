@@ -1,0 +1,94 @@
+"""The descheduler on an API server: a whole move, seen from outside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from embedded.api import Api
+from embedded.test_up import PODS, in_cluster
+from stromboli.console.up.cluster import Plan
+from stromboli.console.up.machines import Machines
+
+SETS = "/apis/apps/v1/namespaces/default/replicasets"
+RESERVATIONS = "/apis/scheduling.volcano.sh/v1alpha1/reservations"
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+
+
+def replica_set(name: str, count: int, node: str) -> dict[str, Any]:
+    spec = {
+        "schedulerName": "volcano", "nodeSelector": {"kubernetes.io/hostname": node} if node else {},
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}],
+    }  # fmt: skip
+    return {
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},
+        "spec": {
+            "replicas": count, "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
+        },
+    }  # fmt: skip
+
+
+def policy(path: Path, interval: str) -> Path:
+    low = {"ResourceType": "cpu", "lowThresholds": {"cpu": 30}, "defragmentThresholds": {"cpu": 60},
+           "protectionThresholds": {"cpu": 95}}  # fmt: skip
+    path.write_text(json.dumps({
+        "apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "deschedulingInterval": interval,
+        "profiles": [{
+            "name": "low", "pluginConfig": [{"name": "Defragmentation", "args": low}],
+            "plugins": {"balance": {"enabled": ["Defragmentation"]}},
+        }],
+    }))  # fmt: skip
+    return path
+
+
+def pods_until(api: Api, wanted: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+    """Follow the pods until they are as wanted."""
+    pods: dict[str, dict[str, Any]] = {}
+    events: Iterator[Any] = api._transport.events(PODS, {"watch": "true", "timeoutSeconds": "60"}, {})
+    for event in events:
+        name = event["object"]["metadata"]["name"]
+        if event["type"] == "DELETED":
+            pods.pop(name, None)
+        else:
+            pods[name] = event["object"]
+        if wanted(list(pods.values())):
+            return list(pods.values())
+    raise AssertionError(f"the pods never are as wanted: {[(n, p['spec'].get('nodeName')) for n, p in pods.items()]}")
+
+
+def running(pods: list[dict[str, Any]], app: str, node: str = "") -> int:
+    return sum(
+        pod["metadata"]["labels"].get("app") == app
+        and pod.get("status", {}).get("phase") == "Running"
+        and (not node or pod["spec"].get("nodeName") == node)
+        for pod in pods
+    )
+
+
+def test_a_low_node_is_emptied(tmp_path: Path) -> None:
+    machines = [Machines(["node-0", "node-1"], {"cpu": "8", "memory": "32Gi", "pods": "110"})]
+    plan = Plan(
+        folder=tmp_path / "data", persistent=False, machines=machines, period=0.2,
+        descheduler_config=policy(tmp_path / "policy.json", "1s"),
+    )  # fmt: skip
+
+    def script(api: Api) -> None:
+        # 5 of 8 CPUs on node-0, 1 of 8 on node-1. The selector of y's pod is taken off before it could matter.
+        api.create(SETS, replica_set("y", 1, ""))
+        pods = pods_until(api, lambda pods: running(pods, "y") == 1)
+        here = pods[0]["spec"]["nodeName"]
+        there = "node-1" if here == "node-0" else "node-0"
+        api.create(SETS, replica_set("x", 5, there))
+        pods_until(api, lambda pods: running(pods, "x", there) == 5 and running(pods, "y", there) == 1)
+        groups = api.get(GROUPS)["items"]
+        moved = [group for group in groups if group["spec"].get("migrationInfo")]
+        (info,) = moved[0]["spec"]["migrationInfo"]
+        assert (info["sourceNode"], info["targetNode"]) == (here, there)
+        events = api.get("/api/v1/namespaces/default/events")["items"]
+        assert "MigrationStarted" in {event["reason"] for event in events}
+
+    in_cluster(plan, script)
