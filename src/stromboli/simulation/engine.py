@@ -20,40 +20,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
-from stromboli.api import ApiError, KObject, Pod, PodGroup, Queue, Reservation, key, names
+from stromboli.api import KObject, key, names
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import Applied, Cluster, Deleted
-from stromboli.controllers import (
-    DEFAULT_RETENTION,
-    Change,
-    ControllerManager,
-    Create,
-    Delete,
-    Notify,
-    QueueLocks,
-    Update,
-)
+from stromboli.controllers import DEFAULT_RETENTION, Change, ControllerManager, Create, QueueLocks, Update
 from stromboli.descheduling import Descheduler
-from stromboli.scheduling.decisions import (
-    Bind,
-    Cycle,
-    Decision,
-    Evict,
-    Notice,
-    PatchGroup,
-    PatchPod,
-    PatchQueue,
-    PatchReservation,
-    Reserve,
-    Unreserve,
-)
+from stromboli.scheduling.decisions import Cycle
 
 from .descheduler_component import DeschedulerComponent
 from .event_queue import Rank
-from .journal import EVENT_TYPES, Journal
+from .journal import Journal
+from .object_writer import ObjectWriter
 from .repetition import RepetitionDetector
 from .scenario import Scenario, ScenarioObject, ScenarioRestart, ScenarioRun, built_in_objects, patch_sort_key
-from .store import Conflict
 from .virtual_time import (
     START,
     Microseconds,
@@ -114,6 +93,7 @@ class Engine:
         at the start, as they are. `new_descheduler`: None if there is none."""
         self.journal = journal
         self.world = World(journal)
+        self._writer = ObjectWriter(self.world, journal)
         self.cycle = Cycle()  # the last one
         self.end = 0.0  # seconds; the end of the run
         self.on_cycle: Callable[[Microseconds], None] = lambda at: None  # called after every cycle
@@ -128,7 +108,6 @@ class Engine:
         self._began = start
         self._runs_every_cycle = every_cycle
         self._settled_version = -1  # of the store, when controllers last had nothing to do
-        self._last_changed = ""
         self._changed_objects = False  # whether the last cycle changed any object
         self._idle_cycles = 0  # cycles in a row without progress
         self._repetition = RepetitionDetector(self.world)
@@ -206,7 +185,7 @@ class Engine:
         if "scheduler" not in self._away:
             self.cycle = self._scheduler.run(self.cluster, wall_clock(at))
             for decision in self.cycle.decisions:
-                self._carry_out(decision, at)
+                self._writer.carry_out(decision, at)
         self._run_controllers(at)
         if self.descheduler is not None and "descheduler" not in self._away:
             self.descheduler.run_if_due(at)
@@ -360,13 +339,13 @@ class Engine:
             fruitless = self._owners_of_refused(changes)
             for change in changes:
                 if not (isinstance(change, Update) and change.object.metadata.uid in fruitless):
-                    self._apply_change(change, at)
+                    self._writer.apply_change(change, at)
             if descheduler is not None:
                 descheduler.advance(at)
             if store.version == before:
                 self._settled_version = before
                 return
-        raise ControllerLoopError(f"controllers still change {self._last_changed} after {MAX_PASSES} passes")
+        raise ControllerLoopError(f"controllers still change {self._writer.last_changed} after {MAX_PASSES} passes")
 
     def _owners_of_refused(self, changes: Sequence[Change]) -> set[str]:
         """The uids of owners whose new objects are refused. Their own updates are not applied: a ReplicaSet counts the
@@ -376,83 +355,6 @@ class Engine:
             if isinstance(change, Create) and not self.world.would_admit(change.object):
                 refused |= {owner.uid for owner in change.object.metadata.owner_references}
         return refused
-
-    # -- changes and decisions ------------------------------------------------------------------------------
-
-    def _apply_change(self, change: Change, at: Microseconds) -> None:
-        obj = change.object
-        before = self.world.store.version
-        match change:
-            case Create():
-                self.world.create(obj, at)
-            case Update():
-                self._put(obj, at)
-            case Delete():
-                self.world.delete(obj, at, change.reason)
-            case Notify():
-                self._record_event(
-                    at, key(obj), change.reason, change.message, warning=change.warning, nodes=change.nodes
-                )
-        if self.world.store.version != before:
-            self._last_changed = f"{obj.kind} {key(obj)}"
-
-    def _put(self, obj: KObject, at: Microseconds) -> None:
-        try:
-            self.world.change(obj, at)
-        except Conflict:
-            pass  # another change came first; the component sees the new version in its next pass and decides again
-        except ApiError as error:
-            self.journal.warn(at, key(obj), "Refused", str(error))
-
-    def _carry_out(self, decision: Decision, at: Microseconds) -> None:
-        store = self.world.store
-        match decision:
-            case Bind():
-                pod = store.get(Pod, decision.task)
-                if pod is not None and not pod.spec.node_name:
-                    self.world.bind(pod, decision.node, at, backfill=decision.backfill, uses=decision.reservation)
-            case Evict():
-                pod = store.get(Pod, decision.task)
-                if pod is not None:
-                    self.world.evict(pod, at, decision.reason, decision.message)
-            case Reserve():
-                self.journal.write(at, "Reserved", decision.task, node=decision.node)
-                self.journal.groups.reserved_for(self.journal.pods[decision.task].podGroup)
-                self.world.create(decision.reservation, at)
-            case Unreserve():
-                self.journal.write(at, "Unreserved", decision.task, node=decision.node, message=decision.reason)
-                reservation = store.get(Reservation, decision.reservation)
-                if reservation is not None:
-                    self.world.delete(reservation, at)
-            case PatchReservation():
-                reservation = store.get(Reservation, decision.reservation)
-                if reservation is not None and reservation.metadata.uid == decision.uid:
-                    self._put(decision.applied_to(reservation), at)
-            case PatchPod():
-                pod = store.get(Pod, decision.task)
-                if pod is not None and not pod.spec.node_name:
-                    self.world.explain(pod, decision.reason, decision.message, decision.nominated, at)
-            case PatchGroup():
-                group = store.get(PodGroup, decision.job)
-                if group is not None:
-                    self._put(decision.applied_to(group), at)
-            case PatchQueue():
-                queue = store.get(Queue, decision.queue)
-                if queue is not None:
-                    self._put(decision.applied_to(queue), at)
-            case Notice():
-                self._record_event(at, decision.key, decision.reason, decision.message, warning=decision.warning)
-
-    def _record_event(
-        self, at: Microseconds, subject: str, reason: str, message: str, *, warning: bool, nodes: Sequence[str] = ()
-    ) -> None:
-        """Record warnings and the event types of the output format; other notifications are dropped. One about several
-        nodes is one event for each."""
-        if warning:
-            self.journal.warn(at, subject, reason, message)
-        elif reason in EVENT_TYPES:
-            for node in nodes or ("",):
-                self.journal.write(at, reason, subject, node=node, message=message)
 
     def _warn_of_overcommitted_nodes(self, at: Microseconds) -> None:
         """Pods whose nodeName is set in the scenario may exceed their node. They run, and the user gets a warning."""

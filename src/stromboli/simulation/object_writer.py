@@ -1,0 +1,107 @@
+"""Writes what controllers and the scheduler decide to the objects and the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stromboli.api import ApiError, KObject, Pod, PodGroup, Queue, Reservation, key
+from stromboli.controllers import Change, Create, Delete, Notify, Update
+from stromboli.scheduling.decisions import (
+    Bind,
+    Decision,
+    Evict,
+    Notice,
+    PatchGroup,
+    PatchPod,
+    PatchQueue,
+    PatchReservation,
+    Reserve,
+    Unreserve,
+)
+
+from .journal import EVENT_TYPES, Journal
+from .store import Conflict
+from .virtual_time import Microseconds
+from .world import World
+
+
+class ObjectWriter:
+    def __init__(self, world: World, journal: Journal) -> None:
+        self._world = world
+        self._journal = journal
+        self.last_changed = ""  # the object that a controller changed last
+
+    def apply_change(self, change: Change, at: Microseconds) -> None:
+        obj = change.object
+        before = self._world.store.version
+        match change:
+            case Create():
+                self._world.create(obj, at)
+            case Update():
+                self._put(obj, at)
+            case Delete():
+                self._world.delete(obj, at, change.reason)
+            case Notify():
+                self._record_event(
+                    at, key(obj), change.reason, change.message, warning=change.warning, nodes=change.nodes
+                )
+        if self._world.store.version != before:
+            self.last_changed = f"{obj.kind} {key(obj)}"
+
+    def _put(self, obj: KObject, at: Microseconds) -> None:
+        try:
+            self._world.change(obj, at)
+        except Conflict:
+            pass  # another change came first; the component sees the new version in its next pass and decides again
+        except ApiError as error:
+            self._journal.warn(at, key(obj), "Refused", str(error))
+
+    def carry_out(self, decision: Decision, at: Microseconds) -> None:
+        store = self._world.store
+        match decision:
+            case Bind():
+                pod = store.get(Pod, decision.task)
+                if pod is not None and not pod.spec.node_name:
+                    self._world.bind(pod, decision.node, at, backfill=decision.backfill, uses=decision.reservation)
+            case Evict():
+                pod = store.get(Pod, decision.task)
+                if pod is not None:
+                    self._world.evict(pod, at, decision.reason, decision.message)
+            case Reserve():
+                self._journal.write(at, "Reserved", decision.task, node=decision.node)
+                self._journal.groups.reserved_for(self._journal.pods[decision.task].podGroup)
+                self._world.create(decision.reservation, at)
+            case Unreserve():
+                self._journal.write(at, "Unreserved", decision.task, node=decision.node, message=decision.reason)
+                reservation = store.get(Reservation, decision.reservation)
+                if reservation is not None:
+                    self._world.delete(reservation, at)
+            case PatchReservation():
+                reservation = store.get(Reservation, decision.reservation)
+                if reservation is not None and reservation.metadata.uid == decision.uid:
+                    self._put(decision.applied_to(reservation), at)
+            case PatchPod():
+                pod = store.get(Pod, decision.task)
+                if pod is not None and not pod.spec.node_name:
+                    self._world.explain(pod, decision.reason, decision.message, decision.nominated, at)
+            case PatchGroup():
+                group = store.get(PodGroup, decision.job)
+                if group is not None:
+                    self._put(decision.applied_to(group), at)
+            case PatchQueue():
+                queue = store.get(Queue, decision.queue)
+                if queue is not None:
+                    self._put(decision.applied_to(queue), at)
+            case Notice():
+                self._record_event(at, decision.key, decision.reason, decision.message, warning=decision.warning)
+
+    def _record_event(
+        self, at: Microseconds, subject: str, reason: str, message: str, *, warning: bool, nodes: Sequence[str] = ()
+    ) -> None:
+        """Record warnings and the event types of the output format; other notifications are dropped. One about several
+        nodes is one event for each."""
+        if warning:
+            self._journal.warn(at, subject, reason, message)
+        elif reason in EVENT_TYPES:
+            for node in nodes or ("",):
+                self._journal.write(at, reason, subject, node=node, message=message)
