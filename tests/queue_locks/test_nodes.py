@@ -174,6 +174,20 @@ def test_a_resource_that_no_node_has_any_more_is_missing(asked: Document, locked
     assert outcome.satisfied("q1") == ("False", "TooFewNodes")
 
 
+def test_a_set_that_replaced_one_that_does_not_drain_stays() -> None:
+    """q2 uses 3 CPUs of n1, where q1 has one, and 2 each of n2 and n3, and never ends. After the timeout n2 and n3 have
+    the 4 CPUs. Each of them would offer as much alone, and n1 has the better score, but then less would be ready."""
+    used = [pod("mine", 1, queue="q1", on="n1"), pod("a", 3, queue="q2", on="n1"), pod("b", 2, queue="q2", on="n2")]
+    outcome = play(
+        four()[:3], locking("q1", {"cpu": 4}), queue("q2"), used, pod("c", 2, queue="q2", on="n3"),
+        reserve={"reservationTimeout": 10}, locks={"maxReservedPercent": 100}, until=60,
+    )  # fmt: skip
+    assert [(t, what, name) for t, what, _, name in outcome.moves()] == [
+        (0.0, "Locked", "n1"), (15.0, "Unlocked", "n1"), (15.0, "Locked", "n2"), (15.0, "Locked", "n3"),
+    ]  # fmt: skip
+    assert outcome.satisfied("q1") == ("True", "Satisfied")
+
+
 def test_a_round_that_had_nothing_new_to_find_is_not_made_up_for() -> None:
     """Nothing happens until t=6, so the round at t=5 is skipped. What changes at t=6 is looked at in the round at t=10,
     as it would be by a worker that started at t=6."""

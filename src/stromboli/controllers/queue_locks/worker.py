@@ -6,8 +6,8 @@ worker that starts anew decides as the old one would have.
 
 A set of locked nodes is kept while it is valid: its nodes exist and take pods, they are enough, and none of them is
 needless. If it is not, it is repaired at once. Only in a round, every few seconds, may it be replaced by a better one,
-better by a tenth at least: nodes that have drained are worth keeping. In a round the queues are also told how much is
-idle, and what is still used by others.
+better by a tenth at least and with no less ready for the queue: nodes that have drained are worth keeping. In a round
+the queues are also told how much is idle, and what is still used by others.
 
 Queues are served by priority, weight, age and name; queues below a queue before it.
 """
@@ -257,7 +257,7 @@ class _Pass:
         def is_before(rows: list[int]) -> bool:
             return sorted(nodes.names[row] for row in rows) == sorted(before)
 
-        valid = is_met(current) and len(current) <= most and pruned(nodes, demand, current) == current
+        valid = is_met(current) and len(current) <= most and not self._has_needless(queue, demand, nodes, current)
         if valid and is_before(current) and not self._is_round:
             return current, True
         if not current and not valid:
@@ -267,13 +267,28 @@ class _Pass:
         fresh = best_set(nodes, demand, most=max(growing, min(len(base), most)))
         if is_met(fresh):
             better = score_of(nodes, fresh, demand.target) > BETTER_BY * score_of(nodes, base, demand.target)
-            if better or not is_met(base):
+            is_ready = not is_judged(queue) or _shortage(demand, nodes, fresh) <= _shortage(demand, nodes, base)
+            if (better and is_ready) or not is_met(base):
                 return fresh, is_before(fresh)
         if is_before(base) and self._is_stuck(queue):
             other = self._by_drained(demand, nodes, most=max(growing, len(base)))
             if _shortage(demand, nodes, other) < _shortage(demand, nodes, base):
                 base = other
         return base, is_before(base)
+
+    def _has_needless(self, queue: Queue, demand: Demand, nodes: Nodes, rows: list[int]) -> bool:
+        """Whether fewer nodes would do. A node is needed, too, if without it less would be ready for the queue: a set
+        that was chosen because others do not drain would be undone otherwise."""
+        if pruned(nodes, demand, rows) == rows:
+            return False
+        if not is_judged(queue):
+            return True
+        short = _shortage(demand, nodes, rows)
+        for gone in rows:
+            rest = [row for row in rows if row != gone]
+            if bool(demand.is_met(sum_of(nodes, rest))[0]) and _shortage(demand, nodes, rest) <= short:
+                return True
+        return False
 
     def _repaired(self, nodes: Nodes, demand: Demand, current: list[int], *, most: int, growing: int) -> list[int]:
         """The set with as few changes as possible: nodes that are still good stay."""
