@@ -1,14 +1,13 @@
-"""A session of the official Python client: create, watch, patch, bind. Skipped where it is not installed."""
+"""A session of the official Python client: create, watch, patch, bind."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import kubernetes
 import pytest
 
 from embedded.running import running
-
-kubernetes = pytest.importorskip("kubernetes")
 
 
 @pytest.mark.filterwarnings("default")
