@@ -400,6 +400,9 @@ def test_definitions_that_are_not_valid(api: Api) -> None:
     schemaless = definition("toys.example.com")
     del schemaless["spec"]["versions"][0]["schema"]
     assert api.call("POST", DEFINITIONS, schemaless).status == 422
+    typeless = definition("toys.example.com")
+    typeless["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"x": {}}}}
+    assert api.call("POST", DEFINITIONS, typeless).status == 422
     storeless = definition("toys.example.com")
     storeless["spec"]["versions"][0]["storage"] = False
     assert api.call("POST", DEFINITIONS, storeless).status == 422

@@ -53,8 +53,21 @@ def test_label_selectors(api: Api, namespace: str, selector: str, expected: list
 def test_selectors_that_make_no_sense(api: Api, namespace: str) -> None:
     assert api.call("GET", maps(namespace), labelSelector="a in b").status == 400
     assert api.call("GET", maps(namespace), labelSelector="a=(b").status == 400
+    assert api.call("GET", maps(namespace), labelSelector="a>b").status == 400
     assert api.call("GET", maps(namespace), fieldSelector="data.a=1").status == 400
     assert api.call("GET", maps(namespace), fieldSelector="metadata.name").status == 400
+
+
+def test_how_queries_are_read(api: Api, namespace: str) -> None:
+    """Whatever is not `false` or `0` is a yes. A negative limit is none."""
+    api.create(maps(namespace), config_map("a"))
+    assert "a" in names(api.get(maps(namespace), limit=-1))
+    assert api.call("GET", maps(namespace), limit="x").status == 400
+    assert api.call("GET", maps(namespace), timeoutSeconds="x").status == 400
+    for word in ("yes", "TRUE", "t"):
+        assert api.watch(maps(namespace), 1, watch=word, resourceVersion="0")[0]["type"] == "ADDED"
+    for word in ("False", "0"):
+        assert api.get(maps(namespace), watch=word)["kind"] == "ConfigMapList"
 
 
 def test_field_selectors(api: Api, namespace: str) -> None:

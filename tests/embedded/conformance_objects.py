@@ -188,6 +188,27 @@ def test_bodies_that_are_not_objects_are_refused(api: Api, namespace: str) -> No
     assert version.status == 400
 
 
+def test_a_collection_of_all_namespaces_cannot_be_deleted(api: Api, namespace: str) -> None:
+    api.create(maps(namespace), config_map("one"))
+    assert api.call("DELETE", "/api/v1/configmaps").status == 405
+    assert api.call("DELETE", "/api/v1/configmaps", labelSelector="a=b").status == 405
+    assert api.call("GET", f"{maps(namespace)}/one").status == 200
+
+
+def test_finalizers_have_full_names(api: Api, namespace: str) -> None:
+    for finalizer, status in (("x", 422), ("example.com/x", 201), ("foregroundDeletion", 201)):
+        body = config_map(finalizer.lower().replace("/", "-"))
+        body["metadata"]["finalizers"] = [finalizer]
+        assert api.call("POST", maps(namespace), body).status == status, finalizer
+
+
+def test_pods_name_nodes_properly(api: Api, namespace: str) -> None:
+    for field, value in (("nodeSelector", {"a b": "c"}), ("nodeSelector", {"a": "b c"}), ("nodeName", "a b")):
+        body = pod("a")
+        body["spec"][field] = value
+        assert api.call("POST", pods(namespace), body).status == 422, field
+
+
 def test_methods_that_a_resource_does_not_have(api: Api, namespace: str) -> None:
     for method, path in (("POST", f"{maps(namespace)}/one"), ("PUT", maps(namespace)), ("PATCH", maps(namespace))):
         answer = api.call(method, path, config_map("one"), kind="application/json")

@@ -169,6 +169,13 @@ def test_an_update_takes_fields_from_appliers(api: Api, namespace: str) -> None:
     assert api.apply(path, config_map("one", a="2", b="2"), "me").status == 200, "equal values are no conflict"
 
 
+def test_patches_that_are_refused_as_invalid(api: Api, namespace: str) -> None:
+    path = f"{maps(namespace)}/one"
+    api.create(maps(namespace), config_map("one"))
+    assert api.call("PATCH", path, [{"op": "bogus", "path": "/data"}], kind=JSON_PATCH).status == 422
+    assert api.call("PATCH", path, {"metadata": {"uid": "other"}}, kind=MERGE).status == 422
+
+
 def test_apply_merges_lists_by_key(api: Api, namespace: str) -> None:
     path = f"{pods(namespace)}/a"
     body = pod("a")
@@ -193,6 +200,8 @@ def test_apply_that_cannot_be(api: Api, namespace: str) -> None:
     assert api.apply(path, b"a: [", "me").status == 400
     managed = config_map("one")
     managed["metadata"]["managedFields"] = [{"manager": "x", "operation": "Apply", "apiVersion": "v1"}]
+    assert api.apply(path, managed, "me").status == 400
+    managed["metadata"]["managedFields"] = []
     assert api.apply(path, managed, "me").status == 400
 
 

@@ -16,6 +16,7 @@ _label = re.compile(_LABEL)
 _subdomain = re.compile(_SUBDOMAIN)
 _qualified = re.compile(_QUALIFIED)
 _label_value = re.compile(rf"({_QUALIFIED})?")
+_STANDARD_FINALIZERS: Final = ("orphan", "foregroundDeletion", "kubernetes")
 MOST_ANNOTATIONS: Final = 256 * 1024  # bytes, of all annotations together
 
 NameRule = Callable[[str], str]
@@ -83,7 +84,10 @@ def label_value(value: str) -> str:
     return ""
 
 
-def validate_metadata(metadata: dict[str, Any], rule: NameRule, path: str = "metadata") -> list[FieldError]:
+def validate_metadata(
+    metadata: dict[str, Any], rule: NameRule, path: str = "metadata", *, builtin: bool = False
+) -> list[FieldError]:
+    """`builtin`: of a kind whose finalizers have full names; definitions and custom kinds may have any."""
     errors: list[FieldError] = []
     name = metadata.get("name", "")
     if not name:
@@ -100,6 +104,9 @@ def validate_metadata(metadata: dict[str, Any], rule: NameRule, path: str = "met
         errors.append(too_long(f"{path}.annotations", f"must have at most {MOST_ANNOTATIONS} bytes"))
     for finalizer in metadata.get("finalizers") or ():
         if problem := qualified_name(finalizer):
+            errors.append(invalid(f"{path}.finalizers", finalizer, problem))
+        elif builtin and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            problem = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(invalid(f"{path}.finalizers", finalizer, problem))
     return errors + _owners(metadata.get("ownerReferences") or [], f"{path}.ownerReferences")
 

@@ -61,6 +61,8 @@ def _check(key: str, operator: str, values: frozenset[str], text: str) -> Requir
     for value in values:
         if problem := names.label_value(value):
             raise _unparsable(text, f"value {value!r}: {problem}")
+        if operator in ("Gt", "Lt") and _integer(value) is None:
+            raise _unparsable(text, f"value {value!r}: for 'Gt', 'Lt' operators, the value must be an integer")
     return _test(key, operator, values)
 
 

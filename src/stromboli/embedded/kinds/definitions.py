@@ -84,7 +84,7 @@ def _version_errors(spec: Object) -> list[FieldError]:
             errors.append(required(f"{at}.schema.openAPIV3Schema", "schemas are required"))
             continue
         try:
-            custom_schema(written, f"{at}.schema.openAPIV3Schema")
+            custom_schema(written, f"{at}.schema.openAPIV3Schema", typed=True)
         except (SchemaError, RecursionError, TypeError) as error:
             path = error.path if isinstance(error, SchemaError) else f"{at}.schema.openAPIV3Schema"
             problem = error.problem if isinstance(error, SchemaError) else "is not a schema"

@@ -86,6 +86,9 @@ def validate_pod_spec(spec: Object, path: str) -> list[FieldError]:
                             f'Not found: "{mount.get("name")}"',
                         )
                     )
+    errors += names.validate_labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
+    if (node := spec.get("nodeName", "")) and (problem := names.subdomain(node)):
+        errors.append(invalid(f"{path}.nodeName", node, problem))
     if not spec.get("containers") and all(error.field != f"{path}.containers" for error in errors):
         errors.append(required(f"{path}.containers"))
     return errors

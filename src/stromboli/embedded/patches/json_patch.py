@@ -53,7 +53,7 @@ def _apply(document: Any, operation: dict[str, Any]) -> Any:
                 raise PatchFailed(f"testing value {operation['path']} failed")
             return document
         case other:
-            raise PatchError(f"unexpected kind of operation: {other!r}")
+            raise PatchFailed(f"unexpected kind of operation: {other!r}")
 
 
 def _value(operation: dict[str, Any]) -> Any:

@@ -22,19 +22,25 @@ class SchemaError(Exception):
         self.problem = problem
 
 
-def custom_schema(written: Json, path: str = "openAPIV3Schema") -> Schema:
-    """Our schema for an OpenAPI v3 schema; raises SchemaError."""
+def custom_schema(written: Json, path: str = "openAPIV3Schema", *, typed: bool = False) -> Schema:
+    """Our schema for an OpenAPI v3 schema; raises SchemaError. `typed`: everything must have a type, as in a
+    definition; the parts of `anyOf` and the like need none."""
     if not isinstance(written, Mapping):
         raise SchemaError(path, "must be an object")
     properties = _mapping(written, "properties", path)
     values = written.get("additionalProperties")
     is_open = bool(written.get("x-kubernetes-preserve-unknown-fields")) or values is True
     return Schema(
-        type=_type(written, path),
+        type=_type(written, path, typed=typed),
         description=str(written.get("description", "")),
-        properties={str(name): custom_schema(part, f"{path}.properties[{name}]") for name, part in properties.items()},
-        values=custom_schema(values, f"{path}.additionalProperties") if isinstance(values, Mapping) else None,
-        items=custom_schema(written["items"], f"{path}.items") if "items" in written else None,
+        properties={
+            str(name): custom_schema(part, f"{path}.properties[{name}]", typed=typed)
+            for name, part in properties.items()
+        },
+        values=custom_schema(values, f"{path}.additionalProperties", typed=typed)
+        if isinstance(values, Mapping)
+        else None,
+        items=custom_schema(written["items"], f"{path}.items", typed=typed) if "items" in written else None,
         required=tuple(str(name) for name in written.get("required") or ()),
         default=written.get("default", MISSING),
         nullable=bool(written.get("nullable")),
@@ -55,11 +61,13 @@ def _mapping(written: Mapping[str, Any], name: str, path: str) -> Mapping[str, A
     return found
 
 
-def _type(written: Mapping[str, Any], path: str) -> str:
+def _type(written: Mapping[str, Any], path: str, *, typed: bool) -> str:
     if written.get("x-kubernetes-int-or-string"):
         return "intstr"
     kind = written.get("type")
     if kind is None:
+        if typed and not written.get("x-kubernetes-preserve-unknown-fields"):
+            raise SchemaError(f"{path}.type", "must not be empty for specified object fields")
         return "any"
     if kind not in ("object", "array", "string", "integer", "number", "boolean"):
         raise SchemaError(f"{path}.type", f"unknown type {kind!r}")

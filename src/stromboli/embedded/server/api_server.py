@@ -112,7 +112,7 @@ class ApiServer:
                 return self._patch(route, request, now)
             case "DELETE", True:
                 return self.deleter.handle(route, request, now)
-            case "DELETE", False:
+            case "DELETE", False if route.namespace or not route.type.namespaced:
                 return self.deleter.collection(route, request, now)
         raise method_not_allowed()
 

@@ -12,17 +12,10 @@ from stromboli.embedded.status import invalid as invalid_object
 
 from .messages import Request
 
-_YES = ("true", "1", "t", "True", "TRUE")
-_NO = ("", "false", "0", "f", "False", "FALSE")
-
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    value = query.get(name, "")
-    if value in _YES or (value == "" and name in query):
-        return True
-    if value in _NO:
-        return False
-    raise bad_request(f'strconv.ParseBool: parsing "{value[:50]}": invalid syntax')
+    """As Kubernetes reads them: everything is a yes but `false` and `0`."""
+    return name in query and query[name].lower() not in ("false", "0")
 
 
 def number(query: Mapping[str, str], name: str) -> int | None:

@@ -70,6 +70,11 @@ class Patcher:
         original = record.value() | {"apiVersion": route.type.api_version}
         changed = patched(request, route, original)
         value, warnings = self._read(route, changed, original, options, request.body)
+        uid = (value.get("metadata") or {}).get("uid", "")
+        if uid and uid != record.metadata.uid:
+            # In a replacement it would be a precondition; a patch that changes it is wrong, whoever came first.
+            error = FieldError("FieldValueInvalid", "metadata.uid", f"Invalid value: {shown(uid)}: field is immutable")
+            raise invalid(route.type.group, route.type.kind, route.name, [error])
         written = self._writer.update(route, record, value, options, now)
         return Written(written.value, written.created, (*warnings, *written.warnings), written.record)
 
@@ -111,7 +116,7 @@ class Patcher:
                     raise bad_request(f"invalid object: {field} must be set in an applied configuration")
         value, warnings = self._writer.read(route.type, body, options)
         metadata = value["metadata"]
-        if metadata.get("managedFields"):
+        if metadata.get("managedFields") is not None:
             raise bad_request("metadata.managedFields must be nil")
         if metadata.get("name", route.name) != route.name:
             raise bad_request(

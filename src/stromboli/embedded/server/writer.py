@@ -129,7 +129,7 @@ class Writer:
         if strategy.counts_generations:
             metadata["generation"] = 1
         strategy.before_create(value, self.context(now))
-        errors = names.validate_metadata(metadata, strategy.name_rule) + _schema_errors(type, value)
+        errors = _metadata_errors(type, metadata) + _schema_errors(type, value)
         errors = errors or strategy.validate(value)
         if errors:
             raise invalid(type.group, type.kind, metadata.get("name", ""), errors)
@@ -234,7 +234,7 @@ class Writer:
 
     def _validate_update(self, route: Route, value: Object, old: Object) -> None:
         type, strategy = route.type, route.type.strategy
-        errors = names.validate_metadata(value["metadata"], strategy.name_rule) + _schema_errors(type, value, old)
+        errors = _metadata_errors(type, value["metadata"]) + _schema_errors(type, value, old)
         if not errors and route.subresource == "status":
             errors = strategy.validate_status(value, old)
         elif not errors:
@@ -253,6 +253,11 @@ class Writer:
             return Written(value, created, record=record)
         self._store.put(key, {**value, "apiVersion": type.stored_api_version})
         return Written(value, created)
+
+
+def _metadata_errors(type: ResourceType, metadata: Object) -> list[FieldError]:
+    builtin = not type.is_custom and type.group != "apiextensions.k8s.io"
+    return names.validate_metadata(metadata, type.strategy.name_rule, builtin=builtin)
 
 
 def is_finished(value: Object) -> bool:
