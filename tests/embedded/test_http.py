@@ -51,6 +51,9 @@ def test_requests_watches_and_refusals(tmp_path: Path) -> None:
             Api(HttpTransport(port, ssl.create_default_context(), token)).get("/version")
         for path in ("/api/v1/namespaces/default%2Fpods", "/api/v1/namespaces/%2e%2e/pods", f"/{'x' * 9000}"):
             assert 400 <= api.call("GET", path).status < 500
+        many = f"name in ({','.join(f'name-{i:05}' for i in range(2000))})"
+        long = api.call("GET", MAPS, labelSelector=many)
+        assert (long.status, long.reason) == (400, "BadRequest"), "a long line is answered with a Status, too"
         huge = api.call("POST", MAPS, b'{"a":"' + b"x" * (3 << 20) + b'"}')
         assert (huge.status, huge.reason) == (413, "RequestEntityTooLarge")
         secrets = [path for path in tmp_path.iterdir() if path.is_file()]

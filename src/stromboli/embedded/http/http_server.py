@@ -32,6 +32,7 @@ from stromboli.embedded.upkeep import Upkeep
 
 BOOKMARK_SECONDS: Final = 60.0
 _LONGEST_PATH: Final = 8000
+_LONGEST_LINE: Final = 256 * 1024  # bytes of a request line; selectors are part of it and may be long
 
 
 class LogSource(Protocol):
@@ -78,7 +79,9 @@ class HttpServer:
 
     async def start(self, host: str, port: int) -> None:
         """Listen. With port 0 the system chooses one; `port` says which."""
-        server = web.Server(self._serve, handler_cancellation=True, access_log=None)
+        server = web.Server(
+            self._serve, handler_cancellation=True, access_log=None, max_line_size=_LONGEST_LINE
+        )
         self._runner = web.ServerRunner(server)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, ssl_context=self._ssl, backlog=1024)
