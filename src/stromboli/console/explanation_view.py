@@ -133,7 +133,9 @@ def _what_if(prospects: Prospects, now: float) -> Iterator[str]:
 def _why_no_start(prospects: Prospects) -> str:
     if not prospects.without_end:
         return ""
-    return f": {plural(prospects.without_end, 'running job')} do not say how long they run"
+    if prospects.without_end == 1:
+        return ": one running job does not say how long it runs"
+    return f": {prospects.without_end} running jobs do not say how long they run"
 
 
 def _sentence(one: Counterfactual, now: float) -> str:

@@ -131,7 +131,8 @@ def repeat(ask: Callable[[], Answer], output: str, watch: float | None, *, live:
     while True:
         now = text(ask(), output)
         if sys.stdout.isatty():
-            click.echo(_CLEAR + now, nl=False, color=_colours())
+            sys.stdout.write(_CLEAR)
+            click.echo(now, nl=False, color=_colours())
         elif now != before:
             click.echo(now, nl=False)
             sys.stdout.flush()
