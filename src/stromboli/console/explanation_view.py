@@ -70,7 +70,8 @@ def _headline(explanation: JobExplanation, now: float) -> str:
     job = explanation.job
     if not job.waits:
         where = f", {plural(job.pods.running, 'pod')} on {some(job.nodes)}" if job.nodes else ""
-        return f"{job.name} does not wait: {job.phase}{where}."
+        resume = f" Continue it with: stromboli resume {job.name}" if job.phase == "Aborted" else ""
+        return f"{job.name} does not wait: {job.phase}{where}.{resume}"
     since = age(now - (now if job.waiting_since is None else job.waiting_since))
     if not explanation.reasons:
         return f"{job.name} starts in the next cycle. It has waited for {since} in queue {job.queue}."
