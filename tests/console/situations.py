@@ -52,7 +52,7 @@ def volcano_job(
     name: str, replicas: int, cpu: float, *, least: int | None = None, run: float = 60, **spec: Any
 ) -> Document:
     template = {
-        "metadata": {"annotations": {"sim.stromboli.io/run": f"{run}s"}},
+        "metadata": {"annotations": {"sim.stromboli.io/run": f"{run}s", "sim.stromboli.io/grace": "0s"}},
         "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]} | spec.pop("pods", {}),
     }
     return {

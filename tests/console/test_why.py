@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from console.applied import running_after
-from console.situations import JOBS, SITUATIONS, Situation
+from console.situations import JOBS, SITUATIONS, Situation, situation, with_spec
+from starvation.scenes import node, pod
 from stromboli.console.main import run
 from stromboli.console.whatif.counterfactuals import Prospects, prospects
 from stromboli.insight import State, explain, inspect
@@ -129,3 +130,23 @@ def test_a_job_that_starts_by_itself_needs_no_change(tmp_path: Path) -> None:
     """The nodes are reserved for another job, which does not drain them, and so it is this job's turn."""
     found = found_for(SITUATIONS["NodeResourceReserved"], tmp_path)
     assert (found.starts_now, found.counterfactuals) == (True, [])
+
+
+def test_a_pod_of_another_scheduler_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = with_spec(pod("theirs", 1), schedulerName="default-scheduler")
+    options = situation("theirs", 1, node("n1", 4), other).write(tmp_path)
+    assert run(["why", "theirs", *options]) == 2
+    assert capsys.readouterr().err == (
+        "stromboli: error: Pod default/theirs has schedulerName default-scheduler, not volcano; or is it "
+        "--scheduler-name default-scheduler?\n"
+    )
+
+
+def test_a_pod_and_its_group_are_the_same_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gang = SITUATIONS["GangShort"]
+    options = gang.write(tmp_path)
+    found = set()
+    for name in ("big", "default/big", "big-1"):
+        assert run(["why", name, *options, "--no-what-if"]) == 0
+        found.add(capsys.readouterr().out)
+    assert len(found) == 1

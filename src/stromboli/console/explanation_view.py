@@ -70,7 +70,8 @@ def _headline(explanation: JobExplanation, now: float) -> str:
     job = explanation.job
     if not job.waits:
         where = f", {plural(job.pods.running, 'pod')} on {some(job.nodes)}" if job.nodes else ""
-        return f"{job.name} does not wait: {job.phase}{where}."
+        resume = f" Continue it with: stromboli resume {job.name}" if job.phase == "Aborted" else ""
+        return f"{job.name} does not wait: {job.phase}{where}.{resume}"
     since = age(now - (now if job.waiting_since is None else job.waiting_since))
     if not explanation.reasons:
         return f"{job.name} starts in the next cycle. It has waited for {since} in queue {job.queue}."
@@ -133,7 +134,9 @@ def _what_if(prospects: Prospects, now: float) -> Iterator[str]:
 def _why_no_start(prospects: Prospects) -> str:
     if not prospects.without_end:
         return ""
-    return f": {plural(prospects.without_end, 'running job')} do not say how long they run"
+    if prospects.without_end == 1:
+        return ": one running job does not say how long it runs"
+    return f": {prospects.without_end} running jobs do not say how long they run"
 
 
 def _sentence(one: Counterfactual, now: float) -> str:

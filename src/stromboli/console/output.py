@@ -88,7 +88,7 @@ def text(answer: Answer, output: str) -> str:
         if table.title:
             lines.append(click.style(table.title, bold=True))
         lines += _lines(table, wide=output == WIDE)
-    if answer.hints and sys.stdout.isatty():
+    if answer.hints and is_terminal():
         lines += ["", *(click.style(hint, dim=True) for hint in answer.hints)]
     return "".join(f"{line}\n" for line in lines)
 
@@ -116,8 +116,12 @@ def _painted(padded: str, word: str, *, header: bool) -> str:
     return click.style(padded, fg=colour) if colour and _colours() else padded
 
 
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
 def _colours() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return is_terminal() and not os.environ.get("NO_COLOR")
 
 
 def repeat(ask: Callable[[], Answer], output: str, watch: float | None, *, live: bool) -> None:
@@ -130,8 +134,9 @@ def repeat(ask: Callable[[], Answer], output: str, watch: float | None, *, live:
     before = ""
     while True:
         now = text(ask(), output)
-        if sys.stdout.isatty():
-            click.echo(_CLEAR + now, nl=False, color=_colours())
+        if is_terminal():
+            sys.stdout.write(_CLEAR)
+            click.echo(now, nl=False, color=_colours())
         elif now != before:
             click.echo(now, nl=False)
             sys.stdout.flush()

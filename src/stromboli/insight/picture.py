@@ -19,7 +19,7 @@ class QueuePicture:
     parent: str
     weight: int
     priority: int
-    allocated: Amounts  # what its pods use
+    allocated: Amounts  # what its pods use, and what Reservations hold for it
     waiting: Amounts  # requests of its waiting pods
     deserved: Amounts  # empty if no plugin divides the cluster
     borrowed: Amounts  # allocated beyond what it deserves

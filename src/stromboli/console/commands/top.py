@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from stromboli.console.output import Answer, Table, output_option, repeat
+from stromboli.console.output import Answer, Table, is_terminal, output_option, repeat
 from stromboli.console.source import Source, state_options
 
 from .look import picture_of
@@ -34,7 +33,7 @@ Examples:
 @output_option
 def top(source: Source, rows: int, interval: float, once: bool, output: str) -> None:
     """Show the jobs that use most, the jobs that wait longest, and the fullest nodes, until Ctrl-C."""
-    is_live = source.is_live and not once and sys.stdout.isatty()
+    is_live = source.is_live and not once and is_terminal()
     repeat(lambda: _view(picture_of(source), rows), output, interval if is_live else None, live=source.is_live)
 
 

@@ -47,9 +47,20 @@ def _answer(source: Source, state: State, name: str, what_if: bool) -> Answer:
 
     explanation = explain(state, source.scheduler(), name)
     if explanation is None:
-        raise UserError(f"There is no job {name}. Try: stromboli jobs")
+        raise UserError(_not_found(state, name))
     found = None
     if what_if and explanation.job.waits:
         picture = inspect(state, source.scheduler()).picture
         found = prospects(state, picture, explanation, *source.scheduling())
     return explanation_view(explanation, found, state.now)
+
+
+def _not_found(state: State, name: str) -> str:
+    from stromboli.api import Pod, key
+
+    for obj in state.objects:
+        if isinstance(obj, Pod) and key(obj) == name and obj.spec.scheduler_name != state.scheduler_name:
+            other = obj.spec.scheduler_name or "default-scheduler"
+            ours = state.scheduler_name
+            return f"Pod {name} has schedulerName {other}, not {ours}; or is it --scheduler-name {other}?"
+    return f"There is no job {name}. Try: stromboli jobs"

@@ -41,6 +41,9 @@ NOW_SECONDS: Final = 5.0
 created, and others may have to be evicted."""
 FAR_SECONDS: Final = 7 * 86_400.0
 MOST_TRIALS: Final = 40
+LEAST_TRIALS: Final = 8
+_OBJECTS_IN_ALL_TRIALS: Final = 150_000
+"""A trial loads all objects, about five thousand in a second. So the larger the cluster, the fewer trials."""
 _MOST_OF_A_KIND: Final = 4
 _MOST_ENDING: Final = 8
 _OF_QUEUES: Final = frozenset({
@@ -68,6 +71,10 @@ class Prospects:
     counterfactuals: list[Counterfactual]
 
 
+def most_trials(objects: int) -> int:
+    return max(LEAST_TRIALS, min(MOST_TRIALS, _OBJECTS_IN_ALL_TRIALS // max(1, objects)))
+
+
 class Trials:
     """Tries changes on copies of one state."""
 
@@ -76,7 +83,7 @@ class Trials:
         self._target = target
         self._registry = registry
         self._configuration = configuration
-        self._left = MOST_TRIALS
+        self._left = most_trials(len(state.objects))
 
     def rehearsal(self, objects: Iterable[KObject], submitted: Sequence[KObject] = ()) -> Rehearsal:
         state = self._state

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stromboli.api import Job, KObject, Pod, PodGroup, ReplicaSet, group_name_of, key
-from stromboli.console.amounts import plural
 from stromboli.insight import JobExplanation, State, explain, inspect
 from stromboli.scheduling.configuration import Configuration
 from stromboli.scheduling.cycle import Scheduler
@@ -88,11 +87,12 @@ def plan_submission(
 
 def _assumptions(state: State, scheduler: Scheduler) -> list[str]:
     jobs = [job for job in inspect(state, scheduler).picture.jobs if job.pods.running]
-    unknown = sum(job.ends is None for job in jobs)
-    known = len(jobs) - unknown
+    known = sum(job.ends is not None for job in jobs)
     found = ["no other job is submitted", "evicted pods stop at once"]
-    if known:
-        found.append(f"{plural(known, 'running job')} of which the end is known")
-    if unknown:
-        found.append(f"{plural(unknown, 'running job')} of which it is not, and which run on")
+    if jobs and known == len(jobs):
+        found.append("all running jobs end when they say")
+    elif known:
+        found.append(f"{known} of {len(jobs)} running jobs end when they say, and the others run on")
+    elif jobs:
+        found.append("all running jobs run on, because none says when it ends")
     return [*found, "the scheduler runs with the configuration given here"]

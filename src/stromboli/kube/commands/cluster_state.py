@@ -11,34 +11,35 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
-from stromboli.api import KObject
+from stromboli.api import KINDS, Command, KObject, PodDisruptionBudget
 from stromboli.errors import ClusterError
 from stromboli.insight import State
 from stromboli.kube.client import (
-    JOBS,
     LEGACY_BUDGETS,
-    NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
-    PRIORITY_CLASSES,
     QUEUES,
-    REPLICA_SETS,
-    RESERVATIONS,
-    RESOURCE_QUOTAS,
     Client,
     ClientConfig,
     Failure,
     Resource,
     load_client_config,
+    resource_of,
 )
 
 _REQUIRED: Final[tuple[Resource[Any], ...]] = (QUEUES, NODES, POD_GROUPS, PODS)
-_OPTIONAL: Final[tuple[Resource[Any], ...]] = (
-    PRIORITY_CLASSES, NAMESPACES, RESOURCE_QUOTAS, RESERVATIONS, JOBS, REPLICA_SETS,
-)  # fmt: skip
-"""A user who may not list these gets an answer without them."""
+_NOT_READ: Final = frozenset({Command, PodDisruptionBudget})  # exist for a moment; have two versions
+
+
+def _optional() -> list[Resource[Any]]:
+    """Everything else that we understand. A user who may not list these gets an answer without them."""
+    required = {resource.type for resource in _REQUIRED}
+    kinds = sorted(set(KINDS.values()) - required - _NOT_READ, key=lambda kind: kind.__name__)
+    return [resource_of(kind) for kind in kinds]
+
+
 _DENIED: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
 
@@ -52,7 +53,7 @@ async def read_state(client: Client, scheduler_name: str) -> State:
         budgets = POD_DISRUPTION_BUDGETS
         if not await client.serves(budgets.group_version):
             budgets = LEGACY_BUDGETS
-        optional = (*_OPTIONAL, budgets)
+        optional = [*_optional(), budgets]
         listed = await asyncio.gather(
             *(_list(client, resource) for resource in _REQUIRED),
             *(_list(client, resource, optional=True) for resource in optional),

@@ -36,6 +36,14 @@ _STEPS = {
     Code.PREDICATE_TAINT_TOLERATION: "Add a toleration if the job may run on those nodes.",
     Code.PREDICATE_NODE_PORTS: "Use another host port, or none.",
     Code.PREDICATE_INTER_POD_AFFINITY: "Check which pods the affinity terms select.",
+    "ClaimMissing": "Create the PersistentVolumeClaim that the pod names, or correct its name.",
+    "ClaimUnbound": "Find out why the claim has no volume: kubectl describe pvc.",
+    "ResourceClaimsUnsupported": "Use extended resources instead of resource claims.",
+    "WaitingForVolumes": "Nothing: it starts when its volumes are provisioned.",
+    "PredicateVolumeAffinity": "Use nodes that can reach the volume, or another volume.",
+    "PredicateVolumeBinding": "Provide a volume or a storage class for nodes that the pod may use.",
+    "PredicateVolumeLimits": "Use nodes with fewer volumes, or add nodes.",
+    "PredicateVolumeInUse": "Wait until the pod that uses the volume has ended.",
     Code.PREDICATE_POD_TOPOLOGY_SPREAD: "Free resources in the emptier domains, or allow more skew.",
 }
 

@@ -1,0 +1,141 @@
+"""The commands on a cluster in one process: look, submit, suspend, resume, cancel."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.situations import volcano_job
+from stromboli.console.main import run
+from stromboli.console.up.cluster import Plan, run_cluster
+from stromboli.console.up.machines import Machines
+from stromboli.kube.client import JOBS, Client
+
+
+class Shell:
+    """Runs commands against a cluster, and waits for what they cause."""
+
+    def __init__(self, kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.options = ["--kubeconfig", str(kubeconfig)]
+        self._capsys = capsys
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        self._capsys.readouterr()
+        status = run([*arguments, *self.options])
+        said = self._capsys.readouterr()
+        return status, said.out, said.err
+
+    def data(self, *arguments: str) -> Any:
+        status, out, err = self.run(*arguments, "-o", "json")
+        assert status == 0, err
+        return json.loads(out)
+
+
+def on_a_cluster(
+    folder: Path, capsys: pytest.CaptureFixture[str], script: Callable[[Shell, Callable[[str, str], None]], None]
+) -> None:
+    machines = [Machines(["node-0", "node-1"], {"cpu": "4", "memory": "8Gi", "pods": "110"})]
+    plan = Plan(folder=folder / "data", persistent=False, machines=machines, period=0.2)
+
+    async def main() -> None:
+        stop = asyncio.Event()
+
+        async def work(client: Client) -> None:
+            loop = asyncio.get_running_loop()
+
+            async def until(job: str, phase: str) -> None:
+                while (await client.get(JOBS, job)).status.state.phase != phase:
+                    await asyncio.sleep(0.05)
+
+            def wait(job: str, phase: str) -> None:
+                asyncio.run_coroutine_threadsafe(asyncio.wait_for(until(job, phase), 60), loop).result()
+
+            shell = Shell(folder / "data" / "kubeconfig", capsys)
+            try:
+                await asyncio.to_thread(script, shell, wait)
+            finally:
+                stop.set()
+
+        await run_cluster(plan, stop, [work])
+
+    asyncio.run(main())
+
+
+def test_the_life_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text(json.dumps(volcano_job("first", 4, 2, run=600)), encoding="utf-8")
+    second.write_text(json.dumps(volcano_job("second", 2, 2, run=600)), encoding="utf-8")
+
+    def script(shell: Shell, wait: Callable[[str, str], None]) -> None:
+        assert shell.run("submit", "-f", str(first))[:2] == (0, "Job default/first created\n")
+        wait("default/first", "Running")
+        plan = shell.data("plan", "-f", str(second))
+        assert (plan["startsNow"], plan["reasons"][0]["code"]) == (False, "InsufficientNode")
+        assert shell.run("submit", "-f", str(second))[0] == 0
+        why = shell.data("why", "second")
+        assert why["reasons"][0]["code"] == "InsufficientNode"
+        assert "starts when default/first ends" in [one["sentence"] for one in why["counterfactuals"]]
+        status = shell.data("status")
+        assert status["used"] == {"cpu": "8"}
+        assert status["nodes"]["used"] == 2
+        assert {job["name"]: job["phase"] for job in shell.data("jobs")} == {
+            "default/first": "Running",
+            "default/second": "Pending",
+        }
+        diag = shell.data("diag", "--metrics-url", "http://127.0.0.1:1/metrics")
+        assert diag["measured"] == "on a copy, on this machine"
+        assert diag["reasons"][0]["code"] == "InsufficientNode"
+        assert shell.run("suspend", "first")[:2] == (0, "Job default/first suspended\n")
+        wait("default/first", "Aborted")
+        wait("default/second", "Running")
+        assert shell.run("suspend", "first")[2] == (
+            "stromboli: error: Job default/first cannot be suspended: it is Aborted.\n"
+        )
+        assert shell.run("resume", "default/first")[:2] == (0, "Job default/first resumed\n")
+        wait("default/first", "Pending")
+        assert shell.run("cancel", "default/second", "--yes")[:2] == (0, "Job default/second deleted\n")
+        wait("default/first", "Running")
+        assert shell.run("resume", "first")[2] == (
+            "stromboli: error: Job default/first is not suspended: it is Running.\n"
+        )
+        assert shell.run("submit", "-f", str(first))[0] == 3
+        assert shell.run("cancel", "nobody")[:3:2] == (
+            2, "stromboli: error: There is no Job, PodGroup or pod default/nobody. Try: stromboli jobs\n",
+        )  # fmt: skip
+        assert shell.run("suspend", "nobody")[0] == 2
+        assert shell.run("why", "nobody")[2] == (
+            "stromboli: error: There is no job default/nobody. Try: stromboli jobs\n"
+        )
+
+    on_a_cluster(tmp_path, capsys, script)
+
+
+def test_a_group_is_cancelled_with_its_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = tmp_path / "gang.yaml"
+    documents: list[dict[str, Any]] = [
+        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "gang"},
+         "spec": {"minMember": 9}},
+        *(
+            {"apiVersion": "v1", "kind": "Pod",
+             "metadata": {"name": f"gang-{n}", "annotations": {"scheduling.k8s.io/group-name": "gang"}},
+             "spec": {"schedulerName": "volcano", "containers": [{"name": "main", "image": "none"}]}}
+            for n in range(2)
+        ),
+    ]  # fmt: skip
+    manifest.write_text("\n---\n".join(json.dumps(one) for one in documents), encoding="utf-8")
+
+    def script(shell: Shell, wait: Callable[[str, str], None]) -> None:
+        assert shell.run("submit", "-f", str(manifest))[1].splitlines() == [
+            "PodGroup default/gang created", "Pod default/gang-0 created", "Pod default/gang-1 created",
+        ]  # fmt: skip
+        assert shell.data("why", "gang")["reasons"][0]["code"] == "NotEnoughPods"
+        assert shell.data("why", "gang-1")["job"]["name"] == "default/gang"
+        assert shell.run("cancel", "gang")[:2] == (0, "PodGroup default/gang deleted\n")
+        assert shell.data("jobs") == []
+
+    on_a_cluster(tmp_path, capsys, script)

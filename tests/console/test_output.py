@@ -1,0 +1,192 @@
+"""How commands print: for terminals, for pipes, again and again; and how they fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from console.situations import SITUATIONS
+from stromboli.console import main as console
+from stromboli.console import output
+from stromboli.console.amounts import age, listed, some, used_of
+from stromboli.console.main import run
+from stromboli.console.output import Answer, Table
+from stromboli.errors import UserError
+from stromboli.scheduling.explanation.next_steps import next_step
+from stromboli.scheduling.explanation.reasons import CODES
+
+ANSWER = Answer(
+    {"name": "a"}, [Table(("name", ">number", "+more"), [["a", "1", "x"], ["long", "20", "-"]])], ["Head"], ["Hint"]
+)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stromboli.console.output.is_terminal", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+def shown(answer: Answer, how: str, capsys: pytest.CaptureFixture[str]) -> str:
+    output.show(answer, how)
+    return capsys.readouterr().out
+
+
+def test_a_pipe_gets_the_answer_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(ANSWER, "table", capsys) == "Head\n\nNAME  NUMBER\na          1\nlong      20\n"
+    assert shown(ANSWER, "wide", capsys) == "Head\n\nNAME  NUMBER  MORE\na          1  x\nlong      20  -\n"
+    assert json.loads(shown(ANSWER, "json", capsys)) == {"name": "a"}
+    assert shown(ANSWER, "yaml", capsys) == "name: a\n"
+
+
+def test_a_terminal_gets_colours_and_hints(terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(ANSWER, "table", capsys)
+    assert "\x1b[" in text
+    assert "Hint" in text
+
+
+def test_no_color_is_respected(
+    terminal: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = shown(ANSWER, "table", capsys)
+    assert "\x1b" not in text
+    assert "Hint" in text
+
+
+class Stop(Exception):
+    """The user presses Ctrl-C."""
+
+
+def test_watching_prints_changes_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = iter([Answer(1, head=["one"]), Answer(1, head=["one"]), Answer(2, head=["two"])])
+    naps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            raise Stop
+
+    monkeypatch.setattr("stromboli.console.output.time.sleep", sleep)
+    with pytest.raises(Stop):
+        output.repeat(lambda: next(answers), "table", 0.5, live=True)
+    assert naps == [0.5] * 3
+    assert capsys.readouterr().out == "one\ntwo\n"
+
+
+def test_a_terminal_is_redrawn(
+    terminal: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(seconds: float) -> None:
+        raise Stop
+
+    monkeypatch.setattr("stromboli.console.output.time.sleep", stop)
+    with pytest.raises(Stop):
+        output.repeat(lambda: Answer(1, head=["one"]), "table", 2.0, live=True)
+    assert capsys.readouterr().out.startswith("\x1b[H")
+
+
+def test_a_scenario_cannot_be_watched() -> None:
+    with pytest.raises(UserError, match="--watch needs a cluster"):
+        output.repeat(lambda: ANSWER, "table", 2.0, live=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "problem"),
+    [
+        (["status", "--at", "5s"], 2, "--at needs --scenario"),
+        (["status", "--scenario", "x.yaml", "--context", "c"], 2, "--scenario looks at no cluster"),
+        (["status", "--scenario", "missing.yaml"], 2, "missing.yaml: No such file or directory"),
+        (["status", "--scenario", "x.yaml", "--at", "soon"], 2, "must be a duration"),
+        (["status", "--kubeconfig", "nowhere"], 2, "nowhere"),
+        (["why"], 2, "Missing argument"),
+        (["plan"], 2, "Missing option '-f'"),
+        (["submit", "-f", "missing.yaml"], 2, "missing.yaml: No such file or directory"),
+        (["submit", "-f", "-", "-f", "-"], 2, "standard input can be read only once"),
+        (["replay", "missing.jsonl"], 2, "missing.jsonl"),
+        (["jobs", "-o", "xml"], 2, "'xml' is not one of"),
+        (["completion", "tcsh"], 2, "'tcsh' is not one of"),
+    ],
+)
+def test_errors_are_one_line(
+    arguments: list[str], status: int, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments) == status
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert said.err.startswith("stromboli: error: ")
+    assert problem in said.err
+
+
+def test_a_cluster_that_does_not_answer_is_status_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "kubeconfig"
+    config.write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }))  # fmt: skip
+    assert run(["status", "--kubeconfig", str(config)]) == 3
+    said = capsys.readouterr().err
+    assert said.startswith("stromboli: error: The API server at http://127.0.0.1:1: ")
+    assert said.endswith("Check that it runs, and --kubeconfig and --context.\n")
+
+
+def test_a_manifest_of_a_scenario_cannot_be_submitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "restart.yaml"
+    file.write_text("{apiVersion: sim.stromboli.io/v1, kind: Restart, at: 5s, component: all}\n")
+    assert run(["submit", "-f", str(file)]) == 2
+    assert "belongs to scenarios and cannot be submitted" in capsys.readouterr().err
+
+
+def test_a_manifest_is_checked_without_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(json.dumps(SITUATIONS["GangShort"].documents[-1]))
+    assert run(["submit", "--dry-run", "-f", str(file)]) == 0
+    assert capsys.readouterr().out == "Pod default/big-2 is valid (dry run, nothing was created)\n"
+
+
+def test_the_name_of_the_kubectl_plugin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["/usr/bin/kubectl-stromboli", "jobs", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        console.main()
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("Usage: kubectl stromboli jobs")
+
+
+def test_completion(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert run(["completion", shell]) == 0
+        assert "_STROMBOLI_COMPLETE" in capsys.readouterr().out
+    monkeypatch.setattr(console, "import_module", lambda name: pytest.fail(f"{name} was imported"))
+    with console.cli.make_context("stromboli", [], resilient_parsing=True) as context:
+        names = [item.value for item in console.cli.shell_complete(context, "re")]
+        options = [item.value for item in console.cli.shell_complete(context, "--v")]
+    assert names == ["reservations", "resume", "replay"]
+    assert options == ["--version"]
+
+
+@pytest.mark.parametrize("name", sorted(console._COMMANDS))
+def test_every_command_has_help_with_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Examples:" in shown or "Commands:" in shown  # a group of commands, each with its own help
+    assert f"stromboli {name}" in shown
+
+
+def test_every_reason_has_a_next_step() -> None:
+    assert all(next_step(code).endswith(".") for code in CODES)
+    assert next_step("PredicateOfMyOwn") == ""
+
+
+def test_amounts_and_times() -> None:
+    assert listed({"cpu": 1500, "memory": 3 << 30, "nvidia.com/gpu": 0}) == "1.5 cpu, 3Gi memory"
+    assert used_of({"cpu": 500}, {"cpu": 2000, "memory": 1 << 30}) == "0.5 of 2 cpu, 0 of 1Gi memory"
+    assert [age(seconds) for seconds in (-1, 5.9, 65, 3700, 90_000, 180_000)] == [
+        "0s", "5s", "1m5s", "1h1m", "1d1h", "2d2h",
+    ]  # fmt: skip
+    assert (some(["a", "b"]), some(list("abcde"))) == ("a, b", "a, b, c and 2 more")
