@@ -11,6 +11,7 @@ from .document import (
     Document,
     Eviction,
     JobRow,
+    JobState,
     Mark,
     Migration,
     NamespaceRow,
@@ -21,6 +22,7 @@ from .document import (
     Span,
     encode_document,
 )
+from .merged_spans import merged_spans
 from .self_contained import self_contained
 from .step_functions import MOST_POINTS, StepFunction, thinned
 
@@ -31,6 +33,7 @@ __all__ = [
     "Document",
     "Eviction",
     "JobRow",
+    "JobState",
     "Mark",
     "Migration",
     "NamespaceRow",
@@ -42,6 +45,7 @@ __all__ = [
     "StepFunction",
     "asset",
     "encode_document",
+    "merged_spans",
     "self_contained",
     "thinned",
 ]

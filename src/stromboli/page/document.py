@@ -17,6 +17,7 @@ from msgspec import field
 
 Amounts = dict[str, int]
 Clock = Literal["virtual", "wall"]
+JobState = Literal["waiting", "running", "succeeded", "failed", "gone"]
 
 
 class ResourceSeries(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
@@ -72,13 +73,14 @@ class JobRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """The key of its PodGroup."""
     queue: str
     phase: str
-    state: Literal["waiting", "running", "succeeded", "failed", "gone"]
+    state: JobState
     submitted: float
     admitted: float | None = None
     started: float | None = None
     ended: float | None = None
     expected_end: float | None = None
-    waited: float = 0.0
+    waited: float | None = None
+    """None: it waits since its submission."""
     minimum: int = 1
     pods: dict[str, int] = field(default_factory=dict)
     requests: Amounts = field(default_factory=dict)

@@ -54,14 +54,16 @@ function legendEntry({ name, series, kind, area }) {
   return element("li", {}, sample, element("span", { text: name }));
 }
 
-// The largest series by their mean, and the rest added up: nobody can tell forty lines apart.
+// The largest series by their mean, and the rest added up: nobody can tell forty lines apart. They are in the order of
+// names, so that a line keeps its colour while values change.
 export function largestSeries(named, most = SERIES_COLOURS) {
   const all = Object.entries(named).map(([name, values]) => ({ name, values, total: sum(values) }));
-  all.sort((a, b) => b.total - a.total || (a.name < b.name ? -1 : 1));
-  if (all.length <= most) return all;
+  const inOrder = (a, b) => (a.name < b.name ? -1 : 1);
+  all.sort((a, b) => b.total - a.total || inOrder(a, b));
+  if (all.length <= most) return all.sort(inOrder);
   const rest = all.slice(most - 1);
   const values = rest[0].values.map((_, position) => sum(rest.map((one) => one.values[position])));
-  return [...all.slice(0, most - 1), { name: `${rest.length} others`, values, total: sum(values) }];
+  return [...all.slice(0, most - 1).sort(inOrder), { name: `${rest.length} others`, values, total: sum(values) }];
 }
 
 function sum(values) {

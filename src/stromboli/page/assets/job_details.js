@@ -2,6 +2,7 @@
 
 import { element, replace } from "./dom.js";
 import { formatAmounts, formatDuration, formatTime } from "./format.js";
+import { waitOf } from "./store.js";
 import { dataTable } from "./table.js";
 
 export function stateBadge(job) {
@@ -26,7 +27,7 @@ export function jobDetails(store, actions) {
       const job = key ? store.job(key) : null;
       if (!job) return replace(holder);
       pods.update(store.spansOf("job", key));
-      replace(holder, element("h2", { text: `${job.kind} ${job.key}` }), explanation(job), facts(job, clock),
+      replace(holder, element("h2", { text: `${job.kind} ${job.key}` }), explanation(job), facts(store.document, job),
         actions ? actions(job) : null, pods.frame);
     },
   };
@@ -41,13 +42,14 @@ function explanation(job) {
     ...job.notes.map((text) => element("p", { text })));
 }
 
-function facts(job, clock) {
+function facts(all, job) {
+  const { clock } = all;
   const pods = Object.entries(job.pods).map(([phase, count]) => `${count} ${phase.toLowerCase()}`).join(", ");
   const values = [
     ["State", job.phase], ["Queue", job.queue], ["Pods", pods || "none yet"], ["Minimum", String(job.minimum)],
     ["Requests", formatAmounts(job.requests)], ["Submitted", formatTime(clock, job.submitted)],
     ["Admitted", formatTime(clock, job.admitted)], ["Started", formatTime(clock, job.started)],
-    ["Ended", formatTime(clock, job.ended)], ["Waited", formatDuration(job.waited)], ["Evictions", String(job.evictions)],
+    ["Ended", formatTime(clock, job.ended)], ["Waited", formatDuration(waitOf(all, job))], ["Evictions", String(job.evictions)],
   ];
   if (job.expectedEnd) values.push(["Expected end", formatTime(clock, job.expectedEnd)]);
   return factList(values);

@@ -6,6 +6,7 @@ import { formatCount, formatDuration, formatPercent, formatTime, plural } from "
 import { gantt } from "./gantt.js";
 import { lineChart } from "./line_chart.js";
 import { timeStep } from "./scales.js";
+import { waitOf } from "./store.js";
 
 const LONGEST_EVICTION_CHART = 40; // bars
 
@@ -59,7 +60,7 @@ export function waitsBySize(store) {
     const classes = new Map();
     for (const job of store.document.jobs) {
       const power = Math.floor(Math.log2(Math.max(1, jobSize(job))));
-      classes.set(power, [...(classes.get(power) ?? []), job.waited]);
+      classes.set(power, [...(classes.get(power) ?? []), waitOf(store.document, job)]);
     }
     const bars = [...classes.keys()].sort((a, b) => a - b).map((power) => {
       const waits = classes.get(power).sort((a, b) => a - b);
@@ -120,8 +121,8 @@ function jobBars(job, now) {
 
 export function nodeTimeline(store, open) {
   const read = () => {
-    const { clock, start, end, nodes, spans } = store.document;
-    const rows = store.derive("node timeline", () => nodes.map((node) => ({
+    const { clock, start, end, spans } = store.document;
+    const rows = store.derive("node timeline", () => store.nodesAt(null).map((node) => ({
       key: node.name, label: node.name, ...nodeBars(store, node),
     })));
     const first = spans.reduce((least, span) => Math.min(least, span[4]), start);

@@ -35,6 +35,7 @@ export class Store {
   apply(change) {
     const next = { ...this.document };
     for (const name of ["end", "facts", "resources", "series"]) if (name in change) next[name] = change[name];
+    if (change.sample) next.series = withSample(next.series, change.sample);
     for (const [name, { set = [], gone = [] }] of Object.entries(change.rows ?? {})) {
       const keyOf = KEYED[name];
       const rows = new Map(next[name].map((row) => [keyOf(row), row]));
@@ -96,8 +97,9 @@ export class Store {
   // The nodes as they were at a time of a finished run. Live nodes are as they are.
   nodesAt(time) {
     const all = this.document;
-    if (all.live || time === null) return all.nodes;
-    const found = new Map(all.nodes.map((node) => [node.name, past(node)]));
+    const nodes = this.derive("nodes in order", () => [...all.nodes].sort(byName));
+    if (all.live || time === null) return nodes;
+    const found = new Map(nodes.map((node) => [node.name, past(node)]));
     for (const [, , job, name, start, end, , backfill, amounts] of all.spans) {
       const node = found.get(name);
       if (!node || start > time || (end !== null && end <= time)) continue;
@@ -124,6 +126,36 @@ export class Store {
   _tell() {
     for (const listener of [...this._listeners]) listener();
   }
+}
+
+function byName(a, b) {
+  return a.name.localeCompare(b.name, "en", { numeric: true });
+}
+
+// A series with one more sample. Both have the same form; a name that is new was 0 before.
+function withSample(series, sample) {
+  const zeros = (count) => Array.from({ length: count }, () => 0);
+  const count = series.times.length;
+  const joined = (before = zeros(count), after = [0]) => [...before, ...after];
+  const all = (before, after, join) =>
+    Object.fromEntries([...new Set([...Object.keys(before), ...Object.keys(after)])].map((name) =>
+      [name, join(before[name], after[name])]));
+  const pair = (before = {}, after = {}) => ({
+    used: joined(before.used, after.used), capacity: joined(before.capacity, after.capacity),
+  });
+  return {
+    times: joined(series.times, sample.times),
+    resources: all(series.resources, sample.resources, pair),
+    waitingPods: joined(series.waitingPods, sample.waitingPods),
+    waitingJobs: joined(series.waitingJobs, sample.waitingJobs),
+    queues: all(series.queues, sample.queues, joined),
+    namespaces: all(series.namespaces, sample.namespaces, joined),
+  };
+}
+
+// How long a job has waited, or had waited when it started.
+export function waitOf(all, job) {
+  return job.waited ?? all.end - job.submitted;
 }
 
 function past(node) {

@@ -9,7 +9,7 @@ import {
   evictionsOverTime, jobSize, jobTimeline, namespaceShares, nodeTimeline, queueLength, queueShares, utilisation,
   waitsBySize,
 } from "./pictures.js";
-import { busiestTime, usedPart } from "./store.js";
+import { busiestTime, usedPart, waitOf } from "./store.js";
 import { dataTable } from "./table.js";
 
 export const VIEWS = [
@@ -47,7 +47,7 @@ function overview(store) {
       replace(facts, factList(store.document.facts));
       charts.update();
       const found = store.document.jobs.filter((job) => job.state === "waiting");
-      waiting.update(found.sort((a, b) => b.waited - a.waited).slice(0, 20));
+      waiting.update(found.sort((a, b) => a.submitted - b.submitted).slice(0, 20));
     },
   };
 }
@@ -89,6 +89,7 @@ function queues(store) {
 
 function jobTable(store, empty) {
   const { clock } = store.document;
+  const waited = (job) => waitOf(store.document, job);
   const link = (job) => element("a", { href: linkTo("jobs", job.key), text: job.key });
   return dataTable([
     { name: "Job", value: (job) => job.key, cell: link, named: true },
@@ -98,7 +99,7 @@ function jobTable(store, empty) {
     { name: "Submitted", value: (job) => job.submitted, text: (job) => formatTime(clock, job.submitted), number: true },
     { name: "Started", value: (job) => job.started, text: (job) => formatTime(clock, job.started), number: true },
     { name: "Ended", value: (job) => job.ended, text: (job) => formatTime(clock, job.ended), number: true },
-    { name: "Waited", value: (job) => job.waited, text: (job) => formatDuration(job.waited), number: true },
+    { name: "Waited", value: waited, text: (job) => formatDuration(waited(job)), number: true },
     { name: "Evictions", value: (job) => job.evictions, text: (job) => String(job.evictions || ""), number: true },
     { name: "Reason", value: (job) => job.reason, text: (job) => job.reason },
     { name: "Message", value: (job) => job.message, text: (job) => job.message, long: true },

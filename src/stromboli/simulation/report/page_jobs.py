@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from stromboli.api import Job, Pod, PodGroup, key
 from stromboli.api.pod_requests import pod_requests
 from stromboli.cluster import JobKey
-from stromboli.page import Amounts, JobRow, Span
+from stromboli.page import Amounts, JobRow, JobState, Span, merged_spans
 from stromboli.simulation.engine import Engine
 from stromboli.simulation.group_history import GroupRecord
 from stromboli.simulation.journal import Journal
 
 Section = dict[str, Any]
-State = Literal["waiting", "running", "succeeded", "failed", "gone"]
 
 
 class JobNames:
@@ -81,7 +80,7 @@ def _row(
         minimum=record.minimum,
         pods=dict(sorted(phases.items())),
         requests=_requests(engine, spans, pods),
-        runs=_merged(spans),
+        runs=merged_spans(spans),
         evictions=sum(span.outcome == "Evicted" for span in spans),
         reason=reason,
         message=message,
@@ -89,7 +88,7 @@ def _row(
     )
 
 
-def _state(phases: dict[str, int], record: GroupRecord, job: Job | None) -> State:
+def _state(phases: dict[str, int], record: GroupRecord, job: Job | None) -> JobState:
     if phases.get("Running"):
         return "running"
     if phases.get("Pending"):
@@ -129,15 +128,3 @@ def _requests(engine: Engine, spans: list[Span], pods: list[str]) -> Amounts:
         for resource, amount in amounts.items():
             total[resource] = total.get(resource, 0) + amount
     return dict(sorted(total.items()))
-
-
-def _merged(spans: list[Span]) -> list[tuple[float, float | None]]:
-    """The times in which at least one of the spans lasts."""
-    merged: list[tuple[float, float | None]] = []
-    for span in sorted(spans, key=lambda span: span.start):
-        if merged and (merged[-1][1] is None or span.start <= merged[-1][1]):
-            start, end = merged[-1]
-            merged[-1] = (start, None if end is None or span.end is None else max(end, span.end))
-        else:
-            merged.append((span.start, span.end))
-    return merged

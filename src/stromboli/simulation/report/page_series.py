@@ -98,5 +98,6 @@ def _waiting_pods(engine: Engine) -> StepFunction:
 def _waiting_jobs(engine: Engine, jobs: Iterable[JobRow]) -> StepFunction:
     waiting = StepFunction()
     for job in jobs:
-        waiting.add(1, job.submitted, min(job.submitted + job.waited, engine.end))
+        until = engine.end if job.waited is None else job.submitted + job.waited
+        waiting.add(1, job.submitted, min(until, engine.end))
     return waiting
