@@ -1,6 +1,6 @@
 """The page beside the scheduler: it watches, refreshes its document and sends the changes.
 
-A refresh takes a tenth of a second on a thousand nodes with two thousand jobs, in a thread. While somebody looks, one
+A refresh takes a quarter of a second on a thousand nodes with two thousand jobs, in a thread. While somebody looks, one
 follows every change, but no sooner than a second after the last, and the thread rests at least five times as long as it
 works. While nobody looks there are only samples for the pictures over time.
 """
