@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from random import Random
 
+from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
 from builders import START, established, group, node, pod, queue
@@ -112,13 +113,16 @@ def served(document: Document) -> Iterator[str]:
     addresses: list[str] = []
     ends: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
+    async def why(job: str) -> bytes | None:
+        return encode_json({"reasons": [{"code": "InsufficientGang", "message": "Not enough.", "nextStep": "Wait."}]})
+
     async def act(wanted: ActionRequest) -> tuple[HTTPStatus, str]:
         raise AssertionError("the page is read-only")
 
     async def main() -> None:
         stop = asyncio.Event()
         ends.append((asyncio.get_running_loop(), stop))
-        server = PageHttpServer(PageOptions(TOKEN), lambda: event, act)
+        server = PageHttpServer(PageOptions(TOKEN), lambda: event, why, act)
         await server.start()
         addresses.append(f"{server.url}#token={TOKEN}")
         started.set()

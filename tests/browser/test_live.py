@@ -90,6 +90,8 @@ def test_jobs_appear_and_a_restart_is_survived(
     expect(row).to_contain_text("Running")
     up.apply(JOB % ("wide", 1000))
     expect(page.locator("tr", has_text="default/wide")).to_contain_text("The gang can never start: 2000 cpu requested")
+    show(page, "jobs", "default/wide")
+    expect(page.locator(".why")).to_contain_text("It is number 1 of 1 that wait in its queue.")
     show(page, "nodes")
     expect(page.locator("tbody tr", has_text="1 cpu").first).to_be_visible()
     screenshot(page, "live-nodes")

@@ -55,7 +55,7 @@ def test_a_waiting_job_says_why(page: Page) -> None:
     page.get_by_label("Filter").first.fill("job-0007")
     page.get_by_role("link", name="team-7/job-0007").click()
     expect(page.locator(".why")).to_contain_text("It waits: InsufficientGang")
-    expect(page.locator(".why")).to_contain_text("1000 with insufficient cpu")
+    expect(page.locator(".why")).to_contain_text("Next step: Wait.")
 
 
 def test_tables_can_be_sorted_and_searched(page: Page) -> None:

@@ -25,6 +25,10 @@ from stromboli.page import ASSETS
 TOKEN = "a-token-of-some-length"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 
+async def why(job: str) -> bytes | None:
+    return b'{"reasons": []}' if job == "ns/j" else None
+
+
 Script = Callable[[aiohttp.ClientSession, PageHttpServer], Awaitable[None]]
 
 
@@ -33,7 +37,7 @@ def serve(script: Script, *, first: bytes | None = b"event: document\ndata: {}\n
         return HTTPStatus.CREATED, f"{wanted.action} {wanted.job}"
 
     async def main() -> None:
-        server = PageHttpServer(PageOptions(TOKEN, may_write=may_write), lambda: first, act)
+        server = PageHttpServer(PageOptions(TOKEN, may_write=may_write), lambda: first, why, act)
         await server.start()
         try:
             async with aiohttp.ClientSession(server.url) as session:
@@ -76,7 +80,8 @@ def test_files_are_public_and_carry_the_policy() -> None:
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}])
 def test_data_needs_the_token(headers: dict[str, str]) -> None:
     async def script(session: aiohttp.ClientSession, server: PageHttpServer) -> None:
-        for method, path in (("GET", "/api/stream"), ("POST", "/api/actions"), ("GET", "/api/other")):
+        for path in ("/api/stream", "/api/why", "/api/actions", "/api/other"):
+            method = "POST" if path == "/api/actions" else "GET"
             async with session.request(method, path, headers=headers) as response:
                 assert response.status == 401
                 assert (await response.json())["message"] == "The token is missing or wrong."
@@ -128,13 +133,23 @@ def test_actions_are_refused_unless_writes_are_allowed() -> None:
     serve(script(413, "", "x" * 20_000), may_write=True)
 
 
+def test_a_job_is_explained() -> None:
+    async def script(session: aiohttp.ClientSession, server: PageHttpServer) -> None:
+        async with session.get("/api/why?job=ns/j", headers=AUTHORIZED) as response:
+            assert (response.status, await response.json()) == (200, {"reasons": []})
+        async with session.get("/api/why?job=ns/other", headers=AUTHORIZED) as response:
+            assert (response.status, (await response.json())["message"]) == (404, "There is no job ns/other.")
+
+    serve(script)
+
+
 def test_a_port_that_is_taken_is_an_error_for_the_user() -> None:
     async def main() -> None:
         async def act(wanted: ActionRequest) -> tuple[HTTPStatus, str]:
             raise AssertionError
 
         with socket.create_server(("127.0.0.1", 0)) as taken:
-            server = PageHttpServer(PageOptions(TOKEN, port=taken.getsockname()[1]), lambda: None, act)
+            server = PageHttpServer(PageOptions(TOKEN, port=taken.getsockname()[1]), lambda: None, why, act)
             try:
                 with pytest.raises(UserError, match="--web-port"):
                     await server.start()
@@ -175,6 +190,8 @@ def test_the_page_of_a_whole_cluster(tmp_path: Path) -> None:
             api = api_of(tmp_path / "kubeconfig")
             await asyncio.to_thread(api.create, JOBS, volcano_job("sleep", 2, ["sleep", "600"]))
             await until(seen, "Running")
+            async with session.get("/api/why?job=default/sleep") as answer:
+                assert (await answer.json())["job"]["phase"] == "Running"
             wanted = {"job": "default/sleep", "action": "suspend"}
             async with session.post("/api/actions", json=wanted) as answer:
                 assert answer.status == 201

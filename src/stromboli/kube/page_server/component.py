@@ -14,6 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Final
 
+import msgspec
+
+from stromboli.insight import State, document, explain
 from stromboli.kube.client import Client, Failure
 from stromboli.kube.runtime import ConfigurationFile, Log
 from stromboli.page import Document
@@ -53,11 +56,12 @@ class PageComponent:
         self._options = options
         self._configuration = configuration
         self._announce = announce
+        self._scheduler_name = scheduler_name
         self._clock = clock
         self._objects = WatchedObjects(client)
         self._live = LiveDocument(title, scheduler_name)
         self._document: Document | None = None
-        self._server = PageHttpServer(options, self._first_event, self._act)
+        self._server = PageHttpServer(options, self._first_event, self._why, self._act)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="page")
         self._crashed = False
 
@@ -120,7 +124,7 @@ class PageComponent:
         scheduler, now = self._configuration.current, self._clock()
         loop = asyncio.get_running_loop()
         try:
-            document = await loop.run_in_executor(
+            after = await loop.run_in_executor(
                 self._thread, lambda: self._live.refresh(happened, evictions, jobs, scheduler, now)
             )
         except Exception:
@@ -133,16 +137,27 @@ class PageComponent:
         if before is not None and self._server.browsers:
             sample = None if self._live.samples.was_thinned else self._live.samples.last()
             content = await loop.run_in_executor(
-                self._thread, lambda: encode_event("change", changes(before, document, sample))
+                self._thread, lambda: encode_event("change", changes(before, after, sample))
             )
         # At once after the other: a browser that comes in between would miss a change, or get it twice.
-        self._document = document
+        self._document = after
         self._server.publish(content)
 
     def _first_event(self) -> bytes | None:
         if self._document is None:
             return None
         return encode_event("document", {"document": self._document, "canWrite": self._options.may_write})
+
+    async def _why(self, job: str) -> bytes | None:
+        """Everything about why a job waits. One cycle runs on a copy for it, with a scheduler of its own."""
+        current, scheduler_name = self._configuration.current, self._scheduler_name
+        state = State(self._objects.everything(), self._clock(), scheduler_name)
+
+        def explained() -> bytes | None:
+            found = explain(state, Scheduler(current.configuration, current.registry), job)
+            return None if found is None else msgspec.json.encode(document(found))
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, explained)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -53,15 +53,20 @@ class ActionRequest(msgspec.Struct):
 
 
 Act = Callable[[ActionRequest], Awaitable[tuple[HTTPStatus, str]]]
+Why = Callable[[str], Awaitable[bytes | None]]
 
 
 class PageHttpServer:
-    """`publish` sends an event to all browsers; `first_event` makes the one that a new browser gets."""
+    """`publish` sends an event to all browsers; `first_event` makes the one that a new browser gets. `why` explains a
+    job, and `act` changes one."""
 
-    def __init__(self, options: PageOptions, first_event: Callable[[], bytes | None], act: Act) -> None:
+    def __init__(
+        self, options: PageOptions, first_event: Callable[[], bytes | None], why: Why, act: Act
+    ) -> None:
         self.url = ""
         self._options = options
         self._first_event = first_event
+        self._why = why
         self._act = act
         self._authorization = f"Bearer {options.token}".encode()
         self._streams: set[asyncio.Queue[bytes | None]] = set()
@@ -75,6 +80,7 @@ class PageHttpServer:
     async def start(self) -> None:
         application = web.Application(middlewares=[self._guard], client_max_size=_LARGEST_BODY)
         application.router.add_get("/api/stream", self._stream)
+        application.router.add_get("/api/why", self._explain)
         application.router.add_post("/api/actions", self._action)
         application.router.add_get("/{name:[a-z_.]*}", _file)
         self._runner = web.AppRunner(
@@ -164,6 +170,13 @@ class PageHttpServer:
             return event
         finally:
             self._waiting.discard(there)
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        job = request.query.get("job", "")
+        explanation = await self._why(job)
+        if explanation is None:
+            return _says(HTTPStatus.NOT_FOUND, f"There is no job {job}.")
+        return web.Response(body=explanation, content_type="application/json")
 
     async def _action(self, request: web.Request) -> web.Response:
         if not self._options.may_write:

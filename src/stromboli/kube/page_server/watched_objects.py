@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Any, Final
 
-from stromboli.api import Job
+from stromboli.api import Job, KObject
 from stromboli.cluster.events import Applied, Deleted
 from stromboli.kube.client import (
     EVENTS,
@@ -68,6 +68,9 @@ class WatchedObjects:
 
     def job(self, name: str) -> Job | None:
         return self._jobs.objects.get(name)
+
+    def everything(self) -> list[KObject]:
+        return [obj for reflector in self._required for obj in reflector.objects.values()]
 
     def not_synced(self) -> str | None:
         """A kind that was not listed yet."""

@@ -120,7 +120,13 @@ function signIn(message) {
   }));
 }
 
+async function ask(path) {
+  const response = await request(path).catch(() => null); // the stream says when the server is away
+  return response?.ok ? response.json() : null;
+}
+
 async function live() {
+  store.ask = ask;
   if (!takeToken()) await signIn("A token is needed.");
   for (;;) {
     try {
