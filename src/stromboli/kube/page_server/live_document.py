@@ -6,6 +6,7 @@ rows themselves, which are built anew each time. Everything here runs in one thr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from stromboli.api import ApiError, Job, Pod, PodGroup, key
@@ -132,11 +133,11 @@ def _with_queues(evictions: Iterable[Eviction], jobs: Iterable[JobRow]) -> list[
 
 
 def _facts(picture: Picture, jobs: Sequence[JobRow]) -> list[tuple[str, str]]:
-    states = [job.state for job in jobs]
-    counted = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
+    states = Counter(job.state for job in jobs)
     facts = [
         ("Nodes", str(len(picture.nodes))),
-        ("Jobs", counted or "none"),
+        ("Jobs waiting", str(states["waiting"])),
+        ("Jobs running", str(states["running"])),
         ("Pods waiting", str(sum(job.pods.waiting for job in picture.jobs))),
         ("Pods running", str(sum(job.pods.running for job in picture.jobs))),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Literal
 
 from stromboli.api import Job
@@ -112,22 +113,16 @@ def _evictions(engine: Engine, names: JobNames) -> list[Eviction]:
 
 def _facts(report: Section, jobs: int) -> list[tuple[str, str]]:
     summary = report["summary"]
-    phases: dict[str, int] = {}
-    for pod in report["pods"].values():
-        phases[pod["phase"]] = phases.get(pod["phase"], 0) + 1
-    outcome = ", ".join(f"{count} {phase.lower()}" for phase, count in sorted(phases.items(), key=lambda p: -p[1]))
-    facts = [
-        ("Simulated", format_duration(report["end"])),
-        ("Jobs", str(jobs)),
-        ("Pods", outcome or "none"),
-    ]
+    phases = Counter(pod["phase"] for pod in report["pods"].values())
+    facts = [("Simulated", format_duration(report["end"])), ("Jobs", str(jobs))]
+    facts += [(f"Pods {phase.lower()}", str(count)) for phase, count in sorted(phases.items())]
     wait = summary["wait"]
     if wait["mean"] is not None:
         facts += [("Mean wait", format_duration(wait["mean"])), ("95% waited at most", format_duration(wait["p95"]))]
     facts += [(f"Used of {name}", f"{part:.0%}") for name, part in summary["utilisation"].items() if name != "pods"]
     facts += [
         ("Evictions", str(summary["evictions"])),
-        ("Work lost", f"{summary['workLost']:g} core-seconds"),
+        ("Core-seconds lost", f"{summary['workLost']:g}"),
         ("Jobs that starved", str(summary["starved"])),
     ]
     return facts
