@@ -7,7 +7,17 @@ from typing import Any
 import msgspec
 
 from builders import START, established, group, node, pod, queue
-from stromboli.api import Job, JobSpec, KObject, ObjectMeta, ObjectReference, Pod
+from stromboli.api import (
+    Job,
+    JobSpec,
+    KObject,
+    MigrationInfo,
+    MigrationState,
+    ObjectMeta,
+    ObjectReference,
+    Pod,
+    PodGroup,
+)
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster.events import Applied, Deleted
 from stromboli.kube.client import Event
@@ -139,6 +149,32 @@ def test_only_rows_that_changed_are_sent() -> None:
 def test_nodes_that_are_cordoned_are_not_available() -> None:
     seen = Watching().see(*objects(node("n1", cpu=4, cordoned=True), node("n2", cpu=4)), at=1)
     assert {row.name: row.available for row in seen.nodes} == {"n1": False, "n2": True}
+
+
+def test_moves_are_kept_with_how_full_both_nodes_were() -> None:
+    # n1: 2 of 4 = 50 %, n2: 1 of 4 = 25 %. The pod of one CPU moves from n2 to n1: then 75 % and 0 %.
+    page = Watching()
+    n1, n2, default, g, stays, moves = objects(
+        node("n1", cpu=4), node("n2", cpu=4), queue("default"), group("ns/g", phase="Running"),
+        pod("ns/stays", group="g", cpu=2), pod("ns/moves", group="g", cpu=1),
+    )  # fmt: skip
+    assert isinstance(g, PodGroup)
+    assert isinstance(stays, Pod)
+    assert isinstance(moves, Pod)
+    info = MigrationInfo(pod=ObjectReference(name="moves", uid="u"), source_node="n2", target_node="n1")
+    planned = msgspec.structs.replace(g, spec=msgspec.structs.replace(g.spec, migration_info=[info]))
+    page.see(n1, n2, default, planned, running(stays, "n1", 1), running(moves, "n2", 1), at=10)
+    state = MigrationState(phase="Succeeded", last_transition_time=format_timestamp(START + 19))
+    status = msgspec.structs.replace(planned.status, migration_state=state)
+    successor = msgspec.structs.replace(moves, metadata=msgspec.structs.replace(moves.metadata, uid="next"))
+    page.see(deleted=(running(moves, "n2", 1),), at=17)
+    page.see(msgspec.structs.replace(planned, status=status), running(successor, "n1", 18), at=20)
+    seen = page.see(g, at=30)  # the next plan replaces what the group says
+    [move] = seen.migrations
+    assert (move.pod, move.job, move.source, move.target) == ("ns/moves", "ns/g", "n2", "n1")
+    assert (move.phase, move.planned, move.ended) == ("Succeeded", START + 10, START + 19)
+    assert (move.source_before, move.source_after) == (0.25, 0.0)
+    assert (move.target_before, move.target_after) == (0.5, 0.75)
 
 
 def test_samples_stay_few_and_are_sent_whole_when_thinned() -> None:

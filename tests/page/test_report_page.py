@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from descheduling.scenes import defragment, node, policy, replicas
 from stromboli.console.main import run
 from stromboli.page import ASSETS, Document, asset, self_contained
 from stromboli.page.assets_on_disk import SCRIPTS
@@ -155,6 +156,26 @@ def test_nodes_that_are_locked_and_reserved(tmp_path: Path) -> None:
     assert ("node-a", "reserved", "default/training") in {
         (mark["node"], mark["kind"], mark["owner"]) for mark in starved["marks"]
     }
+
+
+def test_pods_that_were_moved(tmp_path: Path) -> None:
+    """Node a has 8 of 10 CPUs in use, b has 1. The pod of b moves to a: then 9 and 0."""
+    documents = [
+        node("a", cpu=10), node("b", cpu=10), *replicas("full", "a", 8, cpu=1), *replicas("low", "b", 1, cpu=1)
+    ]  # fmt: skip
+    scenario, chosen = tmp_path / "scenario.yaml", tmp_path / "policy.yaml"
+    scenario.write_text("\n---\n".join(json.dumps(one) for one in documents))
+    chosen.write_text(json.dumps(policy(defragment("cpu", low=30, middle=75, high=95))))
+    page = report(tmp_path, str(scenario), "--descheduler-config", str(chosen), "--until", "60s")
+    moves = document_in(page)["migrations"]
+    assert [(move["pod"], move["job"], move["source"], move["target"]) for move in moves] == [
+        ("default/low-0", "default/low", "b", "a")
+    ]
+    assert (moves[0]["phase"], moves[0]["reason"]) == ("Succeeded", "Defragmentation")
+    assert (moves[0]["sourceBefore"], moves[0]["sourceAfter"]) == (0.1, 0.0)
+    assert (moves[0]["targetBefore"], moves[0]["targetAfter"]) == (0.8, 0.9)
+    held = [mark for mark in document_in(page)["marks"] if mark["kind"] == "held"]
+    assert {mark["node"] for mark in held} == {"a"}
 
 
 def test_a_job_that_starts_again_is_one_job(tmp_path: Path) -> None:

@@ -149,7 +149,8 @@ class Eviction(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
 
 class Migration(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    """One pod that moves from a node to a node."""
+    """One pod that moves from a node to a node. The last four are the parts of the two nodes that were used before and
+    after, in the resource where that part is largest."""
 
     key: str
     job: str
@@ -159,7 +160,12 @@ class Migration(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     phase: str
     reason: str = ""
     message: str = ""
-    time: float | None = None
+    planned: float
+    ended: float | None = None
+    source_before: float = 0.0
+    source_after: float = 0.0
+    target_before: float = 0.0
+    target_after: float = 0.0
 
 
 class Document(msgspec.Struct, rename="camel", frozen=True, kw_only=True):

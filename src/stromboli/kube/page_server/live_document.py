@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from stromboli.api import ApiError, Job, Pod, PodGroup, key
-from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import Cluster, JobKey, TaskKey
 from stromboli.cluster.events import Applied
 from stromboli.insight import Picture
@@ -18,12 +17,13 @@ from stromboli.insight.inspection import take_picture, with_cycle
 from stromboli.insight.job_view import name_of
 from stromboli.insight.page_rows import namespace_rows, node_rows, queue_rows
 from stromboli.kube.client import Event
-from stromboli.page import Document, Eviction, JobRow, Migration
+from stromboli.page import Document, Eviction, JobRow
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
 
 from .live_jobs import live_job_rows
 from .marks import Marks
+from .moves import Moves
 from .pod_history import PodHistory
 from .samples import Samples
 from .watched_objects import Change
@@ -36,7 +36,8 @@ class LiveDocument:
         self._cluster = Cluster(scheduler_name=scheduler_name)
         self._history = PodHistory(self._job_of)
         self._marks = Marks()
-        self._groups: dict[str, PodGroup] = {}  # that have moved pods, by key
+        self._moves = Moves()
+        self._groups: dict[str, PodGroup] = {}  # whose pods are moved, by key
         self._start: float | None = None
 
     def refresh(
@@ -52,6 +53,7 @@ class LiveDocument:
         if self._start is None:
             self._start = now
         self._marks.see(picture)
+        self._moves.see(self._groups.values(), picture, self._job_of_group)
         spans, evicted = self._history.spans(), self._history.evictions()
         rows = live_job_rows(picture, jobs, spans, evicted)
         self.samples.add(picture, rows)
@@ -71,7 +73,7 @@ class LiveDocument:
             spans=spans,
             marks=self._marks.all(),
             evictions=_with_queues(evicted, rows),
-            migrations=self._migrations(),
+            migrations=self._moves.all(),
         )
 
     def _apply(self, change: Change, now: float) -> None:
@@ -86,7 +88,7 @@ class LiveDocument:
         if isinstance(obj, Pod):
             (self._history.pod_applied if applied else self._history.pod_deleted)(obj, now)
         elif isinstance(obj, PodGroup):
-            if applied and obj.status.migration_state is not None:
+            if applied and obj.spec.migration_info:
                 self._groups[key(obj)] = obj
             else:
                 self._groups.pop(key(obj), None)
@@ -98,27 +100,13 @@ class LiveDocument:
         deserved = {name: session.amounts(vector) for name, vector in session.deserved.items()}
         return with_cycle(picture, Cycle(deserved=deserved))
 
+    def _job_of_group(self, group: str) -> str:
+        job = self._cluster.jobs.get(JobKey(group))
+        return group if job is None else name_of(job)
+
     def _job_of(self, pod: str) -> str:
         task = self._cluster.tasks.get(TaskKey(pod))
         return pod if task is None or task.job is None else name_of(task.job)
-
-    def _migrations(self) -> list[Migration]:
-        moves = []
-        for name, group in sorted(self._groups.items()):
-            state = group.status.migration_state
-            assert state is not None
-            job = self._cluster.jobs.get(JobKey(name))
-            at = state.last_transition_time
-            moves += [
-                Migration(
-                    key=f"{name} {move.pod} {move.reservation}", job=name if job is None else name_of(job),
-                    pod=f"{group.metadata.namespace}/{move.pod}", source=move.source_node, target=move.target_node,
-                    phase=state.phase, reason=state.reason, message=state.message,
-                    time=None if at is None else parse_timestamp(at),
-                )
-                for move in state.migration_info
-            ]  # fmt: skip
-        return moves
 
 
 def _with_queues(evictions: Iterable[Eviction], jobs: Iterable[JobRow]) -> list[Eviction]:

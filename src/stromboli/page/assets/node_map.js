@@ -67,7 +67,7 @@ export function nodeMap(caption, note, read, { open }) {
     DRAW.used(context, x + 1, top + inner * lent, inner, inner * (used - lent));
     hatchedLent(context, x + 1, top, inner, inner * lent);
     if (isReserved(node)) hatchedReserved(context, x + 1, y + 1, inner, inner * Math.max(0.15, 1 - used));
-    else if (part(node.held) > 0) hatchedHeld(context, x + 1, y + 1, inner, inner * Math.max(0.15, part(node.held)));
+    else if (isHeld(node)) hatchedHeld(context, x + 1, y + 1, inner, inner * Math.max(0.15, part(node.held)));
     if (node.lockedBy) lockBorder(context, x + 1, y + 1, inner, inner);
     if (!node.available) crossed(context, x + 1, y + 1, inner, inner);
     if (isChosen) {
@@ -112,6 +112,11 @@ function isReserved(node) {
   return node.reservedFor.length > 0 || Object.entries(node.reserved).some(([name, n]) => n > 0 && name !== "pods");
 }
 
+// The amounts are known of the present only; of the past, the names.
+function isHeld(node) {
+  return node.heldBy !== undefined || Object.values(node.held).some((n) => n > 0);
+}
+
 export function describeNode(node) {
   const lines = [node.name];
   for (const name of Object.keys(node.allocatable).sort()) {
@@ -123,7 +128,7 @@ export function describeNode(node) {
   lines.push(`${node.pods} pods`);
   if (Object.values(node.backfilled).some((n) => n > 0)) lines.push(`lent: ${formatAmounts(node.backfilled)}`);
   if (node.reservedFor.length) lines.push(`reserved for ${node.reservedFor.join(", ")}`);
-  if (Object.values(node.held).some((n) => n > 0)) lines.push(`held by Reservations: ${formatAmounts(node.held)}`);
+  if (isHeld(node)) lines.push(`held by Reservations: ${node.heldBy?.join(", ") ?? formatAmounts(node.held)}`);
   if (node.lockedBy) lines.push(`locked for queue ${node.lockedBy}`);
   if (!node.available) lines.push("not ready or cordoned");
   return lines.join("\n");

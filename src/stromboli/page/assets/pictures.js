@@ -129,7 +129,7 @@ export function nodeTimeline(store, open) {
     return { clock, start: first, end, rows };
   };
   const legend = [["used", "pods run"], ["backfilled", "on lent resources"], ["evicted", "until an eviction"],
-    ["reserved", "reserved"], ["locked", "locked"]];
+    ["reserved", "reserved"], ["held", "held"], ["locked", "locked"]];
   return gantt("Nodes over time", "the height of a bar is the part of the node that is used", read, { legend, open });
 }
 

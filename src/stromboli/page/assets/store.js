@@ -113,6 +113,7 @@ export class Store {
       const node = found.get(mark.node);
       if (!node || mark.start > time || (mark.end !== null && mark.end <= time)) continue;
       if (mark.kind === "locked") node.lockedBy = mark.owner;
+      else if (mark.kind === "held") node.heldBy = [...(node.heldBy ?? []), mark.owner];
       else node.reservedFor = [...new Set([...node.reservedFor, mark.owner])];
     }
     return [...found.values()];

@@ -157,7 +157,7 @@ function nodes(store) {
     { name: "Of", value: (n) => formatAmounts(n.allocatable), text: (n) => formatAmounts(n.allocatable) },
     { name: "Pods", value: (n) => n.pods, text: (n) => String(n.pods), number: true },
     { name: "Lent", value: (n) => formatAmounts(n.backfilled), text: (n) => formatAmounts(n.backfilled) },
-    { name: "Held", value: (n) => formatAmounts(n.held), text: (n) => formatAmounts(n.held) },
+    { name: "Held", value: (n) => formatAmounts(n.held), text: (n) => n.heldBy?.join(", ") ?? formatAmounts(n.held) },
     { name: "Reserved for", value: (n) => n.reservedFor.join(), text: (n) => n.reservedFor.join(", ") },
     { name: "Locked for", value: (n) => n.lockedBy, text: (n) => n.lockedBy },
   ], { keyOf: (n) => n.name, search: (n) => `${n.name} ${n.lockedBy} ${n.reservedFor.join(" ")}` });
@@ -215,20 +215,36 @@ function evictions(store) {
 }
 
 function migrations(store) {
-  const { clock } = store.document;
   const list = element("ul", { class: "moves" });
   const empty = element("p", { class: "empty", text: "No pod was moved." });
   const frame = element("div", {}, element("h2", { text: "Migrations" }), empty, list);
   return {
     frame,
     update() {
-      const moves = [...store.document.migrations].sort((a, b) => (b.time ?? 0) - (a.time ?? 0));
+      const moves = [...store.document.migrations].sort((a, b) => b.planned - a.planned || (a.pod < b.pod ? -1 : 1));
       empty.hidden = moves.length > 0;
-      replace(list, ...moves.map((move) => element("li", {},
-        element("strong", { text: move.pod }), ` ${move.phase}`, element("br"),
-        element("a", { href: linkTo("nodes", move.source), text: move.source }), " → ",
-        element("a", { href: linkTo("nodes", move.target), text: move.target }), element("br"),
-        `${formatTime(clock, move.time)} ${move.reason} ${move.message}`)));
+      replace(list, ...moves.map((move) => moveCard(store.document.clock, move)));
     },
   };
+}
+
+const MOVE_STATES = { Planned: "waiting", Running: "running", Succeeded: "succeeded", Failed: "failed" };
+
+// A pod that moves: from where to where, and how full both nodes were before and after.
+function moveCard(clock, move) {
+  const times = `${formatTime(clock, move.planned)} – ${move.ended === null ? "now" : formatTime(clock, move.ended)}`;
+  return element("li", {},
+    element("a", { href: linkTo("jobs", move.job), text: move.pod }), " ",
+    element("span", { class: `badge ${MOVE_STATES[move.phase] ?? "gone"}`, text: move.phase }), ` ${times}`,
+    nodeChange("from", move.source, move.sourceBefore, move.sourceAfter),
+    nodeChange("to", move.target, move.targetBefore, move.targetAfter),
+    element("p", { class: "empty", text: [move.reason, move.message].filter((text) => text).join(": ") }));
+}
+
+function nodeChange(word, name, before, after) {
+  const bar = (part, text) => element("meter", { min: 0, max: 1, value: part, "aria-label": text, title: text });
+  return element("div", { class: "change" },
+    element("span", {}, `${word} `, element("a", { href: linkTo("nodes", name), text: name })),
+    bar(before, `${name} before: ${formatPercent(before)} used`), formatPercent(before), " → ",
+    bar(after, `${name} after: ${formatPercent(after)} used`), formatPercent(after));
 }

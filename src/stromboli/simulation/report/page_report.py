@@ -15,6 +15,7 @@ from stromboli.simulation.engine import Engine
 from stromboli.simulation.virtual_time import START, microseconds, to_seconds, wall_clock
 
 from .page_jobs import JobNames, job_rows
+from .page_moves import migrations
 from .page_series import build_series
 
 Section = dict[str, Any]
@@ -30,6 +31,7 @@ def build_document(engine: Engine, report: Section, title: str) -> Document:
     spans = _spans(engine, names)
     jobs = job_rows(engine, report, names, spans)
     picture = _picture(engine)
+    nodes = node_rows(picture)
     return Document(
         title=title,
         clock="virtual",
@@ -41,10 +43,11 @@ def build_document(engine: Engine, report: Section, title: str) -> Document:
         queues=queue_rows(picture, jobs),
         namespaces=namespace_rows(picture),
         jobs=jobs,
-        nodes=node_rows(picture),
+        nodes=nodes,
         spans=spans,
         marks=_marks(engine, names),
         evictions=_evictions(engine, names),
+        migrations=migrations(engine.journal.events, names, spans, nodes, engine.end),
     )
 
 
@@ -72,8 +75,13 @@ def _spans(engine: Engine, names: JobNames) -> list[Span]:
     ]
 
 
-_OPENS: dict[str, Literal["reserved", "locked"]] = {"Reserved": "reserved", "Locked": "locked"}
-_CLOSES = {"Unreserved": "reserved", "Unlocked": "locked"}
+_OPENS: dict[str, Literal["reserved", "locked", "held"]] = {
+    "Reserved": "reserved", "Locked": "locked", "ReservationAvailable": "held",
+}  # fmt: skip
+_CLOSES = {
+    "Unreserved": "reserved", "Unlocked": "locked", "ReservationPending": "held", "ReservationSucceeded": "held",
+    "ReservationExpired": "held", "ReservationFailed": "held",
+}  # fmt: skip
 
 
 def _marks(engine: Engine, names: JobNames) -> list[Mark]:
