@@ -6,19 +6,20 @@ CONSTRAINTS_PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+BROWSER_STAMP := $(VENV)/.installed-browser
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons lint kube-assets test-kube bench constraints clean
+.PHONY: help demo test test-pythons lint kube-assets test-kube test-browser bench constraints clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## simulate the example cluster, then run a whole cluster in one process for a minute
 	@$(BIN)/stromboli simulate examples/demo.yaml
 	@$(BIN)/stromboli up --demo --for 1m
 
 test: lint ## lint, then run every test that needs nothing but Python
-	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/kube
+	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/kube --ignore=tests/browser
 
 test-pythons: ## run the same tests on each of Python 3.11 to 3.14 that is installed; TESTS="tests/api ..." to select
 	@scripts/test-pythons $(TESTS)
@@ -37,6 +38,9 @@ endif
 test-kube: $(STAMP) ## run the tests that need a real API server
 	@KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$(scripts/kube-assets --where)}" $(BIN)/python -m pytest -q tests/kube
 
+test-browser: $(BROWSER_STAMP) ## run the tests of the page in Chromium, which is installed if it is missing and that is allowed
+	@browser=$$(scripts/browser) && STROMBOLI_BROWSER="$$browser" $(BIN)/python -m pytest -q tests/browser
+
 bench: $(STAMP) ## measure the scheduler on this machine
 	@$(BIN)/stromboli bench cycle
 
@@ -53,4 +57,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check \
 		--constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(BROWSER_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[browser]'
 	@touch $@

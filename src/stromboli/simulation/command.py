@@ -29,6 +29,7 @@ _EXAMPLES = """\b
 Examples:
   stromboli simulate examples/demo.yaml
   stromboli simulate nodes.yaml jobs.yaml --config scheduler.yaml --until 10m
+  stromboli simulate jobs.yaml --report report.html
   stromboli simulate jobs.yaml --output json | jq '.pods | map_values(.phase)'
   generate-jobs | stromboli simulate nodes.yaml - --output events
 
@@ -97,6 +98,13 @@ class _Duration(click.ParamType[Microseconds]):
     show_default=True,
     help="Tables for people, the whole report, or one line per event.",
 )
+@click.option(
+    "--report",
+    "page",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Also write the report as a page with pictures: one HTML file that any browser opens.",
+)
 def simulate(
     files: tuple[str, ...],
     config: str | None,
@@ -109,6 +117,7 @@ def simulate(
     every_cycle: bool,
     record: str | None,
     output: str,
+    page: Path | None,
 ) -> None:
     """Run a scenario through the scheduler in virtual time.
 
@@ -147,6 +156,16 @@ def simulate(
         from .report.table import print_table
 
         print_table(build_report(engine), engine.journal.groups.owner_names())
+    if page is not None:
+        _write_page(engine, files, page)
+
+
+def _write_page(engine: Engine, files: tuple[str, ...], path: Path) -> None:
+    from .report import build_report
+    from .report.page_report import page_report
+
+    title = ", ".join("standard input" if name == "-" else Path(name).name for name in files)
+    path.write_bytes(page_report(engine, build_report(engine), title))
 
 
 def _load_configuration(registry: Registry, path: str | None) -> Configuration:

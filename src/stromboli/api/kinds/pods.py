@@ -148,6 +148,7 @@ class ContainerStateTerminated(ApiStruct):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
+    finished_at: str | None = None
 
 
 class ContainerStateWaiting(ApiStruct):

@@ -21,10 +21,13 @@ from prometheus_client import CollectorRegistry
 from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.controllers import DEFAULT_RETENTION, RELOCK_PERIOD
 from stromboli.embedded.embedded_cluster import LOOPBACK, EmbeddedCluster
+from stromboli.embedded.http import load_token
 from stromboli.kube.client import Client, load_client_config
 from stromboli.kube.commands.descheduler import descheduler_component
+from stromboli.kube.commands.page import page_component
 from stromboli.kube.commands.processes import controllers_component, scheduler_component
 from stromboli.kube.hollow import HollowNodes
+from stromboli.kube.page_server import PageOptions
 from stromboli.kube.runner import ProcessLogs, ProcessRunner
 from stromboli.kube.runtime import Component, LoopLag, ProcessContext, ProcessMetrics, ProcessOptions
 from stromboli.kube.runtime.garbage_collection import disable_automatic_collection
@@ -45,6 +48,15 @@ class Server(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class PagePlan:
+    host: str = LOOPBACK
+    port: int = 0
+    may_write: bool = False
+    on_ready: Callable[[str], None] = field(default=lambda url: None)
+    """Gets the address with the token in it. What is behind # is never sent to a server."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What the options ask for."""
 
@@ -60,6 +72,8 @@ class Plan:
     descheduler_config: Path | None = None
     scheduler_name: str = "volcano"
     period: float = 1.0
+    page: PagePlan | None = None
+    """None: no page is served."""
     on_ready: Callable[[Server], None] = field(default=lambda server: None)
 
 
@@ -135,7 +149,20 @@ def _components(plan: Plan, server: Server, client: Client) -> list[Component]:
     ]
     if plan.descheduler_config is not None:
         components.append(descheduler_component(context, plan.config, plan.descheduler_config))
+    if plan.page is not None:
+        components.append(_page(plan, plan.page, client))
     return components
+
+
+def _page(plan: Plan, page: PagePlan, client: Client) -> Component:
+    """With the token of the API server."""
+    token = load_token(plan.folder)
+
+    def announce(url: str) -> None:
+        page.on_ready(f"{url}#token={token}")
+
+    options = PageOptions(token, page.host, page.port, page.may_write)
+    return page_component(client, options, plan.config, plan.scheduler_name, announce)
 
 
 async def _until_ready(nodes: HollowNodes, components: Sequence[Component], tasks: list[asyncio.Task[Any]]) -> None:

@@ -14,6 +14,7 @@ import click
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
 from stromboli.kube.commands.hollow_nodes import node_capacity
+from stromboli.kube.commands.page import page_options
 from stromboli.kube.commands.stop_signals import on_stop_signals
 
 if TYPE_CHECKING:
@@ -81,16 +82,19 @@ Examples:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The descheduler's policy; without it no descheduler runs.",
 )
+@click.option("--web/--no-web", default=True, show_default=True, help="Serve a page that shows the cluster, live.")
+@page_options
 @click.option("--for", "lasting", metavar="DURATION", help="End so long after the start, such as 60s.")
 def up(
     demo: bool, data: Path | None, nodes: int | None, node_cpu: str, node_memory: str, node_gpus: int,
     nodes_file: Path | None, host: str, port: int, kubeconfig_out: Path | None, apiserver: str, runner: str,
-    config: Path | None, descheduler_config: Path | None, lasting: str | None,
+    config: Path | None, descheduler_config: Path | None,
+    web: bool, web_host: str, web_port: int, web_write: bool, lasting: str | None,
 ) -> None:  # fmt: skip
     """Run a whole cluster in one process, until Ctrl-C.
 
-    It has an API server for kubectl and other clients, nodes, the scheduler and the controllers. Unless --data is
-    given, everything is gone at the end. The server is for one machine: see docs/embedded.md.
+    It has an API server for kubectl and other clients, nodes, the scheduler, the controllers and a page for a browser.
+    Unless --data is given, everything is gone at the end. The server is for one machine: see docs/embedded.md.
     """
     if demo and nodes_file is not None:
         raise UserError("--demo has its own nodes; leave out --nodes-file.")
@@ -100,7 +104,7 @@ def up(
     from stromboli.kube.runtime import configure_logging
 
     from . import demo as demonstration
-    from .cluster import Plan
+    from .cluster import PagePlan, Plan
     from .machines import Machines, read_machines
     from .real_server import find_assets
 
@@ -118,6 +122,7 @@ def up(
     if demo and config is None:
         config = folder / "demo-scheduler.yaml"
         config.write_text(demonstration.CONFIGURATION, encoding="utf-8")
+    pages: list[str] = []  # the address, once it is known
     plan = Plan(
         folder=folder,
         persistent=data is not None,
@@ -128,7 +133,8 @@ def up(
         runs_processes=runner == "process",
         config=config,
         descheduler_config=descheduler_config,
-        on_ready=lambda server: _announce(server, kubeconfig_out),
+        page=PagePlan(web_host, web_port, web_write, pages.append) if web else None,
+        on_ready=lambda server: _announce(server, kubeconfig_out, pages),
     )
     try:
         asyncio.run(_run(plan, demo=demo, seconds=seconds))
@@ -179,7 +185,7 @@ async def _run(plan: object, *, demo: bool, seconds: float | None) -> None:
     await run_cluster(plan, stop, work)
 
 
-def _announce(server: Server, copy: Path | None) -> None:
+def _announce(server: Server, copy: Path | None, pages: Sequence[str]) -> None:
     kubeconfig = server.kubeconfig
     if copy is not None:
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -189,6 +195,8 @@ def _announce(server: Server, copy: Path | None) -> None:
     click.echo(f"The cluster is ready: {server.url}")
     click.echo(f"  export KUBECONFIG={kubeconfig.resolve()}")
     click.echo("  kubectl get nodes")
+    for page in pages:
+        click.echo(f"The page: {page}")
 
 
 def _seconds(text: str) -> float:

@@ -12,6 +12,8 @@ from stromboli.api import names
 from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.quantity import QuantityError, parse_duration
 
+from .page import page_of_process, page_options
+
 if TYPE_CHECKING:
     from stromboli.kube.runtime import Component, ProcessContext, ProcessOptions
 
@@ -211,6 +213,7 @@ def controllers(
 Examples:
   stromboli run --kubeconfig ~/.kube/config --no-leader-elect
   stromboli run --config scheduler.yaml --probe-port 8090
+  stromboli run --web --web-port 8090
   curl 'http://127.0.0.1:8080/readyz?verbose'
 """
 )
@@ -222,6 +225,13 @@ Examples:
 )
 @_scheduling_options
 @_controller_options
+@click.option("--web", is_flag=True, help="Serve a page that shows the cluster, live.")
+@page_options
+@click.option(
+    "--web-token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The token that a browser must send; by default one is made up and printed with the address of the page.",
+)
 @common_options(8080)
 def run(
     config: Path | None,
@@ -231,6 +241,11 @@ def run(
     max_job_replicas: int,
     relock_period: float,
     reservation_retention: float,
+    web: bool,
+    web_host: str,
+    web_port: int,
+    web_write: bool,
+    web_token_file: Path | None,
     **common: Any,
 ) -> None:
     """Run the scheduler and the controllers in one process, and the descheduler if it has a policy.
@@ -249,6 +264,8 @@ def run(
             from .descheduler import descheduler_component
 
             components.append(descheduler_component(context, config, descheduler_config))
+        if web:
+            components.append(page_of_process(context, config, web_token_file, web_host, web_port, web_write))
         return components
 
     run_process("stromboli", process_options(common), components)

@@ -1,0 +1,74 @@
+"""The options of a command that serves the page, and the part of its process that does."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stromboli.errors import UserError
+
+if TYPE_CHECKING:
+    from stromboli.kube.client import Client
+    from stromboli.kube.page_server import PageComponent, PageOptions
+    from stromboli.kube.runtime import Component, ProcessContext
+
+
+def page_options(function: Callable[..., None]) -> Callable[..., None]:
+    options = [
+        click.option("--web-host", default="127.0.0.1", show_default=True, help="Address of the page. It has no TLS."),
+        click.option(
+            "--web-port", default=0, type=click.IntRange(0, 65535), help="Port of the page; by default any free port."
+        ),
+        click.option("--web-write", is_flag=True, help="Let the page suspend, resume and cancel Jobs."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def page_of_process(
+    context: ProcessContext, config: Path | None, token_file: Path | None, host: str, port: int, may_write: bool
+) -> Component:
+    """The page of `stromboli run`. Its address is printed once it is served."""
+    from stromboli.kube.page_server import PageOptions
+
+    options = PageOptions(token=_token(token_file), host=host, port=port, may_write=may_write)
+    shown = options.token if token_file is None else "…"
+
+    def announce(url: str) -> None:
+        click.echo(f"The page: {url}#token={shown}")
+
+    return page_component(context.client, options, config, context.options.scheduler_name, announce)
+
+
+def page_component(
+    client: Client, options: PageOptions, config: Path | None, scheduler_name: str, announce: Callable[[str], None]
+) -> PageComponent:
+    from stromboli.kube.page_server import PageComponent
+    from stromboli.kube.runtime import ConfigurationFile
+    from stromboli.scheduling.cycle import Scheduler
+    from stromboli.scheduling.registry import Registry
+
+    registry = Registry()
+    configuration = ConfigurationFile(
+        config,
+        lambda text, where: Scheduler(registry.load(text, where=where), registry),
+        built_in=lambda: Scheduler(registry.default(), registry),
+    )
+    return PageComponent(
+        client, options, title=client.config.server, scheduler_name=scheduler_name, configuration=configuration,
+        announce=announce,
+    )  # fmt: skip
+
+
+def _token(path: Path | None) -> str:
+    if path is None:
+        return secrets.token_urlsafe(32)
+    token = path.read_text(encoding="utf-8").strip()
+    if len(token) < 16:
+        raise UserError(f"{path}: a token must have at least 16 characters")
+    return token

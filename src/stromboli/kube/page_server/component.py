@@ -1,0 +1,173 @@
+"""The page beside the scheduler: it watches, refreshes its document and sends the changes.
+
+A refresh takes a quarter of a second on a thousand nodes with two thousand jobs, in a thread. While somebody looks, one
+follows every change, but no sooner than a second after the last, and the thread rests at least five times as long as it
+works. While nobody looks there are only samples for the pictures over time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from stromboli.insight import State, document, explain
+from stromboli.kube.client import Client, Failure
+from stromboli.kube.runtime import ConfigurationFile, Log
+from stromboli.page import Document
+from stromboli.scheduling.cycle import Scheduler
+
+from .document_changes import changes, encode_event
+from .http_server import ActionRequest, PageHttpServer, PageOptions
+from .job_actions import ACTIONS, act_on_job
+from .live_document import LiveDocument
+from .watched_objects import WatchedObjects
+
+_log = Log("page")
+
+_SECONDS_WATCHED: Final = 1.0  # between two refreshes while somebody looks
+_SECONDS_ALONE: Final = 5.0
+_REST_WATCHED: Final = 5.0  # times the length of the last refresh
+_REST_ALONE: Final = 20.0
+_LONGEST: Final = 5.0  # seconds without a refresh while somebody looks and nothing happens
+
+
+class PageComponent:
+    name = "page"
+
+    def __init__(
+        self,
+        client: Client,
+        options: PageOptions,
+        *,
+        title: str,
+        scheduler_name: str,
+        configuration: ConfigurationFile[Scheduler],
+        announce: Callable[[str], None] = lambda url: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`announce` gets the address, without the token, once the page is served."""
+        self._client = client
+        self._options = options
+        self._configuration = configuration
+        self._announce = announce
+        self._scheduler_name = scheduler_name
+        self._clock = clock
+        self._objects = WatchedObjects(client)
+        self._live = LiveDocument(title, scheduler_name)
+        self._document: Document | None = None
+        self._server = PageHttpServer(options, self._first_event, self._why, self._act)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="page")
+        self._crashed = False
+
+    @property
+    def url(self) -> str:
+        """"" until it is served."""
+        return self._server.url
+
+    def not_ready_reason(self) -> str | None:
+        return None if self._server.url else "the page is not served yet"
+
+    def unhealthy_reason(self) -> str | None:
+        return None  # whatever happens here, the scheduler must go on
+
+    async def run(self, stop: asyncio.Event) -> None:
+        await self._server.start()
+        self._announce(self._server.url)
+        background = [
+            asyncio.create_task(work)
+            for work in (
+                *self._objects.watches(),
+                self._configuration.run(lambda scheduler: None, lambda why: None),
+                self._refresh_forever(),
+            )
+        ]
+        try:
+            await stop.wait()
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            await self._server.stop()
+            self._thread.shutdown(wait=True)
+
+    # -- refreshing ---------------------------------------------------------------------------------------------------
+
+    async def _refresh_forever(self) -> None:
+        while self._objects.not_synced() is not None:
+            await asyncio.sleep(0.1)
+        while True:
+            started = time.monotonic()
+            await self._refresh()
+            worked = time.monotonic() - started
+            await self._rest(started, worked)
+
+    async def _rest(self, started: float, worked: float) -> None:
+        """Until it is time again. Who looks decides how soon, and a browser may come meanwhile."""
+        while True:
+            watched = self._server.browsers > 0
+            least = max(_SECONDS_WATCHED, _REST_WATCHED * worked) if watched else _SECONDS_ALONE
+            if not watched:
+                least = max(least, _REST_ALONE * worked)
+            passed = time.monotonic() - started
+            if passed >= least and (not watched or self._objects.changed.is_set() or passed >= _LONGEST):
+                return
+            await asyncio.sleep(0.1 if watched else 0.5)
+
+    async def _refresh(self) -> None:
+        (happened, evictions), jobs = self._objects.drain(), self._objects.jobs()
+        scheduler, now = self._configuration.current, self._clock()
+        loop = asyncio.get_running_loop()
+        try:
+            after = await loop.run_in_executor(
+                self._thread, lambda: self._live.refresh(happened, evictions, jobs, scheduler, now)
+            )
+        except Exception:
+            if not self._crashed:
+                _log.exception("the page could not be refreshed")
+            self._crashed = True
+            return
+        self._crashed = False
+        content, before = b": refreshed\n\n", self._document
+        if before is not None and self._server.browsers:
+            sample = None if self._live.samples.was_thinned else self._live.samples.last()
+            content = await loop.run_in_executor(
+                self._thread, lambda: encode_event("change", changes(before, after, sample))
+            )
+        # At once after the other: a browser that comes in between would miss a change, or get it twice.
+        self._document = after
+        self._server.publish(content)
+
+    def _first_event(self) -> bytes | None:
+        if self._document is None:
+            return None
+        return encode_event("document", {"document": self._document, "canWrite": self._options.may_write})
+
+    async def _why(self, job: str) -> bytes | None:
+        """Everything about why a job waits. One cycle runs on a copy for it, with a scheduler of its own."""
+        current, scheduler_name = self._configuration.current, self._scheduler_name
+        state = State(self._objects.everything(), self._clock(), scheduler_name)
+
+        def explained() -> bytes | None:
+            found = explain(state, Scheduler(current.configuration, current.registry), job)
+            return None if found is None else msgspec.json.encode(document(found))
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, explained)
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    async def _act(self, wanted: ActionRequest) -> tuple[HTTPStatus, str]:
+        if wanted.action not in ACTIONS:
+            return HTTPStatus.BAD_REQUEST, f"There is no action {wanted.action}; there are {', '.join(ACTIONS)}."
+        job = self._objects.job(wanted.job)
+        if job is None:
+            return HTTPStatus.NOT_FOUND, f"There is no Job {wanted.job}."
+        try:
+            return HTTPStatus.CREATED, await act_on_job(self._client, job, wanted.action)
+        except Failure as failure:
+            return HTTPStatus.BAD_GATEWAY, f"The API server: {failure.message}"

@@ -1,0 +1,201 @@
+"""The page on a socket.
+
+The files of the page hold no data and are served to everybody. Everything else needs the token, in a header: a browser
+never adds it by itself, so no other site can use it. Answers carry a strict content security policy: only these files
+run, and they talk to this server only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from stromboli.errors import UserError
+from stromboli.page import ASSETS, asset
+
+HEARTBEAT: Final = 10.0  # seconds between two signs of life on a stream
+_MOST_BEHIND: Final = 20  # events that a slow browser may miss; then it starts again with a whole document
+_LARGEST_BODY: Final = 10_000
+_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageOptions:
+    token: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0: any free port."""
+    may_write: bool = False
+
+
+class ActionRequest(msgspec.Struct):
+    job: str
+    action: str
+
+
+Act = Callable[[ActionRequest], Awaitable[tuple[HTTPStatus, str]]]
+Why = Callable[[str], Awaitable[bytes | None]]
+
+
+class PageHttpServer:
+    """`publish` sends an event to all browsers; `first_event` makes the one that a new browser gets. `why` explains a
+    job, and `act` changes one."""
+
+    def __init__(
+        self, options: PageOptions, first_event: Callable[[], bytes | None], why: Why, act: Act
+    ) -> None:
+        self.url = ""
+        self._options = options
+        self._first_event = first_event
+        self._why = why
+        self._act = act
+        self._authorization = f"Bearer {options.token}".encode()
+        self._streams: set[asyncio.Queue[bytes | None]] = set()
+        self._waiting: set[asyncio.Event] = set()  # of browsers that came before the first document
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def browsers(self) -> int:
+        return len(self._streams) + len(self._waiting)
+
+    async def start(self) -> None:
+        application = web.Application(middlewares=[self._guard], client_max_size=_LARGEST_BODY)
+        application.router.add_get("/api/stream", self._stream)
+        application.router.add_get("/api/why", self._explain)
+        application.router.add_post("/api/actions", self._action)
+        application.router.add_get("/{name:[a-z_.]*}", _file)
+        self._runner = web.AppRunner(
+            application, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0
+        )
+        await self._runner.setup()
+        host, port = self._options.host, self._options.port
+        try:
+            await web.TCPSite(self._runner, host, port).start()
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            raise UserError(f"cannot serve the page on {host}:{port}: {reason}; choose another --web-port") from error
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{int(self._runner.addresses[0][1])}/"
+
+    async def stop(self) -> None:
+        for stream in self._streams:
+            with contextlib.suppress(asyncio.QueueFull):
+                stream.put_nowait(None)
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def publish(self, event: bytes) -> None:
+        for waiting in self._waiting:
+            waiting.set()
+        for stream in list(self._streams):
+            try:
+                stream.put_nowait(event)
+            except asyncio.QueueFull:
+                self._streams.discard(stream)
+                stream.get_nowait()
+                stream.put_nowait(None)
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    @web.middleware
+    async def _guard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            if request.path.startswith("/api/") and not self._is_authorized(request):
+                response: web.StreamResponse = _says(HTTPStatus.UNAUTHORIZED, "The token is missing or wrong.")
+            else:
+                response = await handler(request)
+        except web.HTTPException as error:
+            response = _says(HTTPStatus(error.status), error.reason)
+        if not response.prepared:
+            response.headers.update(_HEADERS)
+        return response
+
+    def _is_authorized(self, request: web.Request) -> bool:
+        given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(given, self._authorization)
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        try:
+            await self._send(response)
+        except ConnectionError:
+            raise asyncio.CancelledError from None  # the browser has gone
+        return response
+
+    async def _send(self, response: web.StreamResponse) -> None:
+        event: bytes | None = await self._first(response)
+        stream: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_BEHIND)
+        self._streams.add(stream)
+        try:
+            while event is not None:
+                await response.write(event)
+                try:
+                    event = await asyncio.wait_for(stream.get(), HEARTBEAT)
+                except TimeoutError:
+                    event = b": still here\n\n"
+        finally:
+            self._streams.discard(stream)
+
+    async def _first(self, response: web.StreamResponse) -> bytes:
+        """The whole document, as soon as there is one."""
+        there = asyncio.Event()
+        self._waiting.add(there)
+        try:
+            while (event := self._first_event()) is None:
+                await response.write(b": not ready yet\n\n")
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(there.wait(), HEARTBEAT)
+            return event
+        finally:
+            self._waiting.discard(there)
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        job = request.query.get("job", "")
+        explanation = await self._why(job)
+        if explanation is None:
+            return _says(HTTPStatus.NOT_FOUND, f"There is no job {job}.")
+        return web.Response(body=explanation, content_type="application/json")
+
+    async def _action(self, request: web.Request) -> web.Response:
+        if not self._options.may_write:
+            return _says(HTTPStatus.FORBIDDEN, "This page is read-only. Start it with --web-write to change that.")
+        try:
+            wanted = msgspec.json.decode(await request.read(), type=ActionRequest)
+        except msgspec.DecodeError as error:
+            return _says(HTTPStatus.BAD_REQUEST, f"The request cannot be read: {error}.")
+        return _says(*await self._act(wanted))
+
+
+async def _file(request: web.Request) -> web.Response:
+    name = request.match_info["name"] or "index.html"
+    if name not in ASSETS:
+        return _says(HTTPStatus.NOT_FOUND, "There is no such file.")
+    return web.Response(text=asset(name), content_type=ASSETS[name], charset="utf-8")
+
+
+def _says(status: HTTPStatus, message: str) -> web.Response:
+    return web.Response(
+        status=status, body=msgspec.json.encode({"message": message}), content_type="application/json"
+    )
