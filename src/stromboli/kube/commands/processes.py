@@ -183,7 +183,9 @@ Examples:
 @_config_option
 @_controller_options
 @_common_options(8081)
-def controllers(config: Path | None, max_job_replicas: int, relock_period: float, reservation_retention: float, **common: Any) -> None:
+def controllers(
+    config: Path | None, max_job_replicas: int, relock_period: float, reservation_retention: float, **common: Any
+) -> None:
     """Reconcile Jobs, queues and groups of pods, and lock nodes for queues.
 
     Runs until SIGTERM or SIGINT. Needs the resource definitions of deploy/crds. Give it the same --config as the
@@ -210,7 +212,12 @@ Examples:
 @_controller_options
 @_common_options(8080)
 def run(
-    config: Path | None, period: float, max_job_replicas: int, relock_period: float, reservation_retention: float, **common: Any
+    config: Path | None,
+    period: float,
+    max_job_replicas: int,
+    relock_period: float,
+    reservation_retention: float,
+    **common: Any,
 ) -> None:
     """Run the scheduler and the controllers in one process.
 
@@ -263,8 +270,11 @@ def scheduler_component(context: ProcessContext, config: Path | None, period: fl
 
 
 def controllers_component(
-    context: ProcessContext, config: Path | None, max_job_replicas: int, relock_period: float,
-    reservation_retention: float,
+    context: ProcessContext,
+    config: Path | None,
+    max_job_replicas: int,
+    relock_period: float,
+    reservation_retention: float = 86_400.0,
 ) -> Component:
     from stromboli.kube.controllers import ControllerMetrics, ControllersComponent
     from stromboli.kube.runtime import ConfigurationFile

@@ -139,7 +139,8 @@ class ReservationWriter:
         await self._bucket.take()
         if self._fence.is_leader:
             try:
-                self._on_object(await self._client.patch(RESERVATIONS, name, body, subresource="status"))
+                written = await self._client.patch(RESERVATIONS, name, body, subresource="status")
+                self._on_object(written)
                 return
             except Failure as failure:
                 _log.warning("cannot write the status of a reservation", reservation=name, failure=failure.message)
