@@ -393,4 +393,5 @@ _PLURALS: Final[dict[type[KObject], str]] = {
     Pod: PODS.plural,
     PodGroup: POD_GROUPS.plural,
     Queue: QUEUES.plural,
+    Reservation: RESERVATIONS.plural,
 }
