@@ -7,7 +7,7 @@ from typing import Any
 from kube.client import Refused, eventually
 from kube.cluster import RESERVATIONS, Cluster
 
-TIMEOUT = 15.0
+TIMEOUT = 60.0
 
 
 def reservation(cluster: Cluster, name: str, cpu: str, **spec: Any) -> str:
@@ -23,7 +23,9 @@ def reservation(cluster: Cluster, name: str, cpu: str, **spec: Any) -> str:
                 "template": {
                     "metadata": {"namespace": cluster.namespace},
                     "spec": {
-                        "schedulerName": cluster.name, "nodeSelector": {"pool": cluster.name}, "containers": [container],
+                        "schedulerName": cluster.name,
+                        "nodeSelector": {"pool": cluster.name},
+                        "containers": [container],
                     },
                 },
                 "owners": [{"labelSelector": {"matchLabels": {"app": name}}}],

@@ -1,8 +1,8 @@
 """Random clusters with Reservations, and a checker that knows only the rules, not the code.
 
-A world is a scenario: nodes that come, go, shrink and grow; Reservations of several queues that are created, deleted and
-expire; pods, some of which may use them; gangs, priorities, and restarts of everything. After every cycle the checker
-reads the objects as an API server would show them and adds up on its own what pods and Reservations have.
+A world is a scenario: nodes that come, go, shrink and grow; Reservations of several queues that are created, deleted
+and expire; pods, some of which may use them; gangs, priorities, and restarts of everything. After every cycle the
+checker reads the objects as an API server would show them and adds up on its own what pods and Reservations have.
 """
 
 from __future__ import annotations
