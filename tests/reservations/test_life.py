@@ -254,3 +254,14 @@ def test_the_pods_of_a_job() -> None:
     outcome = play(node("n1", 4), reservation("r", 4, owners=[owner]), pod("x", 1, at=1), job("j", 4, at=2), until=5)
     assert outcome.running_by("node") == {"n1": 4}
     assert outcome.reservation()["owners"] == [f"default/j-main-{number}" for number in range(4)]
+
+
+def test_what_a_pod_leaves_of_a_reservation_for_one_goes_to_another_at_once() -> None:
+    """The pod takes 1 of 4 CPUs at 2, and a Reservation of 3 that waits gets the rest in the same cycle."""
+    outcome = play(
+        node("n1", 4), reservation("r", 4, allocateOnce=True), reservation("s", 3, at=1), owned(pod("p", 1, at=2)),
+        until=4,
+    )  # fmt: skip
+    assert outcome.phases("s") == [(1, "Pending"), (2, "Available")]
+    assert outcome.node()["held"] == {"cpu": "3"}
+    assert outcome.queue()["allocated"] == {"cpu": "4"}

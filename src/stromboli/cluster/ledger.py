@@ -12,7 +12,7 @@ the tentative ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -65,6 +65,7 @@ class Ledger:
         self.axis = axis
         self.table = NodeTable(axis)
         self.holdings: dict[str, Holding] = {}  # by the name of the Reservation
+        self.held_epoch = 0  # grows whenever they change
         self.holdings_on: dict[str, dict[str, Holding]] = {}  # the same, by the name of the node
         # What a session has tentatively taken from holdings, by Reservation.
         self.drawn: dict[str, Vector] = {}
@@ -331,7 +332,24 @@ class Ledger:
     def draw(self, name: str, amount: Vector) -> None:
         """Take an amount from a holding tentatively, or put it back with a negative amount."""
         held = self.holdings[name]
-        self._replace_holding(name, replace(held, remainder=held.remainder - amount))
+        node, queue, namespace = held.node, held.queue, held.namespace
+        drawn = Holding(
+            node, held.remainder - amount, queue, namespace, held.returning, held.shape, held.annotation
+        )  # fmt: skip
+        self.held_epoch += 1
+        self.holdings[name] = self.holdings_on[node.name][name] = drawn
+        table, row = self.table, node.row
+        table.idle[row] += amount
+        table.used[row] -= amount
+        table.held[row] -= amount
+        self.log.append(row)
+        self.freed += 1
+        if queue is not None:
+            queue.allocated -= amount
+            if namespace:
+                queue.by_namespace[namespace] -= amount
+            if node.lock is not None:
+                self._occupy(node.lock, queue, -amount)
         self._add_drawn(name, amount)
 
     def settle_draw(self, name: str, amount: Vector) -> None:
@@ -344,6 +362,7 @@ class Ledger:
             self.drawn[name] = drawn
 
     def _replace_holding(self, name: str, holding: Holding | None) -> Holding | None:
+        self.held_epoch += 1
         before = self.holdings.pop(name, None)
         if before is not None:
             self._add_holding(before, -1)

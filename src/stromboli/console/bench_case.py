@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from stromboli.api import (
     Condition,
     Container,
+    LabelSelector,
     Node,
     NodeStatus,
     ObjectMeta,
@@ -24,12 +25,18 @@ from stromboli.api import (
     PodGroupSpec,
     PodSpec,
     PodStatus,
+    PodTemplateSpec,
     PriorityClass,
     Queue,
     QueueSpec,
+    Reservation,
+    ReservationOwner,
+    ReservationSpec,
+    ReservationStatus,
     ResourceRequirements,
     names,
 )
+from stromboli.api.reservations import AVAILABLE
 from stromboli.cluster import Applied, Cluster
 from stromboli.scheduling.cycle import Scheduler, close_session
 from stromboli.scheduling.decisions import Bind, Cycle, Evict, PatchGroup, PatchPod, PatchQueue
@@ -62,6 +69,7 @@ class Case:
     scorer: str
     fill: float | None
     evictions: Evictions = field(default_factory=Evictions)
+    reservations: int = 0
     kernel: str = ""
 
     def run(self) -> dict[str, float]:
@@ -125,7 +133,28 @@ class Case:
                 queue=f"queue-{number % len(self.weights)}",
             )  # fmt: skip
         self._add_evictions(cluster)
+        self._add_reservations(cluster)
         return cluster
+
+    def _add_reservations(self, cluster: Cluster) -> None:
+        """Each holds what one pod of a job requests, on a node of its own as far as there are enough."""
+        container = Container(resources=ResourceRequirements(requests={"cpu": 1, "memory": "4Gi"}))
+        for number in range(self.reservations):
+            job = number % self.jobs
+            template = PodTemplateSpec(
+                metadata=ObjectMeta(namespace=f"team-{job % self.namespaces}"), spec=PodSpec(containers=[container])
+            )
+            owner = ReservationOwner(label_selector=LabelSelector(match_labels={"app": f"job-{job:05d}"}))
+            status = ReservationStatus(
+                phase=AVAILABLE,
+                node_name=f"node-{number % self.nodes:05d}",
+                allocatable={"cpu": "1", "memory": "4Gi", "pods": "1"},
+            )
+            spec = ReservationSpec(
+                template=template, owners=[owner], ttl="0", queue=f"queue-{job % len(self.weights)}"
+            )
+            meta = ObjectMeta(name=f"reservation-{number:05d}", uid=f"r{number}")
+            cluster.apply(Applied(Reservation(metadata=meta, spec=spec, status=status)))
 
     def _add_evictions(self, cluster: Cluster) -> None:
         """Jobs that run have pods all over the cluster, and may lose any of them but one."""
@@ -193,6 +222,7 @@ def _add_gang(
             namespace=namespace,
             uid=f"p-{name}-{index}",
             annotations={names.GROUP_NAME: name},
+            labels={"app": name},
         )
         pod = Pod(metadata=meta, spec=spec)
         if nodes:

@@ -216,19 +216,22 @@ class ExtensionPoints:
 
     # -- extension points of features ---------------------------------------------------------------------------
 
-    def add_kept_places(self, count: Callable[[Task], int], place: cb.KeptPlace) -> None:
-        """Places that are kept for single tasks. `count`: how many a task could take; those with few choose first.
-        `place`: called before nodes are searched for the task; returns whether it has one of these places now."""
-        self._add("keptPlaceCount", count)
+    def add_kept_places(self, find: cb.KeptPlaces, place: cb.KeptPlace) -> None:
+        """Places that are kept for single tasks. `find`: those of some tasks that could take one, with the number of
+        their choices; those with few choose first. `place`: called before nodes are searched for the task; returns
+        whether it has one of these places now."""
+        self._add("keptPlaces", find)
         self._add("keptPlace", place)
 
     def add_admission_credit(self, credit: Callable[[Job], Vector | None]) -> None:
         """What counts as used already and is there for this job, when it is to be admitted."""
         self._add("admissionCredit", credit)
 
-    def add_concessions(self, find: cb.Concessions) -> None:
-        """What gives way to a task before any pod is evicted for it."""
+    def add_concessions(self, find: cb.Concessions, is_possible: Callable[[str], bool]) -> None:
+        """What gives way to a task before any pod is evicted for it. `is_possible`: whether anything does, by the rules
+        of preemptable or reclaimable."""
         self._add("concessions", find)
+        self._add("concessionsPossible", is_possible)
 
     def add_room(self, adjust: cb.RoomAdjustment) -> None:
         """Subtract from the room on all nodes what a job may not use."""

@@ -7,7 +7,7 @@ than this; `Session` adds them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -130,13 +130,17 @@ class Framework(ExtensionPoints):
             total = total if credit is None else total + credit
         return total
 
-    def kept_places(self, task: Task) -> int:
-        """How many places are kept that a task could take."""
-        return sum(hook.call(task) for hook in self.hooks("keptPlaceCount"))
+    def with_kept_places(self, tasks: Iterable[Task]) -> list[tuple[int, Task]]:
+        """The tasks for which places are kept, with the number of their choices."""
+        return [found for hook in self.hooks("keptPlaces") for found in hook.call(tasks)]
 
     def take_kept_place(self, statement: Any, task: Task, *, promised: bool = False) -> bool:
         """Put a task on a place that is kept for it, or, if `promised`, only promise that; False if it has none."""
         return any(hook.call(statement, task, promised) for hook in self.hooks("keptPlace"))
+
+    def has_concessions(self, kind: str) -> bool:
+        """Whether anybody might give way before a pod is evicted, by the rules of preemptable or reclaimable."""
+        return any(hook.call(kind) for hook in self.hooks("concessionsPossible"))
 
     def preemptive(
         self, queue: Queue, request: Vector, *, job: Job | None = None, credit: Vector | None = None

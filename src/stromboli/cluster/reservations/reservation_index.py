@@ -16,6 +16,7 @@ It is derived again at each snapshot, for Reservations that changed and for node
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +72,7 @@ class ReservationIndex:
         self._node_of: dict[str, str] = {}
         self._migrations: set[str] = set()  # of those on nodes
         self._shape_of: dict[str, Shape] = {}
+        self._vectors: dict[tuple[tuple[str, Any], ...], Vector] = {}  # by amounts as they are written
 
     # -- in -----------------------------------------------------------------------------------------------------
 
@@ -134,7 +136,9 @@ class ReservationIndex:
             self._on[before].discard(name)
             if not self._on[before]:
                 del self._on[before]
-            self._ledger.set_holding(name, None)
+        held = self._ledger.holdings.get(name)
+        if held is not None and (phase != AVAILABLE or held.node.name != node):
+            self._ledger.set_holding(name, None)  # perhaps of the last session: then it was on no node before
         if phase == AVAILABLE and obj is not None:
             self._node_of[name] = node
             self._on.setdefault(node, set()).add(name)
@@ -167,7 +171,9 @@ class ReservationIndex:
             return
         table = self._ledger.table
         left = table.allocatable[node.row] - (table.used[node.row] - table.held[node.row])
-        oldest_first = sorted(names, key=lambda name: (creation_time(self._objects[name]), name))
+        oldest_first = list(names)
+        if len(names) > 1:
+            oldest_first.sort(key=lambda name: (creation_time(self._objects[name]), name))
         for name in oldest_first:
             holding = self._holding(self._objects[name], node, np.maximum(left, 0))
             before = self._ledger.holdings.get(name)
@@ -180,7 +186,13 @@ class ReservationIndex:
         given = self._given(obj)
         if given is None:
             return None
-        users = self._ledger.users.get(reservation_annotation(obj), {})
+        annotation = reservation_annotation(obj)
+        queue = None if self._costs_nobody(obj) else self._queues.queue(QueueName(queue_of(obj)))
+        users = self._ledger.users.get(annotation)
+        if not users:
+            return Holding(
+                node, np.minimum(given, left), queue, namespace_of(obj), None, self._shape_with_ports(obj), annotation
+            )
         here = [task for task in users.values() if task.true_node is node and task.true_status not in _FINISHED]
         if here and obj.spec.allocate_once:
             return None
@@ -189,19 +201,24 @@ class ReservationIndex:
         used = np.minimum(sum((task.request for task in here), start=zeros), given)
         staying = sum((task.request for task in here if task not in leaving), start=zeros)
         returning = used - np.minimum(staying, given) if leaving else None
-        queue = None if self._costs_nobody(obj) else self._queues.queue(QueueName(queue_of(obj)))
         remainder = np.minimum(given - used, left)
-        annotation = reservation_annotation(obj)
-        return Holding(node, remainder, queue, namespace_of(obj), returning, self._shape(obj), annotation)
+        shape = self._shape_with_ports(obj)
+        return Holding(node, remainder, queue, namespace_of(obj), returning, shape, annotation)
 
     def _given(self, obj: Reservation) -> Vector | None:
         """What it was given on its node; None if the amounts cannot be read."""
+        written = tuple(obj.status.allocatable.items()) if obj.status.phase == AVAILABLE else ()
+        known = self._vectors.get(written)
+        if known is not None:
+            return known
         try:
-            given = amounts(obj.status.allocatable) if obj.status.phase == AVAILABLE else reserved_amounts(obj)
+            given = amounts(obj.status.allocatable) if written else reserved_amounts(obj)
         except QuantityError:
             return None
         vector = self._ledger.axis.vector(given)
         self._ensure_width()
+        if written:
+            self._vectors[written] = vector
         return vector
 
     def _costs_nobody(self, obj: Reservation) -> bool:
@@ -211,6 +228,13 @@ class ReservationIndex:
             return False
         task = self._tasks.get(TaskKey(f"{replaced.namespace}/{replaced.name}"))
         return task is not None and task.uid == replaced.uid and task.true_status not in (*_FINISHED, Status.RELEASING)
+
+    def _shape_with_ports(self, obj: Reservation) -> Shape | None:
+        """The shape of its template, if that has ports: nothing else of it matters while it is on a node."""
+        template = obj.spec.template
+        if template is None or not any(c.ports for c in (*template.spec.containers, *template.spec.init_containers)):
+            return None
+        return self._shape(obj)
 
     def _shape(self, obj: Reservation) -> Shape:
         name = obj.metadata.name
@@ -257,6 +281,7 @@ class ReservationIndex:
 
     def widen(self) -> None:
         """Pad all vectors to the width of the axis."""
+        self._vectors.clear()
         for job in self.jobs.values():
             job.allocated = self._ledger.axis.pad(job.allocated)
 

@@ -94,7 +94,10 @@ def remainders(contents: NodeContents) -> Mapping[str, Amounts]:
     held: dict[str, Amounts] = {}
     for reservation in contents.reservations:
         mine = held[reservation.metadata.name] = {}
-        used = _used(reservation, users_of(reservation, contents.pods))
+        users = users_of(reservation, contents.pods)
+        if users and reservation.spec.allocate_once:
+            continue  # it is over, and its status will say so
+        used = _used(reservation, users)
         for name, amount in amounts(reservation.status.allocatable).items():
             rest = max(0, amount - used.get(name, 0))
             room = rest if name == "pods" and unlimited_pods else max(0, left.get(name, 0))

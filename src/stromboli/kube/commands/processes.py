@@ -309,8 +309,11 @@ def scheduler_component(
 
 
 def controllers_component(
-    context: ProcessContext, config: Path | None, max_job_replicas: int, relock_period: float,
-    reservation_retention: float,
+    context: ProcessContext,
+    config: Path | None,
+    max_job_replicas: int,
+    relock_period: float,
+    reservation_retention: float = 86_400.0,
 ) -> Component:
     from stromboli.kube.controllers import ControllerMetrics, ControllersComponent
     from stromboli.kube.runtime import ConfigurationFile

@@ -27,7 +27,7 @@ class Reclaim(Action):
 
     def execute(self, session: Session) -> None:
         evictable = session.state(EvictionMemory).evictable
-        gives_way = bool(session.hooks("concessions"))
+        gives_way = session.has_concessions("reclaimable")
         if not gives_way and not any(queue.reclaimable and evictable(queue) for queue in session.queues.values()):
             return  # nobody runs who could be asked to go
         jobs = starving_jobs(session)

@@ -16,6 +16,7 @@ from stromboli.cluster import PODS, Matrix, Status, Task
 from stromboli.scheduling.callbacks import Scope
 from stromboli.scheduling.explanation import Code, reasons
 from stromboli.scheduling.explanation.node_reasons import (
+    HELD_BY_RESERVATIONS,
     KEPT_FOR_OTHERS,
     RELEASED_TO_OTHERS,
     TOO_MANY_PODS,
@@ -99,6 +100,12 @@ class NodeSurveys:
             if later.any():
                 counts[RELEASED_TO_OTHERS] = int(later.sum())
             left &= ~later
+        if session.ledger.holdings:
+            idle = self._books.idle
+            held = left & ~fitting.has_room(idle) & fitting.has_room(idle + session.nodes.held)
+            if held.any():
+                counts[HELD_BY_RESERVATIONS] = int(held.sum())
+            left &= ~held
         for name, column in session.axis.by_name():
             requested = int(fitting.request[column])
             if requested == 0:

@@ -68,3 +68,4 @@ def insufficient(resource: str, requested: int, most: int) -> tuple[str, str]:
 TOO_MANY_PODS = (Code.PREDICATE_POD_COUNT, "at the maximum number of pods")
 RELEASED_TO_OTHERS = (Code.INSUFFICIENT_NODE, "with resources that terminating pods release to other pods")
 KEPT_FOR_OTHERS = (Code.INSUFFICIENT_NODE, "with free resources that are kept for other pods")
+HELD_BY_RESERVATIONS = (Code.INSUFFICIENT_NODE, "with resources that Reservations hold")

@@ -14,7 +14,7 @@ from collections import deque
 
 import numpy as np
 
-from stromboli.cluster import Job, Matrix, Status, Task
+from stromboli.cluster import Job, Matrix, Status, Task, TaskKey
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.queue_books import RowMask
@@ -53,16 +53,17 @@ def place_gang(
     failed: set[tuple[str, object]] = set()
     failed_roles: set[str] = set()
     before = len(statement)
-    if session.hooks("keptPlace"):
-        _few_places_first(session, tasks)
+    kept = _few_places_first(session, tasks) if session.hooks("keptPlace") else frozenset()
     while tasks:
         ready = session.job_ready(job)
         if ready and len(statement) > before:
             break
         first = tasks[0]
-        if session.kept_places(first) and session.take_kept_place(statement, first):
-            tasks.popleft()
-            continue
+        if first.key in kept:
+            if session.take_kept_place(statement, first):
+                tasks.popleft()
+                continue
+            kept = frozenset(task.key for _, task in session.with_kept_places(tasks) if task is not first)
         kind = (first.role, session.placement.key(first))
         if kind in failed:
             tasks.popleft()
@@ -75,7 +76,7 @@ def place_gang(
         missing = 1 if ready else max(1, job.min_available - counted)
         if not ready and job.counts[Status.CONDITIONAL] and counted >= job.min_available and not job.roles_matter:
             break  # it fits if lent room is given back; more of it would not help anybody
-        group = _alike(session, tasks, kind, 1 if fitting.alone or _has_its_place(first) else missing)
+        group = _alike(session, tasks, kind, kept, 1 if fitting.alone or _has_its_place(first) else missing)
         placed = _place_on_own_rows(session, statement, fitting, group) if refusal is None else 0
         rest = group[placed:]
         # The queue was asked about a nominated task when others were evicted for it. It counts as the queue's since.
@@ -102,26 +103,30 @@ def place_gang(
                 break
 
 
-def _few_places_first(session: Session, tasks: deque[Task]) -> None:
+def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey]:
     """Tasks with kept places come first, and those with few before those with many, so that none takes the only one of
-    another."""
-    places = {task.key: count for task in tasks if (count := session.kept_places(task))}
-    if places:
-        with_places = sorted((t for t in tasks if t.key in places), key=lambda task: places[task.key])
+    another. Returns those that have any."""
+    found = session.with_kept_places(tasks)
+    places = frozenset(task.key for _, task in found)
+    if found:
         others = [task for task in tasks if task.key not in places]
         tasks.clear()
-        tasks.extend([*with_places, *others])
+        tasks.extend(task for _, task in sorted(found, key=lambda pair: pair[0]))
+        tasks.extend(others)
+    return places
 
 
-def _alike(session: Session, tasks: deque[Task], kind: tuple[str, object], most: int) -> list[Task]:
-    """Tasks at the front that are of the same kind, `most` at most."""
+def _alike(
+    session: Session, tasks: deque[Task], kind: tuple[str, object], kept: frozenset[TaskKey], most: int
+) -> list[Task]:
+    """Tasks at the front that are of the same kind, `most` at most. `kept`: those that have places of their own."""
     group: list[Task] = []
     for task in tasks:
         if len(group) == most:
             break
         if group and (_has_its_place(task) or (task.role, session.placement.key(task)) != kind):
             break
-        if group and session.kept_places(task):
+        if group and task.key in kept:
             break
         group.append(task)
     return group

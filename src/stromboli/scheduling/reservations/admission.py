@@ -23,7 +23,11 @@ def admission_credit(session: Session, job: Job) -> Vector | None:
     matches = session.state(Matches)
     if not matches or job.min_resources is None:
         return None
-    found = {usable.name for pod in _pods(job) for usable in matches.for_pod(pod, job.queue.name)}
+    if job.tasks:
+        sets = {id(one): one for one in map(matches.of, job.tasks.values())}
+        found = {usable.name for one in sets.values() for usable in one.usable}
+    else:
+        found = {usable.name for pod in _expected_pods(job) for usable in matches.for_pod(pod, job.queue.name)}
     if not found:
         return None
     holdings = session.ledger.holdings
@@ -32,10 +36,10 @@ def admission_credit(session: Session, job: Job) -> Vector | None:
     return credit
 
 
-def _pods(job: Job) -> list[Pod]:
-    """The pods of a job, or, before they are created, one for each set of labels that they will have."""
-    if job.tasks or job.object is None:
-        return [task.pod for task in job.tasks.values()]
+def _expected_pods(job: Job) -> list[Pod]:
+    """One for each set of labels that the pods of a job will have."""
+    if job.object is None:
+        return []
     group = job.object.metadata
     try:
         labels = _decode(group.annotations.get(names.POD_LABELS, "[]"))

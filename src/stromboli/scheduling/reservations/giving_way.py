@@ -40,6 +40,18 @@ def concessions(session: Session, kind: str, task: Task) -> list[Concession]:
     return found
 
 
+def is_possible(session: Session, kind: str) -> bool:
+    """Whether a Reservation might give way at all."""
+    if kind == "preemptable":
+        return bool(session.ledger.holdings)
+    queues = {held.queue.name: held.queue for held in session.ledger.holdings.values() if held.queue is not None}
+    return any(
+        queue.reclaimable and (deserved := session.deserved.get(name)) is not None
+        and bool(np.delete(queue.allocated > deserved, PODS).any())
+        for name, queue in queues.items()
+    )  # fmt: skip
+
+
 def _give_way(name: str, kind: str, job: Job) -> Callable[[Any, Task], Any]:
     def carry_out(statement: Any, task: Task) -> Any:
         if kind == "preemptable":

@@ -1,22 +1,20 @@
 """Which Reservations a pod may use: those of its own queue whose owners include it.
 
-There may be thousands of both, so Reservations are found by something that their owners name: a label, a UID, a name.
-Only those found are compared in full.
+There may be thousands of both. So Reservations are found by something that their owners name (a label, a UID, a name),
+and only those found are compared in full. Pods that look the same to all owners share one answer: most pods are copies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from dataclasses import dataclass, field
+from typing import Any
 
 from stromboli.api import Pod, Reservation, ReservationOwner
 from stromboli.api.quantity import amounts
 from stromboli.api.reservations import may_use, queue_of, reserved_amounts
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.cluster import PODS, Holding, Task, TaskKey
+from stromboli.cluster import PODS, Task, TaskKey
 from stromboli.scheduling.session import Session
 
 _ANY: Hashable = ("any",)
@@ -28,8 +26,20 @@ class Usable:
 
     name: str
     object: Reservation
-    columns: npt.NDArray[np.int64]  # the resources that it has, without "pods"
+    columns: tuple[int, ...]  # the resources that it has, without "pods"
     created: float
+
+
+@dataclass(slots=True, eq=False)
+class MatchSet:
+    """The Reservations that pods of one kind may use, whether or not they have enough for a pod. `by_shape`: what is
+    known about those that have (see `room`)."""
+
+    usable: list[Usable]
+    by_shape: dict[int, Any] = field(default_factory=dict)
+
+
+NO_MATCHES = MatchSet([])
 
 
 class Matches:
@@ -38,24 +48,45 @@ class Matches:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._index: dict[Hashable, list[Usable]] = {}
-        self._label_keys: set[str] = set()
-        self._known: dict[TaskKey, list[Usable]] = {}
+        # What owners look at: labels, references to owners, and the names of pods.
+        self._label_keys: tuple[str, ...] = ()
+        self._by_reference = False
+        self._by_name = False
+        self._sets: dict[Hashable, MatchSet] = {}
+        self._known: dict[TaskKey, MatchSet] = {}
+        self._columns: dict[Hashable, tuple[int, ...]] = {}
+        keys: set[str] = set()
         for name in sorted(session.ledger.holdings):
             reservation = session.snapshot.reservations.get(name)
             if reservation is not None and reservation.metadata.deletion_timestamp is None:
-                self._add(reservation, session.ledger.holdings[name])
+                self._add(reservation, keys)
+        self._label_keys = tuple(sorted(keys))
 
     def __bool__(self) -> bool:
         return bool(self._index)
 
-    def of(self, task: Task) -> list[Usable]:
-        """Those that a waiting task may use, whether or not they have enough for it."""
-        if not self._index or task.stands_for or task.job is None or task.best_effort:
-            return []
+    def of(self, task: Task) -> MatchSet:
         known = self._known.get(task.key)
         if known is None:
-            known = self._known[task.key] = self.for_pod(task.pod, task.job.queue.name)
+            known = self._known[task.key] = self._find(task)
         return known
+
+    def _find(self, task: Task) -> MatchSet:
+        job = task.job
+        if task.stands_for or job is None or task.shape.best_effort:
+            return NO_MATCHES
+        meta = task.pod.metadata
+        labels = meta.labels
+        kind: tuple[Any, ...] = (job.queue.name, task.namespace, *[labels.get(key) for key in self._label_keys])
+        if self._by_reference:
+            references = meta.owner_references
+            kind = (*kind, *[(r.api_version, r.kind, r.name, r.uid, r.controller) for r in references])
+        if self._by_name:
+            kind = (*kind, meta.name, meta.uid)
+        found = self._sets.get(kind)
+        if found is None:
+            found = self._sets[kind] = MatchSet(self.for_pod(task.pod, job.queue.name))
+        return found
 
     def for_pod(self, pod: Pod, queue: str) -> list[Usable]:
         """By name. The pod need not exist yet."""
@@ -65,19 +96,34 @@ class Matches:
                 reservation = usable.object
                 if usable.name not in found and queue_of(reservation) == queue and may_use(reservation, pod):
                     found[usable.name] = usable
-        return [found[name] for name in sorted(found)] if len(found) > 1 else list(found.values())
+        return [found[name] for name in sorted(found)]
 
-    def _add(self, reservation: Reservation, holding: Holding) -> None:
-        given = self._session.axis.vector(_amounts(reservation))
-        given[PODS] = 0
+    def _add(self, reservation: Reservation, keys: set[str]) -> None:
         timestamp = reservation.metadata.creation_timestamp
         created = 0.0 if timestamp is None else parse_timestamp(timestamp)
-        usable = Usable(reservation.metadata.name, reservation, np.flatnonzero(given), created)
+        usable = Usable(reservation.metadata.name, reservation, self._columns_of(reservation), created)
         for owner in reservation.spec.owners:
-            place = self._place(owner)
-            here = self._index.setdefault(place, [])
-            if usable not in here:
+            here = self._index.setdefault(self._place(owner), [])
+            if not here or here[-1] is not usable:
                 here.append(usable)
+            self._by_name = self._by_name or owner.object is not None
+            self._by_reference = self._by_reference or owner.controller is not None
+            selector = owner.label_selector
+            if selector is not None:
+                keys.update(selector.match_labels)
+                keys.update(requirement.key for requirement in selector.match_expressions)
+
+    def _columns_of(self, reservation: Reservation) -> tuple[int, ...]:
+        given = reservation.status.allocatable
+        known = self._columns.get(tuple(given))
+        if known is None:
+            axis = self._session.axis
+            names = amounts(given) or reserved_amounts(reservation)
+            columns = {axis.index[name] for name, amount in names.items() if amount and name in axis.index}
+            known = tuple(sorted(columns - {PODS}))
+            if given and all(amounts(given).values()):
+                self._columns[tuple(given)] = known
+        return known
 
     def _place(self, owner: ReservationOwner) -> Hashable:
         """Something that every pod of this owner has."""
@@ -87,9 +133,7 @@ class Matches:
             controller = owner.controller
             return ("owner uid", controller.uid) if controller.uid else ("owner", controller.name)
         if owner.label_selector is not None and owner.label_selector.match_labels:
-            label = min(owner.label_selector.match_labels.items())
-            self._label_keys.add(label[0])
-            return label
+            return ("label", *min(owner.label_selector.match_labels.items()))
         return _ANY
 
     def _places(self, pod: Pod) -> Iterator[Hashable]:
@@ -100,9 +144,6 @@ class Matches:
         for reference in meta.owner_references:
             yield ("owner uid", reference.uid)
             yield ("owner", reference.name)
-        for key in self._label_keys & meta.labels.keys():
-            yield (key, meta.labels[key])
-
-
-def _amounts(reservation: Reservation) -> dict[str, int]:
-    return amounts(reservation.status.allocatable) or reserved_amounts(reservation)
+        for key in self._label_keys:
+            if key in meta.labels:
+                yield ("label", key, meta.labels[key])

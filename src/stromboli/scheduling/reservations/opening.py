@@ -7,7 +7,7 @@ from typing import Final
 from stromboli.scheduling.session import Session
 
 from .admission import admission_credit
-from .giving_way import concessions
+from .giving_way import concessions, is_possible
 from .room import ReservedRoom
 from .waiting import is_configured
 
@@ -20,6 +20,8 @@ def open_reservations(session: Session) -> None:
         return
     room = session.state(ReservedRoom)
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):
-        session.add_kept_places(room.count, room.place)
+        session.add_kept_places(room.find, room.place)
         session.add_admission_credit(lambda job: admission_credit(session, job))
-        session.add_concessions(lambda kind, task: concessions(session, kind, task))
+        session.add_concessions(
+            lambda kind, task: concessions(session, kind, task), lambda kind: is_possible(session, kind)
+        )

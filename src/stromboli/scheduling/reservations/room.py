@@ -12,7 +12,9 @@ deserves does not matter, because the Reservation has it already.
 
 from __future__ import annotations
 
-from fractions import Fraction
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import lcm
 from typing import Any, Final
 
 import numpy as np
@@ -22,45 +24,103 @@ from stromboli.cluster import PODS, Holding, Task, Vector
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .matches import Matches, Usable
+from .matches import Matches, MatchSet, Usable
 
+_NOTHING: Final[list[tuple[Any, Usable, Holding]]] = []
 _LEFT_OUT: Final = ("node_reservation", "queue_reservation", "starvation")
+
+
+@dataclass(slots=True)
+class _Choices:
+    """Those of a set that have enough for a pod of one shape, the best first. `held`: what they were found by."""
+
+    held: list[Holding | None]
+    ranked: list[Any]  # (rank, usable, holding), or None, in the order of the set
+    best: list[tuple[Any, Usable, Holding]]
+    epoch: int
 
 
 class ReservedRoom:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._matches = session.state(Matches)
-        self._total: list[int] = session.total.tolist()
+        totals: list[int] = session.total.tolist()
+        one = lcm(*[total for total in totals if total > 0])
+        self._weights = [one // total if total > 0 else 0 for total in totals]  # to add up shares exactly
 
-    def count(self, task: Task) -> int:
-        """How many Reservations a task could use now."""
-        return len(self.usable(task)) if self._matches else 0
-
-    def usable(self, task: Task) -> list[tuple[Usable, Holding]]:
-        """Those with enough left for the task. One for which pods were evicted keeps to its node."""
-        holdings = self._session.ledger.holdings
-        found = []
-        for usable in self._matches.of(task):
-            held = holdings.get(usable.name)
-            if held is None or (task.nominated and held.node.name != task.nominated):
+    def find(self, tasks: Iterable[Task]) -> list[tuple[int, Task]]:
+        """Those of the tasks that could use a Reservation now, with the number of their choices."""
+        matches, epoch, found = self._matches.of, self._session.ledger.held_epoch, []
+        for task in tasks:
+            known = matches(task)
+            if not known.usable:
                 continue
-            if _covers(held.remainder, task.request, usable):
-                found.append((usable, held))
+            choices = known.by_shape.get(task.shape.id)
+            if choices is None or choices.epoch != epoch or task.nominated:
+                count = len(self.usable(task))
+            else:
+                count = len(choices.best)
+            if count:
+                found.append((count, task))
         return found
 
-    def place(self, statement: Statement, task: Task, promised: bool) -> bool:
-        if not self._matches:
-            return False
-        candidates = self.usable(task)
-        if len(candidates) > 1:
-            candidates.sort(key=lambda pair: self._rank(task, *pair))
-        return any(self._use(statement, task, usable, held, promised) for usable, held in candidates)
+    def usable(self, task: Task) -> list[tuple[Any, Usable, Holding]]:
+        """Those with enough left for the task, the best first. One for which pods were evicted keeps to its node."""
+        matches = self._matches.of(task)
+        if not matches.usable:
+            return _NOTHING
+        choices = matches.by_shape.get(task.shape.id)
+        if choices is None or choices.epoch != self._session.ledger.held_epoch:
+            choices = self._look(matches, choices, task)
+        if task.nominated:
+            return [one for one in choices.best if one[2].node.name == task.nominated]
+        return choices.best
 
-    def _rank(self, task: Task, usable: Usable, held: Holding) -> Any:
-        left = (held.remainder - task.request).tolist()
-        shares = [Fraction(left[column], self._total[column]) for column in usable.columns if self._total[column] > 0]
-        return (sum(shares, start=Fraction(0)), usable.created, usable.name)
+    def slots(self, tasks: Iterable[Task]) -> int:
+        """How many of these tasks could use Reservations at most."""
+        kinds = {(id(self._matches.of(task)), task.shape.id): task for task in tasks}
+        return sum(self._slots_for(task) for task in kinds.values())
+
+    def _slots_for(self, task: Task) -> int:
+        request, total = task.shape.request.tolist(), 0
+        for _, usable, held in self.usable(task):
+            left = held.remainder.tolist()
+            times = [left[column] // request[column] for column in usable.columns if request[column] > 0]
+            total += 1 if usable.object.spec.allocate_once else min(times)
+        return total
+
+    def _look(self, matches: MatchSet, known: _Choices | None, task: Task) -> _Choices:
+        """Look again at Reservations that have changed; each change makes a new holding."""
+        holdings, usable = self._session.ledger.holdings, matches.usable
+        if known is None:
+            known = _Choices([None] * len(usable), [None] * len(usable), [], -1)
+            matches.by_shape[task.shape.id] = known
+        changed = False
+        for position, one in enumerate(usable):
+            held = holdings.get(one.name)
+            if held is not known.held[position]:
+                changed = True
+                known.held[position] = held
+                known.ranked[position] = None if held is None else self._rank(task, one, held)
+        if changed:
+            known.best = sorted(one for one in known.ranked if one is not None)
+        known.epoch = self._session.ledger.held_epoch
+        return known
+
+    def _rank(self, task: Task, usable: Usable, held: Holding) -> tuple[Any, Usable, Holding] | None:
+        """None if it has not enough for the task."""
+        left, request = held.remainder.tolist(), task.shape.request.tolist()
+        share, names_one = 0, False
+        for column in usable.columns:
+            rest = left[column] - request[column]
+            if rest < 0:
+                return None
+            share += rest * self._weights[column]
+            names_one = names_one or request[column] > 0
+        return ((share, usable.created, usable.name), usable, held) if names_one else None
+
+    def place(self, statement: Statement, task: Task, promised: bool) -> bool:
+        return any(self._use(statement, task, usable, held, promised) for _, usable, held in list(self.usable(task)))
 
     def _use(self, statement: Statement, task: Task, usable: Usable, held: Holding, promised: bool) -> bool:
         session, mark, node = self._session, len(statement), held.node
@@ -85,16 +145,12 @@ class ReservedRoom:
         return placement.fitting(task, without=_LEFT_OUT).takes(row, placement.room_now_on(row))
 
 
-def _covers(remainder: Vector, request: Vector, usable: Usable) -> bool:
-    wanted = request[usable.columns]
-    return bool((wanted <= remainder[usable.columns]).all()) and bool(wanted.any())
-
-
 def _consumed(remainder: Vector, request: Vector, usable: Usable) -> Vector:
     """What a pod takes of a Reservation. One that is for a single pod goes whole: what is left of it is free."""
     if usable.object.spec.allocate_once:
         return remainder.copy()
     taken = np.zeros_like(remainder)
-    taken[usable.columns] = request[usable.columns]
+    for column in usable.columns:
+        taken[column] = request[column]
     taken[PODS] = min(1, int(remainder[PODS]))
     return taken

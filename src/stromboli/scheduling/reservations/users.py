@@ -19,22 +19,26 @@ def place_users(session: Session) -> None:
     if not session.hooks("keptPlace") or not session.state(Matches):
         return
     room = session.state(ReservedRoom)
-    jobs = [job for job in session.jobs if job.counts[Status.PENDING] and _candidates(room, job)]
-    for job in sorted(jobs, key=session.job_key):
+    found = [(job, tasks) for job in session.jobs if job.counts[Status.PENDING] and (tasks := _candidates(room, job))]
+    for job, tasks in sorted(found, key=lambda pair: session.job_key(pair[0])):
         if is_eligible(session, job):
-            _place(session, room, job)
+            _place(session, room, job, tasks)
 
 
-def _candidates(room: ReservedRoom, job: Job) -> list[Task]:
-    """Without those for which pods were evicted elsewhere: they keep what they were promised."""
+def _candidates(room: ReservedRoom, job: Job) -> list[tuple[int, Task]]:
+    """With the number of their choices; without those for which pods were evicted elsewhere: they keep what they were
+    promised."""
     tasks = job.tasks.values()
-    return [t for t in tasks if t.status is Status.PENDING and not t.gated and not t.nominated and room.count(t)]
+    return room.find([t for t in tasks if t.status is Status.PENDING and not t.gated and not t.nominated])
 
 
-def _place(session: Session, room: ReservedRoom, job: Job) -> None:
+def _place(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int, Task]]) -> None:
+    missing = job.min_available - job.ready_count - job.pending_best_effort
+    if missing > len(tasks) or missing > room.slots(task for _, task in tasks):
+        return  # the rest of the gang needs other nodes
     statement = session.statement()
-    tasks = sorted(_candidates(room, job), key=lambda task: (room.count(task), session.task_key(task)))
-    for task in tasks:
+    fewest_first = sorted((count, session.task_key(task), task) for count, task in tasks)
+    for _, _, task in fewest_first:
         room.place(statement, task, False)
     if statement.operations and session.job_ready(job) and complete_with_best_effort(session, statement, job):
         statement.commit()

@@ -19,9 +19,10 @@ def drop_expired(session: Session) -> None:
     ledger, reservations = session.ledger, session.snapshot.reservations
     for name in sorted(ledger.holdings):
         reservation = reservations.get(name)
-        if reservation is None or has_expired(reservation, session.now):
+        end = None if reservation is None else expires_at(reservation)
+        if reservation is None or (end is not None and session.now >= end):
             ledger.set_holding(name, None)
-        elif (end := expires_at(reservation)) is not None:
+        elif end is not None:
             session.due(end)
     for job in session.snapshot.stand_ins:
         reservation = reservations[job.stands_for]

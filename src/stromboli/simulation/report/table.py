@@ -118,6 +118,10 @@ class _Printer:
         self._show("Queues", _queues(report["queues"]))
         if report["nodes"]:
             self._nodes()
+        held = {name: one for name, one in report["reservations"].items() if one["phase"] != "Waiting"}
+        if held:
+            self._show("Reservations", _reservations(dict(list(held.items())[:MAX_ROWS])))
+            self._remainder(list(held), "Reservations")
         waiting = [row for row in self._rows if row.pending]
         if waiting:
             self._show("Waiting", self._waiting(waiting[:MAX_ROWS]))
@@ -324,6 +328,19 @@ def _queues(queues: dict[str, dict[str, Any]]) -> Table:
     for name, queue in queues.items():
         allocated, deserved = _format_resources(queue["allocated"]), _format_resources(queue["deserved"])
         grid.add_row(Text(name), queue["state"], Text(allocated), Text(deserved))
+    return grid
+
+
+def _reservations(reservations: dict[str, dict[str, Any]]) -> Table:
+    """Without the places for pods, which no other table shows."""
+    grid = _grid("Reservation", "Phase", "Node", "Holds", "Used")
+    for name, one in reservations.items():
+        given, used = (
+            _format_resources({resource: quantity for resource, quantity in one[key].items() if resource != "pods"})
+            for key in ("allocatable", "allocated")
+        )
+        style = {"Available": "cyan", "Pending": "yellow", "Succeeded": "green"}.get(one["phase"], "red")
+        grid.add_row(Text(name), Text(one["phase"], style=style), Text(one["node"] or "–"), Text(given), Text(used))
     return grid
 
 

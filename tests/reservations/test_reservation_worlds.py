@@ -1,0 +1,32 @@
+"""Random worlds, judged by a checker that does not share a line with the scheduler or the controllers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from reservations.reservation_scenes import run
+from reservations.reservation_worlds import UNTIL, judge, restarts, world
+from starvation.scenes import restart
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nothing_is_counted_twice_and_no_node_is_overfull(seed: int) -> None:
+    checker = judge([*world(seed), *restarts(seed)])
+    assert checker.wrong == []
+
+
+def test_the_worlds_have_something_to_check() -> None:
+    seen = [judge(world(seed)).seen for seed in range(10)]
+    assert sum(one.get("held", 0) for one in seen) > 50
+    assert sum(one.get("used", 0) for one in seen) > 20
+
+
+@pytest.mark.parametrize("seed", range(0, 40, 4))
+def test_equal_input_gives_equal_bytes_also_across_restarts(seed: int) -> None:
+    documents = world(seed)
+    outcome = run(documents, until=UNTIL)
+    every_second = [restart(second) for second in range(UNTIL + 1)]
+    again = run(json.loads(json.dumps(documents[::-1])), every_second, until=UNTIL)
+    assert again.text == outcome.text
