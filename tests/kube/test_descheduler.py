@@ -22,6 +22,11 @@ RUNS = int(os.environ.get("STROMBOLI_GANG_RUNS", "2"))
 """Runs of the gang with random offsets; the full test has 50."""
 
 
+def _app_of(pod: Any) -> str:
+    app: str = pod["metadata"].get("labels", {}).get("app", "")
+    return app
+
+
 class SetKeeper:
     """A set whose pods are replaced, by a thread."""
 
@@ -58,7 +63,7 @@ class SetKeeper:
         alive = [
             pod
             for pod in self._cluster.pods().values()
-            if pod["metadata"].get("labels", {}).get("app") == self.name and not pod["metadata"].get("deletionTimestamp")
+            if _app_of(pod) == self.name and not pod["metadata"].get("deletionTimestamp")
         ]
         owner = {
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": self.name, "uid": self._uid, "controller": True
@@ -85,7 +90,7 @@ class SetKeeper:
         return [
             pod["spec"].get("nodeName", "")
             for pod in self._cluster.pods().values()
-            if pod["metadata"].get("labels", {}).get("app") == self.name and not pod["metadata"].get("deletionTimestamp")
+            if _app_of(pod) == self.name and not pod["metadata"].get("deletionTimestamp")
         ]
 
     def runs_on(self, node: str) -> bool:
@@ -193,7 +198,7 @@ def alive_over_time(history: History, app: str) -> list[int]:
     alive: dict[str, bool] = {}
     counts = []
     for pod in history._pods:
-        if pod["metadata"].get("labels", {}).get("app") == app:
+        if _app_of(pod) == app:
             alive[pod["metadata"]["uid"]] = bool(pod["spec"].get("nodeName")) and not pod["metadata"].get(
                 "deletionTimestamp"
             )
