@@ -52,6 +52,29 @@ CONTROLLERS: Mapping[tuple[str, str], str] = {
     ("batch", "jobs/finalizers"): "update",
 }
 
+DESCHEDULER: Mapping[tuple[str, str], str] = {
+    ("", "namespaces"): "list watch",
+    ("", "pods"): "list watch",
+    ("", "resourcequotas"): "list watch",
+    ("", "nodes"): "list watch patch",
+    ("scheduling.k8s.io", "priorityclasses"): "list watch",
+    ("policy", "poddisruptionbudgets"): "list watch",
+    ("apps", "replicasets"): "list watch",
+    ("apps", "statefulsets"): "list watch",
+    ("batch.volcano.sh", "jobs"): "list watch",
+    ("scheduling.volcano.sh", "queues"): "list watch",
+    ("scheduling.volcano.sh", "podgroups"): "list watch patch",
+    ("scheduling.volcano.sh", "podgroups/status"): "patch",
+    ("scheduling.volcano.sh", "reservations"): "get list watch create patch delete",
+    ("scheduling.volcano.sh", "reservations/status"): "patch",
+    ("", "pods/eviction"): "create",
+    ("metrics.k8s.io", "pods"): "list",
+    ("authentication.k8s.io", "tokenreviews"): "create",
+    ("authorization.k8s.io", "subjectaccessreviews"): "create",
+    ("", "events"): "create patch",
+}
+"""What the overlay descheduler adds."""
+
 JOB_PLUGINS: Mapping[tuple[str, str], str] = {
     ("", "configmaps"): "get create patch",
     ("", "secrets"): "get create patch",

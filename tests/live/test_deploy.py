@@ -16,8 +16,10 @@ from documents.pages import table, text_of
 from live.kustomize import DEPLOY, WAYS, Object, containers, documents, render
 from stromboli import __version__
 from stromboli.console.main import run
+from stromboli.descheduling import Registry as Plugins
 from stromboli.kube import runtime
 from stromboli.kube.commands import processes as commands
+from stromboli.kube.commands.descheduler import descheduler
 from stromboli.kube.runtime.process import LEASE_NAMESPACE, ProcessOptions, lease_name
 from stromboli.scheduling.registry import Registry
 
@@ -141,6 +143,7 @@ def test_each_account_has_the_roles_of_what_runs_under_it(objects: list[Object])
             given[subject["name"]].add(binding["roleRef"]["name"])
     scheduler, controllers = "stromboli-scheduler", "stromboli-controllers"
     roles = {scheduler: {scheduler}, controllers: {controllers}, "stromboli": {scheduler, controllers}}
+    roles["stromboli-descheduler"] = {"stromboli-descheduler"}
     assert given == {account: roles[account] for account in given}
 
 
@@ -239,7 +242,7 @@ def test_probes_use_existing_paths(objects: list[Object]) -> None:
 
 
 def test_the_configuration_is_where_the_scheduler_looks_and_is_the_built_in_one(objects: list[Object]) -> None:
-    [configuration] = of_kind(objects, "ConfigMap")
+    [configuration] = [one for one in of_kind(objects, "ConfigMap") if name_of(one) == "stromboli-scheduler"]
     [(file, text)] = configuration["data"].items()
     readers = [container for container in containers(objects) if container["args"][0] != "controllers"]
     assert readers
@@ -253,6 +256,16 @@ def test_the_configuration_is_where_the_scheduler_looks_and_is_the_built_in_one(
     assert [[(p.name, p.enabled) for p in tier.plugins] for tier in written.tiers] == [
         [(p.name, p.enabled) for p in tier.plugins] for tier in built_in.tiers
     ]
+
+
+def test_the_policy_is_where_the_descheduler_looks_and_makes_sense() -> None:
+    objects = render(WAYS["overlays/descheduler"])
+    [policy] = [one for one in of_kind(objects, "ConfigMap") if name_of(one) == "stromboli-descheduler"]
+    [(file, text)] = policy["data"].items()
+    [container] = [one for one in containers(objects) if one["args"][0] == "descheduler"]
+    [folder] = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "policy"]
+    assert f"--policy={folder}/{file}" in container["args"]
+    assert Plugins(installed=()).load(text).warnings == ()
 
 
 def test_containers_have_no_rights_they_do_not_need(objects: list[Object]) -> None:
@@ -321,12 +334,17 @@ def test_the_page_has_every_flag() -> None:
     for command in (commands.scheduler, commands.controllers, commands.run):
         flags = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
         assert flags <= documented
+    own = {"--policy", "--dry-run", "--keep-nodes"}  # docs/descheduler.md has these
+    flags = {name for option in descheduler.params for name in (*option.opts, *option.secondary_opts)}
+    assert flags <= documented | own
     assert documented == {name for option in commands.run.params for name in (*option.opts, *option.secondary_opts)}
 
 
-@pytest.mark.parametrize(("role", "place"), [("stromboli-scheduler", 0), ("stromboli-controllers", 1)])
+@pytest.mark.parametrize(
+    ("role", "place"), [("stromboli-scheduler", 0), ("stromboli-controllers", 1), ("stromboli-descheduler", 2)]
+)
 def test_the_page_has_every_permission(role: str, place: int) -> None:
-    [given] = [one for one in of_kind(render(WAYS["."]), "ClusterRole") if name_of(one) == role]
+    [given] = [one for one in of_kind(render(WAYS["overlays/descheduler"]), "ClusterRole") if name_of(one) == role]
     granted = {(verb, resource) for rule in given["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
     section = text_of(PAGE).split("| may | on | because |")[place + 1].partition("\n\n")[0]
     documented = {

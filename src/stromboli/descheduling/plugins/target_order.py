@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.cluster import Task
+from stromboli.cluster import PODS, Task
 from stromboli.descheduling.run import Run
 
-MANY_TRIES = 32  # after so many nodes in vain, all others are tried at once
+MANY_TRIES = 8  # after so many nodes in vain, all others are tried at once
 
 
 class TargetOrder:
@@ -41,6 +41,7 @@ class TargetOrder:
         self._source_use = self._use_of(source)
         self.rank = self._ranks()
         self.rank[~run.open_targets] = np.inf
+        self.rank[self._table.idle[:, PODS] <= 0] = np.inf  # packed nodes are first in order, and take nobody
         self.rank[source] = np.inf
 
     def _use_of(self, row: int) -> float:
@@ -66,9 +67,11 @@ class TargetOrder:
         """A task went there: it is used more now. It never falls behind the nodes of its tier again."""
         use = self._use_of(row)
         low, middle, high = self._limits
-        if middle < use < high:
+        if self._table.idle[row, PODS] <= 0 or use >= high:
+            self.rank[row] = np.inf
+        elif use > middle:
             self.rank[row] = 1000.0 - use
-        elif self._strict or use >= high:
+        elif self._strict:
             self.rank[row] = np.inf
         else:
             self.rank[row] = (2000.0 if use >= low else 3000.0) - use
@@ -92,8 +95,17 @@ class TargetOrder:
                 self.moved_to(row)
                 return True
             if tries == MANY_TRIES:
-                left[~view.rows_for(task)] = np.inf
+                left[~(view.rows_for(task) & self._all_protected(task))] = np.inf
         return False
+
+    def _all_protected(self, task: Task) -> npt.NDArray[np.bool_]:
+        """By row: whether the node stays within all protection thresholds with this task."""
+        fine = np.ones(len(self._table), dtype=np.bool_)
+        for columns, percent in self._protection.items():
+            chosen = list(columns)
+            used = self._table.used[:, chosen].sum(axis=1) + int(task.request[chosen].sum())
+            fine &= used * 100.0 <= percent * self._table.allocatable[:, chosen].sum(axis=1)
+        return fine
 
     def _stays_protected(self, row: int, task: Task) -> bool:
         for columns, percent in self._protection.items():
