@@ -73,6 +73,16 @@ EMPTIED_FOR = "scheduling.stromboli.io/emptied-for"
 # On nodes that cluster-autoscaler must not remove.
 KEEPS_NODE = "scheduling.stromboli.io/keeps-node"  # we set the next one
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+SELECTED_AT = "scheduling.stromboli.io/selected-at"
+
+# Of claims, volumes and classes: Kubernetes' own.
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
 
 # When the events of a scenario happen.
 SIM_AT = "sim.stromboli.io/at"
@@ -81,4 +91,6 @@ SIM_RUN = "sim.stromboli.io/run"
 SIM_EXIT_CODE = "sim.stromboli.io/exit-code"
 SIM_GRACE = "sim.stromboli.io/grace"
 SIM_USAGE = "sim.stromboli.io/usage"
+SIM_PROVISION = "sim.stromboli.io/provision"
+SIM_PROVISION_FAILS = "sim.stromboli.io/provision-fails"
 SIM_API_VERSION = "sim.stromboli.io/v1"

@@ -27,6 +27,7 @@ from .object_warnings import ObjectWarning
 from .refused_bind import RefusedBind
 from .resources import CPU, MEMORY, PODS, UNLIMITED, Matrix, ResourceAxis, Vector, fits
 from .snapshot import Snapshot
+from .volumes import HeldBind, VolumeIndex
 
 __all__ = [
     "CPU",
@@ -42,6 +43,7 @@ __all__ = [
     "ClusterEvent",
     "Deleted",
     "EvictFailed",
+    "HeldBind",
     "Holding",
     "Job",
     "JobKey",
@@ -63,5 +65,6 @@ __all__ = [
     "Task",
     "TaskKey",
     "Vector",
+    "VolumeIndex",
     "fits",
 ]

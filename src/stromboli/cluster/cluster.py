@@ -42,6 +42,7 @@ from .resources import PODS, ResourceAxis, Vector
 from .shapes import ShapeRegistry
 from .snapshot import Snapshot
 from .task_index import TaskIndex
+from .volumes import VolumeIndex
 
 
 class Cluster:
@@ -53,12 +54,14 @@ class Cluster:
         self.namespaces: dict[str, NamespaceInfo] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.quotas: dict[str, ResourceQuota] = {}  # those that give a weight
+        self.volumes = VolumeIndex()
         self._warnings = ObjectWarnings()
         self._shapes = ShapeRegistry(self.axis)
         self._queues = QueueIndex(self.axis, self.ledger, self._ensure_width, self._warnings)
         self._tasks = TaskIndex(
-            self._shapes, self.ledger, self.nodes, self._queues, self._ensure_width, scheduler_name=scheduler_name
-        )
+            self._shapes, self.ledger, self.nodes, self._queues, self._ensure_width,
+            volumes=self.volumes, scheduler_name=scheduler_name,
+        )  # fmt: skip
         self._reservations = ReservationIndex(
             self._shapes, self.ledger, self.nodes, self._tasks.tasks, self._queues, self._ensure_width,
             scheduler_name=scheduler_name,
@@ -134,7 +137,9 @@ class Cluster:
                 self._tasks.apply_reservation(obj)
                 self._reservations.apply(obj)
             case _:
-                pass  # Jobs and ReplicaSets: the scheduler reads only the pods and groups that controllers create
+                # Of other kinds only those about volumes are kept. Of Jobs and ReplicaSets the scheduler reads only the
+                # pods and groups that controllers create.
+                self.volumes.apply(obj)
 
     def _delete_object(self, obj: KObject) -> None:
         match obj:
@@ -161,7 +166,7 @@ class Cluster:
                 self._tasks.delete_reservation(obj.metadata.name)
                 self._reservations.delete(obj.metadata.name)
             case _:
-                pass
+                self.volumes.delete(obj)
 
     def _apply_quota(self, obj: ResourceQuota) -> None:
         weights = self._namespace(obj.metadata.namespace).weights
@@ -275,6 +280,7 @@ class Cluster:
             self._warnings.take_new(),
             self._waiting_stand_ins(),
             self._reservations.priority_of,
+            self.volumes,
         )
 
     def _waiting_stand_ins(self) -> list[Job]:

@@ -32,6 +32,7 @@ class BindFailed:
     node: str = ""
     why: str = ""
     at: float = 0.0
+    by_volumes: bool = False  # it was not the bind itself that failed, but what its volumes need
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ import numpy as np
 from .model import OCCUPYING, WAITING, Job, Lock, Node, Queue, QueueName, Shape, Status, Task, TaskKey
 from .node_table import NodeTable
 from .resources import PODS, ResourceAxis, Vector
+from .volumes.held_bind import HeldBind
 
 _OCCUPIES = (("idle", -1), ("used", +1))
 EFFECTS: dict[Status, tuple[tuple[str, int], ...]] = {
@@ -88,6 +89,9 @@ class Ledger:
         self.tentative: dict[TaskKey, Task] = {}
         # Waiting tasks for which pods are being evicted from a node: a nomination outlives the session.
         self.nominated: dict[TaskKey, Task] = {}
+        # Tasks that have their place and wait for volumes, in the order in which they were placed.
+        self.held: dict[TaskKey, HeldBind] = {}
+        self.held_groups = 0  # how many groups of tasks have been held
         # Waiting tasks whose last bind the server refused.
         self.refused_binds: dict[TaskKey, Task] = {}
         # Tasks in status Reserved, on any node; and a number that changes whenever they do.
@@ -120,6 +124,8 @@ class Ledger:
     def settle(self, task: Task, status: Status, node: Node | None) -> None:
         """Give a task a status and a node permanently."""
         self.changes += status is not task.true_status or node is not task.true_node
+        if self.held and status is not Status.BINDING:
+            self.release(task)
         task.true_status = status
         task.true_node = node
         task.true_backfill = task.backfill
@@ -153,6 +159,21 @@ class Ledger:
             self.users.setdefault(reservation, {})[task.key] = task
         if task.node is not None:
             self.log.append(task.node.row)
+
+    def hold(self, task: Task, held: HeldBind) -> None:
+        """The task has its place, but its bind waits. The nomination on the pod survives a restart."""
+        assert task.job is not None
+        self.held[task.key] = held
+        task.job.held += 1
+        self.nominate(task, held.node)
+
+    def release(self, task: Task) -> None:
+        """The bind of a task no longer waits."""
+        if self.held.pop(task.key, None) is not None:
+            assert task.job is not None
+            task.job.held -= 1
+            self.changed_jobs[task.job.key] = task.job
+            self.nominate(task, "")
 
     def set_phase(self, job: Job, phase: str) -> None:
         """Record what a session decided about a job's phase."""

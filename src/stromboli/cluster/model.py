@@ -24,6 +24,7 @@ from typing import NewType
 from stromboli.api import Node as NodeObject
 from stromboli.api import Pod, PodGroup
 from stromboli.api import Queue as QueueObject
+from stromboli.api.volumes.pod_volumes import NO_VOLUMES, PodVolumes
 
 from .refused_bind import RefusedBind
 from .resources import Vector
@@ -113,6 +114,7 @@ class Task:
     uses: str = ""  # the Reservation that it uses, as the pod's annotation has it
     stands_for: str = ""  # the Reservation that this task is placed for; it is no pod then
     refused: RefusedBind | None = None  # binds that the server refused
+    volumes: PodVolumes = NO_VOLUMES  # claims, and volumes of drivers
     ends: bool = True  # False: as far as anybody can tell, it runs until somebody deletes it
     status: Status = Status.PENDING
     node: Node | None = None
@@ -174,6 +176,7 @@ class Job:
     counts: list[int] = field(default_factory=lambda: [0] * len(Status))  # tasks by status
     pending_best_effort: int = 0
     gated: int = 0  # pending tasks with scheduling gates
+    held: int = 0  # tasks in status Binding whose bind waits for volumes
     role_counts: dict[str, list[int]] = field(default_factory=dict)  # by role, then status
     role_pending_best_effort: dict[str, int] = field(default_factory=dict)
 

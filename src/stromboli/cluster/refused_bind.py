@@ -1,4 +1,7 @@
-"""The binds of a task that the API server refused. `scheduling.bind_backoff` decides when they are tried again."""
+"""The binds of a task that the API server refused, or for which no volumes could be made.
+
+`scheduling.bind_backoff` decides when they are tried again.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ class RefusedBind:
     why: str = ""
     at: float = 0.0
     failures: int = 0
+    by_volumes: bool = False  # the last one: its volumes could not be made there
     by_node: dict[str, tuple[int, float]] = field(default_factory=dict)  # how many, and when the last one was
 
-    def add(self, node: str, why: str, at: float) -> None:
-        self.node, self.why, self.at = node, why, at
+    def add(self, node: str, why: str, at: float, *, by_volumes: bool = False) -> None:
+        self.node, self.why, self.at, self.by_volumes = node, why, at, by_volumes
         self.failures += 1
         self.by_node[node] = (self.by_node.get(node, (0, 0.0))[0] + 1, at)

@@ -49,7 +49,7 @@ class ShapeRegistry:
         images = [container.image for container in spec.containers]
         key = _encode((
             requests, spec.node_selector, affinity, spec.tolerations, spec.topology_spread_constraints, ports,
-            spec.volumes, spec.host_network, images,
+            spec.host_network, images,
         ))  # fmt: skip
         shape = self._shapes.get(key)
         if shape is None:
@@ -74,6 +74,5 @@ def is_same_shape(spec: PodSpec, known: PodSpec) -> bool:
         and spec.affinity is known.affinity
         and spec.tolerations is known.tolerations
         and spec.topology_spread_constraints is known.topology_spread_constraints
-        and spec.volumes is known.volumes
         and spec.host_network == known.host_network
     )

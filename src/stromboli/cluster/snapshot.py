@@ -13,6 +13,7 @@ from .model import Job, NamespaceInfo, Queue, QueueName, TaskKey
 from .node_table import NodeTable
 from .object_warnings import ObjectWarning
 from .resources import Vector
+from .volumes import VolumeIndex
 
 
 @dataclass(slots=True)
@@ -29,6 +30,7 @@ class Snapshot:
     warnings: list[ObjectWarning]  # values in objects to warn about, new since the last snapshot
     stand_ins: list[Job] = field(default_factory=list)  # for Reservations that wait for a node; not among the jobs
     reservation_priority: Callable[[Reservation], int] = lambda reservation: 0  # that of its template
+    volumes: VolumeIndex = field(default_factory=VolumeIndex)
 
     @property
     def nodes(self) -> NodeTable:

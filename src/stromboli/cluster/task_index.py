@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from stromboli.api import Pod, Reservation, is_backfill, key
+from stromboli.api.volumes.pod_volumes import NO_VOLUMES, pod_volumes
 from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
 
 from .events import BindFailed
@@ -28,6 +29,7 @@ from .object_fields import (
 from .queue_index import QueueIndex
 from .refused_bind import RefusedBind
 from .shapes import ShapeRegistry, is_same_shape
+from .volumes import VolumeIndex
 
 _ALIVE = frozenset({Status.BOUND, Status.RUNNING, Status.UNKNOWN})
 
@@ -41,6 +43,7 @@ class TaskIndex:
         groups: QueueIndex,
         ensure_width: Callable[[], None],
         *,
+        volumes: VolumeIndex,
         scheduler_name: str | None,
     ) -> None:
         """`ensure_width` pads all vectors after a new resource may have made the axis wider."""
@@ -51,6 +54,7 @@ class TaskIndex:
         self._nodes = nodes
         self._groups = groups
         self._ensure_width = ensure_width
+        self._volumes = volumes
         self._scheduler_name = scheduler_name
         self._reserved_nodes: dict[TaskKey, str] = {}  # the node that a waiting Reservation reserves for a task
         self._without_row: dict[str, dict[TaskKey, Task]] = {}  # tasks on nodes without a row, by node name
@@ -87,6 +91,9 @@ class TaskIndex:
         if task is None:
             return
         self._ledger.leave(task)
+        self._ledger.release(task)
+        if task.volumes is not NO_VOLUMES or task.pod.spec.resource_claims:
+            self._volumes.remove(task)
         self._ledger.tentative.pop(task_key, None)
         self._ledger.nominated.pop(task_key, None)
         self._ledger.refused_binds.pop(task_key, None)
@@ -102,7 +109,7 @@ class TaskIndex:
         if task is not None and task.true_status is Status.BINDING:
             if failed.node:
                 task.refused = task.refused or RefusedBind()
-                task.refused.add(failed.node, failed.why, failed.at)
+                task.refused.add(failed.node, failed.why, failed.at, by_volumes=failed.by_volumes)
                 self._ledger.refused_binds[task.key] = task
             self._ledger.set_use(task, "")
             self._ledger.settle(task, Status.PENDING, None)
@@ -142,6 +149,9 @@ class TaskIndex:
             created=creation_time(pod), preemptable=True, may_preempt=True, gated=False, backfill=False, nominated="",
         )  # fmt: skip
         self.tasks[task_key] = task
+        if pod.spec.volumes or pod.spec.resource_claims:
+            task.volumes = pod_volumes(pod)
+            self._volumes.add(task)
         _read_pod(task, pod)
         self._join_group(task, group_of(pod))
         self._ledger.enter(task)
@@ -160,6 +170,8 @@ class TaskIndex:
         if shape is task.shape and same_group and counted == (task.gated, task.role, task.backfill):
             _read_pod(task, pod)
             return
+        if not same_group and task.key in self._ledger.held:
+            self._ledger.settle(task, Status.PENDING, None)  # it was placed as a member of its former group
         self._ledger.leave(task)
         if task.job is not None and not same_group:
             job, task.job = task.job, None

@@ -1,5 +1,6 @@
 """The kinds we understand, as typed structs: `metadata` (parts of every object), `pods`, `core` (other Kubernetes
-kinds), `batch` (queues, groups, jobs, reservations) and `registry` (the table of all kinds).
+kinds), `storage` (claims and volumes), `batch` (queues, groups, jobs, reservations) and `registry` (the table of all
+kinds).
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ from .pods import (
     PodAffinity,
     PodAffinityTerm,
     PodAntiAffinity,
+    PodResourceClaim,
     PodSchedulingGate,
     PodSpec,
     PodStatus,
@@ -99,6 +101,26 @@ from .pods import (
     WeightedPodAffinityTerm,
 )
 from .registry import CLUSTER_SCOPED, KINDS, KObject, is_namespaced, key
+from .storage import (
+    CSIDriver,
+    CSIDriverSpec,
+    CSINode,
+    CSINodeDriver,
+    CSINodeSpec,
+    CSIPersistentVolumeSource,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimStatus,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+    StorageClass,
+    TopologySelectorLabelRequirement,
+    TopologySelectorTerm,
+    VolumeNodeAffinity,
+    VolumeNodeResources,
+)
 
 __all__ = [
     "CLUSTER_SCOPED",
@@ -106,6 +128,13 @@ __all__ = [
     "Affinity",
     "ApiObject",
     "ApiStruct",
+    "CSIDriver",
+    "CSIDriverSpec",
+    "CSINode",
+    "CSINodeDriver",
+    "CSINodeSpec",
+    "CSIPersistentVolumeSource",
+    "CSIStorageCapacity",
     "Command",
     "Condition",
     "Container",
@@ -145,6 +174,12 @@ __all__ = [
     "ObjectReference",
     "OwnerReference",
     "PartitionPolicy",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "PersistentVolumeClaimSpec",
+    "PersistentVolumeClaimStatus",
+    "PersistentVolumeSpec",
+    "PersistentVolumeStatus",
     "Pod",
     "PodAffinity",
     "PodAffinityTerm",
@@ -156,6 +191,7 @@ __all__ = [
     "PodGroupCondition",
     "PodGroupSpec",
     "PodGroupStatus",
+    "PodResourceClaim",
     "PodSchedulingGate",
     "PodSpec",
     "PodStatus",
@@ -183,12 +219,17 @@ __all__ = [
     "StatefulSet",
     "StatefulSetSpec",
     "StatefulSetStatus",
+    "StorageClass",
     "SubGroupPolicy",
     "Taint",
     "TaskSpec",
     "TaskState",
     "Toleration",
+    "TopologySelectorLabelRequirement",
+    "TopologySelectorTerm",
     "TopologySpreadConstraint",
+    "VolumeNodeAffinity",
+    "VolumeNodeResources",
     "WeightedPodAffinityTerm",
     "is_namespaced",
     "key",

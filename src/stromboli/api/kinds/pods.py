@@ -120,6 +120,14 @@ class PodSchedulingGate(ApiStruct):
     name: str = ""
 
 
+class PodResourceClaim(ApiStruct):
+    """A device that the pod needs, by dynamic resource allocation."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
 class PodSpec(ApiStruct):
     scheduler_name: str = ""
     node_name: str = ""
@@ -138,6 +146,7 @@ class PodSpec(ApiStruct):
     termination_grace_period_seconds: int | None = None
     scheduling_gates: list[PodSchedulingGate] = field(default_factory=list)
     volumes: list[dict[str, Any]] = field(default_factory=list)
+    resource_claims: list[PodResourceClaim] = field(default_factory=list)
     host_network: bool = False
     hostname: str = ""
     subdomain: str = ""

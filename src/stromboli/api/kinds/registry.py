@@ -7,6 +7,7 @@ from __future__ import annotations
 from .batch import Command, Job, PodGroup, Queue, Reservation
 from .core import Namespace, Node, PodDisruptionBudget, PriorityClass, ReplicaSet, ResourceQuota, StatefulSet
 from .pods import Pod
+from .storage import CSIDriver, CSINode, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 KObject = (
     Node
@@ -22,6 +23,12 @@ KObject = (
     | Job
     | Command
     | Reservation
+    | PersistentVolumeClaim
+    | PersistentVolume
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
 )
 
 KINDS: dict[tuple[str, str], type[KObject]] = {
@@ -38,9 +45,17 @@ KINDS: dict[tuple[str, str], type[KObject]] = {
     ("batch.volcano.sh/v1alpha1", "Job"): Job,
     ("bus.volcano.sh/v1alpha1", "Command"): Command,
     ("scheduling.volcano.sh/v1alpha1", "Reservation"): Reservation,
+    ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
+    ("v1", "PersistentVolume"): PersistentVolume,
+    ("storage.k8s.io/v1", "StorageClass"): StorageClass,
+    ("storage.k8s.io/v1", "CSINode"): CSINode,
+    ("storage.k8s.io/v1", "CSIDriver"): CSIDriver,
+    ("storage.k8s.io/v1", "CSIStorageCapacity"): CSIStorageCapacity,
 }
 
-CLUSTER_SCOPED: frozenset[type[KObject]] = frozenset({Node, Namespace, PriorityClass, Queue, Reservation})
+CLUSTER_SCOPED: frozenset[type[KObject]] = frozenset({
+    Node, Namespace, PriorityClass, Queue, Reservation, PersistentVolume, StorageClass, CSINode, CSIDriver,
+})  # fmt: skip
 
 
 def is_namespaced(kind: type[KObject]) -> bool:

@@ -21,12 +21,14 @@ from stromboli.api.kinds.core import (
 )
 from stromboli.api.kinds.metadata import ResourceList
 from stromboli.api.kinds.pods import Pod
+from stromboli.api.kinds.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
 from stromboli.api.names import NAMESPACE_WEIGHT
 from stromboli.api.selectors import matches_labels
 
 from . import rules
 from .batch import check_command, check_job, check_pod_group, check_queue, check_reservation
 from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints, check_template
+from .storage import check_capacity, check_claim, check_storage_class, check_volume
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PREFIX = "system-"
@@ -63,6 +65,14 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             check_command(obj)
         case Reservation():
             check_reservation(obj)
+        case PersistentVolumeClaim():
+            check_claim(obj)
+        case PersistentVolume():
+            check_volume(obj)
+        case StorageClass():
+            check_storage_class(obj)
+        case CSIStorageCapacity():
+            check_capacity(obj)
 
 
 def validate_update(old: KObject, new: KObject) -> None:

@@ -1,0 +1,187 @@
+"""Claims, volumes and storage classes as the scheduler knows them, and which tasks use which claim."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from stromboli.api import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    KObject,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    StorageClass,
+    key,
+)
+from stromboli.api.volumes.claims import (
+    LOST,
+    ONE_POD,
+    claim_of,
+    is_bound,
+    is_for,
+    is_free,
+    requested_size,
+    selected_node,
+)
+from stromboli.api.volumes.topology import reach_key
+from stromboli.cluster.model import Task, TaskKey
+
+
+class VolumeIndex:
+    def __init__(self) -> None:
+        self.claims: dict[str, PersistentVolumeClaim] = {}
+        self.volumes: dict[str, PersistentVolume] = {}
+        self.classes: dict[str, StorageClass] = {}
+        self.csi_nodes: dict[str, CSINode] = {}
+        self.drivers: dict[str, CSIDriver] = {}
+        self.capacities: dict[str, CSIStorageCapacity] = {}
+        # What claims ask for: equal for claims that ask for the same. Thousands do, so it is found out once for each.
+        self.kinds: dict[str, int] = {}
+        self._kind_ids: dict[Hashable, int] = {}
+        self._claim_specs: dict[str, PersistentVolumeClaimSpec] = {}
+        self.for_one_pod: set[str] = set()  # ReadWriteOncePod
+        # Equal for claims that are bound in the same place, or ask for the same and wait; others are not in here.
+        self.alike: dict[str, int] = {}
+        self._alike_ids: dict[Hashable, int] = {}
+        # Claims that had a selected node at some time: a provisioner that gives up removes it, perhaps at once.
+        self.selected: set[str] = set()
+        # From where volumes can be reached: equal for volumes that are alike in this.
+        self.reaches: dict[str, int] = {}
+        self._reach_ids: dict[Hashable, int] = {}
+        # Volumes that any claim may have, by class and name.
+        self.free: dict[str, dict[str, PersistentVolume]] = {}
+        # The volumes that name a claim, by the key of the claim.
+        self.naming: dict[str, dict[str, PersistentVolume]] = {}
+        # The tasks that use a claim; and the claims that several tasks use.
+        self.users: dict[str, dict[TaskKey, Task]] = {}
+        self.shared: dict[str, None] = {}
+        # How many volumes a task has at most.
+        self.most_of_a_task = 1
+        # Tasks that need devices of dynamic resource allocation.
+        self.with_devices: dict[TaskKey, Task] = {}
+
+    @property
+    def matters(self) -> bool:
+        """Whether any task has claims or volumes of drivers, or needs devices."""
+        return bool(self.users or self.with_devices)
+
+    # -- objects ------------------------------------------------------------------------------------------------
+
+    def apply(self, obj: KObject) -> None:
+        match obj:
+            case PersistentVolumeClaim():
+                self._apply_claim(obj)
+            case PersistentVolume():
+                self._forget_volume(obj.metadata.name)
+                self.volumes[obj.metadata.name] = obj
+                reach = reach_key(obj)
+                self.reaches[obj.metadata.name] = self._reach_ids.setdefault(reach, len(self._reach_ids))
+                if is_free(obj):
+                    self.free.setdefault(obj.spec.storage_class_name, {})[obj.metadata.name] = obj
+                elif named := claim_of(obj):
+                    self.naming.setdefault(named, {})[obj.metadata.name] = obj
+                    self._compare(named)
+            case StorageClass():
+                self.classes[obj.metadata.name] = obj
+            case CSINode():
+                self.csi_nodes[obj.metadata.name] = obj
+            case CSIDriver():
+                self.drivers[obj.metadata.name] = obj
+            case CSIStorageCapacity():
+                self.capacities[key(obj)] = obj
+
+    def _apply_claim(self, claim: PersistentVolumeClaim) -> None:
+        claim_key = key(claim)
+        self.claims[claim_key] = claim
+        if selected_node(claim):
+            self.selected.add(claim_key)
+        before = self._claim_specs.get(claim_key)
+        if before is None or before != claim.spec:
+            self._claim_specs[claim_key] = spec = claim.spec
+            selector = None if spec.selector is None else repr(spec.selector)
+            modes, size = tuple(spec.access_modes), requested_size(claim)
+            same = (spec.storage_class_name or "", size, modes, spec.volume_mode, selector)
+            self.kinds[claim_key] = self._kind_ids.setdefault(same, len(self._kind_ids))
+            (self.for_one_pod.add if ONE_POD in modes else self.for_one_pod.discard)(claim_key)
+        self._compare(claim_key)
+
+    def _compare(self, claim_key: str) -> None:
+        """Find out which claims this one is like."""
+        claim = self.claims.get(claim_key)
+        self.alike.pop(claim_key, None)
+        if claim is None or claim.metadata.deletion_timestamp is not None or claim.status.phase == LOST:
+            return
+        name = claim.spec.volume_name
+        if not name:
+            if claim_key not in self.naming and not selected_node(claim):
+                wanted = ("open", self.kinds[claim_key])
+                self.alike[claim_key] = self._alike_ids.setdefault(wanted, len(self._alike_ids))
+            return
+        volume = self.volumes.get(name)
+        if volume is not None and is_bound(claim) and is_for(volume, claim):
+            driver = "" if volume.spec.csi is None else volume.spec.csi.driver
+            same = ("bound", self.reaches[name], driver)
+            self.alike[claim_key] = self._alike_ids.setdefault(same, len(self._alike_ids))
+
+    def delete(self, obj: KObject) -> None:
+        name = obj.metadata.name
+        match obj:
+            case PersistentVolumeClaim():
+                self.claims.pop(key(obj), None)
+                self.selected.discard(key(obj))
+                self.kinds.pop(key(obj), None)
+                self._claim_specs.pop(key(obj), None)
+                self.alike.pop(key(obj), None)
+                self.for_one_pod.discard(key(obj))
+            case PersistentVolume():
+                self._forget_volume(name)
+            case StorageClass():
+                self.classes.pop(name, None)
+            case CSINode():
+                self.csi_nodes.pop(name, None)
+            case CSIDriver():
+                self.drivers.pop(name, None)
+            case CSIStorageCapacity():
+                self.capacities.pop(key(obj), None)
+
+    def _forget_volume(self, name: str) -> None:
+        before = self.volumes.pop(name, None)
+        if before is None:
+            return
+        del self.reaches[name]
+        for index, group in ((self.free, before.spec.storage_class_name), (self.naming, claim_of(before))):
+            known = index.get(group)
+            if known is not None and known.pop(name, None) is not None and not known:
+                del index[group]
+        if named := claim_of(before):
+            self._compare(named)
+
+    # -- tasks --------------------------------------------------------------------------------------------------
+
+    def add(self, task: Task) -> None:
+        self.most_of_a_task = max(self.most_of_a_task, len(task.volumes.claims) + len(task.volumes.inline))
+        for claim in task.volumes.claims:
+            users = self.users.setdefault(claim, {})
+            users[task.key] = task
+            if len(users) > 1:
+                self.shared[claim] = None
+        if task.volumes.inline:
+            self.users.setdefault(INLINE, {})[task.key] = task
+        if task.pod.spec.resource_claims:
+            self.with_devices[task.key] = task
+
+    def remove(self, task: Task) -> None:
+        for claim in (*task.volumes.claims, INLINE):
+            users = self.users.get(claim)
+            if users is not None and users.pop(task.key, None) is not None:
+                if len(users) < 2:
+                    self.shared.pop(claim, None)
+                if not users:
+                    del self.users[claim]
+        self.with_devices.pop(task.key, None)
+
+
+INLINE = ""
+"""The key in `users` of tasks with volumes of drivers that have no claim."""
