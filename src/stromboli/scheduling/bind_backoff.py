@@ -20,8 +20,9 @@ from stromboli.cluster import Job, JobKey, RefusedBind, Status, Task, TaskKey
 
 from .callbacks import NodeFilter, ReasonIds, Rows, Scope
 from .explanation import Code
-from .explanation.node_reasons import BIND_REFUSED
+from .explanation.node_reasons import BIND_REFUSED, VOLUMES_REFUSED
 from .explanation.reasons import bind_refused
+from .explanation.volume_reasons import volumes_refused
 from .session import Session
 
 FIRST_PAUSE: Final = 1.0  # seconds; doubles with each refusal
@@ -59,7 +60,7 @@ def open_bind_backoff(session: Session) -> None:
         refused = task.refused
         if refused is None:
             return None
-        reason = session.reason_id(BIND_REFUSED)
+        reason = session.reason_id(VOLUMES_REFUSED if refused.by_volumes else BIND_REFUSED)
         verdicts = np.zeros(len(session.nodes), dtype=np.int32)
         next_attempt = retried_at(task.key, refused)
         if next_attempt > session.now:
@@ -96,5 +97,7 @@ def _say_refusals(session: Session) -> None:
         known = first.refused
         next_attempt = retried_at(first.key, known)
         retry = format_timestamp(next_attempt) if next_attempt > session.now else ""
-        sentence = bind_refused(first.key, known.node, known.why, known.failures, len(tasks) - 1, retry)
-        session.notes.of(job).said[Code.BIND_REFUSED] = sentence
+        sentence_about = volumes_refused if known.by_volumes else bind_refused
+        code = Code.PREDICATE_VOLUME_BINDING if known.by_volumes else Code.BIND_REFUSED
+        sentence = sentence_about(first.key, known.node, known.why, known.failures, len(tasks) - 1, retry)
+        session.notes.of(job).said[code] = sentence

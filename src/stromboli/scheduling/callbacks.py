@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +97,18 @@ NodeScore = Callable[[Rows], Scores]
 KeyOfTask = Callable[[Task], Hashable]
 
 
+class RemainingCount(Protocol):
+    """How many more tasks of a kind each node takes, whatever room it has."""
+
+    def at_least(self) -> Rows:
+        """For all rows, a bound that takes no time: often it is clear that there is enough."""
+        ...
+
+    def exactly(self, rows: Rows) -> Rows: ...
+
+
+
+
 @dataclass(frozen=True, slots=True)
 class FilterHook:
     prepare: Callable[[Task], NodeFilter | None]  # None: does not apply to this task
@@ -104,6 +116,7 @@ class FilterHook:
     key: KeyOfTask | None  # what the answer depends on besides the shape
     live: bool = False  # the key of a task may change during a session
     owner: str = ""  # the plugin or feature that registered it
+    remaining: Callable[[Task], RemainingCount | None] | None = None  # how many more such tasks a node takes
 
 
 @dataclass(frozen=True, slots=True)

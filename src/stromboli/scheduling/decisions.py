@@ -25,6 +25,44 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
+class SelectNode:
+    """The volume of a claim is to be made for this node: write it, with the time, on the claim."""
+
+    claim: str
+    node: str
+    task: TaskKey  # the pod that waits for it
+    pod_uid: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnselectNode:
+    """The volume did not come: remove the selected node of the claim."""
+
+    claim: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimVolume:
+    """An existing volume is for this claim: write it on the volume."""
+
+    volume: str
+    claim: str
+    claim_uid: str
+    task: TaskKey  # the pod that waits for it
+    pod_uid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnclaimVolume:
+    """The claim was not bound to the volume: the volume is free again."""
+
+    volume: str
+    claim: str
+
+
+@dataclass(frozen=True, slots=True)
 class Evict:
     task: TaskKey
     node: str
@@ -135,7 +173,10 @@ class Notice:
     warning: bool = False
 
 
-Decision = Bind | Evict | Reserve | Unreserve | PatchReservation | PatchGroup | PatchPod | PatchQueue | Notice
+VolumeDecision = SelectNode | UnselectNode | ClaimVolume | UnclaimVolume
+Decision = (
+    Bind | Evict | Reserve | Unreserve | PatchReservation | PatchGroup | PatchPod | PatchQueue | Notice | VolumeDecision
+)
 
 
 @dataclass(slots=True)

@@ -97,11 +97,13 @@ class ExtensionPoints:
         scope: Scope = Scope.STATIC,
         key: cb.KeyOfTask | None = None,
         live: bool = False,
+        remaining: Callable[[Task], cb.RemainingCount | None] | None = None,
     ) -> None:
         """`key`: what the answer depends on besides the shape of a task. `live`: the key of a task may change during
-        the session."""
+        the session. `remaining`: the filter counts tasks, and this is how many more a node takes. Then equal tasks are
+        still placed in one step; with None for a task, one by one."""
         if self._enabled("predicate"):
-            self.filters.append(cb.FilterHook(prepare, scope, key, live, self._owner))
+            self.filters.append(cb.FilterHook(prepare, scope, key, live, self._owner, remaining))
 
     def add_node_filter(self, check: cb.PerNodeFilter, *, scope: Scope = Scope.NODE) -> None:
         """A filter that looks at one node at a time: returns a sentence if the node cannot run the task."""
@@ -236,6 +238,10 @@ class ExtensionPoints:
     def add_room(self, adjust: cb.RoomAdjustment) -> None:
         """Subtract from the room on all nodes what a job may not use."""
         self._add("room", adjust)
+
+    def add_hold(self, hold: Callable[[Job, Sequence[Task]], bool]) -> None:
+        """Whether the binds of tasks that were placed together must wait. Then the feature binds them later."""
+        self._add("hold", hold, "always")
 
     def add_fallback_placement(self, place: Callable[[Any, Task], bool]) -> None:
         """Called with the statement and a task for which no node has room: place it in another way, or return False."""

@@ -15,7 +15,7 @@ from enum import Enum
 
 from stromboli.api.reservations import AVAILABLE, PENDING
 from stromboli.api.waiting_reservations import waiting_name, waiting_reservation
-from stromboli.cluster import Node, Status, Task, Vector
+from stromboli.cluster import JobKey, Node, Status, Task, Vector
 
 from .callbacks import Objection
 from .decisions import Bind, Evict, Reserve, Unreserve
@@ -229,6 +229,7 @@ class Statement:
         decide = self.session.cycle.decisions.append
         evicts = self.has_evictions
         used = {op.task.key: ledger.holdings[op.reservation] for op in self.operations if op.kind is Kind.CONSUME}
+        held = self._held_jobs()
         for operation in self.operations:
             task = operation.task
             node = task.node
@@ -242,10 +243,12 @@ class Statement:
                     if operation.was[0] is Status.RESERVED:
                         decide(_unreserve(operation, "the pod starts"))
                     ledger.settle(task, Status.BINDING, node)
-                    if task.nominated:
-                        ledger.nominate(task, "")
                     annotation = used[task.key].annotation if task.key in used else ""
                     ledger.set_use(task, annotation)
+                    if task.job.key in held:
+                        continue
+                    if task.nominated:
+                        ledger.nominate(task, "")
                     decide(Bind(task.key, node.name, task.job.key, task.backfill, annotation))
                 case Kind.EVICT:
                     assert node is not None
@@ -286,6 +289,20 @@ class Statement:
         ledger.set_holding(name, new_holding(self.session, task, node))
         ledger.assumed[name] = (AVAILABLE, node.name)
         self.session.cycle.decisions.append(decision)
+
+    def _held_jobs(self) -> set[JobKey]:
+        """Jobs whose binds must wait."""
+        hooks = self.session.hooks("hold")
+        if not hooks:
+            return set()
+        placed = [operation.task for operation in self.operations if operation.kind is Kind.ALLOCATE]
+        jobs = {task.job.key: task.job for task in placed if task.job is not None}
+        held: set[JobKey] = set()
+        for job in jobs.values():
+            tasks = placed if len(jobs) == 1 else [task for task in placed if task.job is job]
+            if any(hook.call(job, tasks) for hook in hooks):
+                held.add(job.key)
+        return held
 
 
 def _unreserve(operation: Operation, why: str) -> Unreserve:

@@ -21,6 +21,7 @@ from stromboli.scheduling.reservation_status import reservation_waits
 from stromboli.scheduling.session import Session
 
 from .explainer import Explainer
+from .held_binds import explain_held
 
 _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status.RESERVED, Status.ALLOCATED})
 """Statuses of tasks that are not bound at the end of a cycle."""
@@ -58,7 +59,7 @@ def _not_at_rest(session: Session) -> list[Job]:
     found = {job.key: job for job in session.waiting}
     for job in session.jobs:
         assert job.object is not None
-        if job.phase == "Pending" or job.phase != job.object.status.phase:
+        if job.held or job.phase == "Pending" or job.phase != job.object.status.phase:
             found[job.key] = job
     for job in session.ledger.changed_jobs.values():
         if job.object is not None and job.queue.object is not None:
@@ -78,7 +79,7 @@ def _explain(session: Session, jobs: Sequence[Job]) -> dict[JobKey, Explanation]
 
 
 def _waits(job: Job) -> bool:
-    return bool(job.pending_count or job.waiting_count or job.counts[Status.ALLOCATED])
+    return bool(job.pending_count or job.waiting_count or job.counts[Status.ALLOCATED] or job.held)
 
 
 def _is_kept_out(session: Session, job: Job) -> bool:
@@ -90,11 +91,12 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
     waits, not_admitted = _waits(job), _is_kept_out(session, job)
     if explanation is not None:
         # Sorted: the order of tasks depends on the order of events, which may differ after a restart.
-        for task_key in sorted(key for key, task in job.tasks.items() if task.status in _WAITS):
+        held = session.ledger.held if job.held else {}
+        for task_key in sorted(key for key, task in job.tasks.items() if task.status in _WAITS or key in held):
             _explain_task(session, job.tasks[task_key], explanation)
     group = job.object
     assert group is not None
-    unschedulable = not_admitted or (waits and job.ready_count - job.counts[Status.ALLOCATED] < job.min_available)
+    unschedulable = not_admitted or (waits and _started(job) < job.min_available)
     phase = _phase(job, unschedulable)
     if not waits and _has_lost_pods(job) and (refusal := session.job_valid(job)) is not None:
         # Nothing is left to place, so no action gave a reason. The phase still follows the counts: a controller may be
@@ -104,7 +106,7 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
     conditions: tuple[PodGroupCondition, ...] = tuple(group.status.conditions)
     if unschedulable and explanation is not None:
         conditions = _conditions_of_waiting(session, job, explanation)
-    elif job.tasks and job.ready_count >= max(1, job.min_available):
+    elif job.tasks and job.ready_count - job.held >= max(1, job.min_available):
         conditions = (_condition(session, job, SCHEDULED, "TasksReady", reasons.scheduled()),)
     counts = job.counts
     running, succeeded, failed = counts[Status.RUNNING], counts[Status.SUCCEEDED], counts[Status.FAILED]
@@ -113,6 +115,11 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
         status.phase, status.running, status.succeeded, status.failed,
     ) or conditions != tuple(status.conditions):  # fmt: skip
         session.cycle.decisions.append(PatchGroup(job.key, phase, conditions, running, succeeded, failed))
+
+
+def _started(job: Job) -> int:
+    """Tasks that have a node for good. Tentative places do not count, nor do those that wait for volumes."""
+    return job.ready_count - job.counts[Status.ALLOCATED] - job.held
 
 
 @lru_cache(maxsize=1)
@@ -124,11 +131,11 @@ def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation)
     """Why it waits; since when; and what features do about it."""
     message = explanation.message
     if job.tasks:
-        missing = max(0, job.min_available - (job.ready_count - job.counts[Status.ALLOCATED]))
+        missing = max(0, job.min_available - _started(job))
         wanted = max(len(job.tasks), job.min_available)  # some of them may not exist yet
         message = reasons.gang_unschedulable(missing, wanted, message)
     conditions = [_condition(session, job, UNSCHEDULABLE, "NotEnoughResources", message)]
-    if job.is_pipelined and job.waiting_count:
+    if job.is_pipelined and (job.waiting_count or job.held):
         conditions.append(_condition(session, job, WAITING, "Promised", "", status="False"))
     else:
         since = format_timestamp(waiting_since(session, job))
@@ -168,7 +175,7 @@ def _scheduled(job: Job) -> int:
     """How many tasks of a job have or had a node; terminating ones count until they are gone."""
     counts = job.counts
     finished = counts[Status.SUCCEEDED] + counts[Status.FAILED]
-    scheduled = counts[Status.RUNNING] + counts[Status.BOUND] + counts[Status.BINDING] + finished
+    scheduled = counts[Status.RUNNING] + counts[Status.BOUND] + counts[Status.BINDING] - job.held + finished
     if counts[Status.RELEASING]:
         scheduled += sum(t.status is Status.RELEASING and t.node is not None for t in job.tasks.values())
     return scheduled
@@ -182,6 +189,8 @@ def _has_lost_pods(job: Job) -> bool:
 def _explain_task(session: Session, task: Task, explanation: Explanation) -> None:
     if task.gated:
         explanation = Explanation(Code.SCHEDULING_GATED, reasons.gated())
+    elif task.job is not None and task.job.held and task.key in session.ledger.held:
+        explanation = explain_held(session.ledger.held[task.key])
     session.cycle.waiting[task.key] = explanation
     said = next((c for c in task.pod.status.conditions if c.type == "PodScheduled"), None)
     if said is None or said.message != explanation.message or task.pod.status.nominated_node_name != task.nominated:

@@ -17,6 +17,7 @@ from stromboli.scheduling.session import Session
 
 from .final_books import FinalBooks
 from .gang_fit import gang_fit
+from .held_binds import explain_job
 from .never import never_in_cluster, never_on_nodes, never_within_quota
 from .node_survey import NodeSurvey, NodeSurveys
 
@@ -106,10 +107,14 @@ class Explainer:
             if refusal.code == Code.NOT_ENOUGH_PODS:
                 refusal = session.job_valid(job) or refusal
                 return Explanation(refusal.code, reasons.refused(refusal))
+            if refusal.code in reasons.OF_CLAIMS:
+                return Explanation(refusal.code, reasons.refused(refusal))
+        if (held := explain_job(session, job)) is not None:
+            return held
         if job.waiting_count and job.is_pipelined:
             nodes = [t.node.name for t in job.tasks.values() if t.status is Status.PIPELINED and t.node is not None]
             return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(nodes))
-        for code in (Code.BIND_REFUSED, Code.CONDITIONALLY_READY):
+        for code in (Code.BIND_REFUSED, Code.PREDICATE_VOLUME_BINDING, Code.CONDITIONALLY_READY):
             if code in note.said:
                 return Explanation(code, note.said[code])
         if job.phase == "Pending" and self._admits:

@@ -28,7 +28,8 @@ def gang_fit(
         return min(survey.available, 1), survey
     key = session.placement.key(first)
     alike = all(session.placement.key(task) == key for task in tasks)
-    if alike and not session.placement.fitting(first).alone:
+    fitting = session.placement.fitting(first)
+    if alike and not fitting.alone and not fitting.counts_tasks:
         return min(missing, survey.fit_now, len(tasks)), survey
     found, blocked = _trial(session, job, tasks)
     return min(missing, found), survey if blocked is None else surveys.of(blocked)

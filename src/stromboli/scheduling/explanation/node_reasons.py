@@ -19,6 +19,25 @@ NOT_SELECTED = NodeReason(
     Code.PREDICATE_NODE_AFFINITY, "not matching the pod's node selector or affinity", resolvable=False
 )
 BIND_REFUSED = NodeReason(Code.BIND_REFUSED, "avoided for a while, because a bind was refused", resolvable=False)
+VOLUMES_REFUSED = NodeReason(
+    Code.PREDICATE_VOLUME_BINDING, "avoided for a while, because volumes could not be made there", resolvable=False
+)
+VOLUME_ELSEWHERE = NodeReason(
+    Code.PREDICATE_VOLUME_AFFINITY, "that cannot reach a volume of the pod", resolvable=False
+)
+NO_VOLUME = NodeReason(
+    Code.PREDICATE_VOLUME_BINDING, "without a volume for a claim of the pod, where none can be made", resolvable=False
+)
+VOLUMES_ATTACHED = NodeReason(
+    Code.PREDICATE_VOLUME_LIMITS, "at the maximum number of attached volumes", resolvable=True
+)
+CLAIM_IN_USE_THERE = NodeReason(
+    Code.PREDICATE_VOLUME_IN_USE, "with another pod that uses a claim for one pod only", resolvable=True
+)
+CLAIM_IN_USE = NodeReason(
+    Code.PREDICATE_VOLUME_IN_USE, "that have to wait for another pod that uses a claim for one pod only",
+    resolvable=False,
+)  # fmt: skip
 PORT_IN_USE = NodeReason(
     Code.PREDICATE_NODE_PORTS, "with a requested host port already in use", resolvable=True
 )  # fmt: skip
@@ -39,6 +58,11 @@ NO_TOPOLOGY_LABEL = NodeReason(
 TOO_UNEVEN = NodeReason(
     Code.PREDICATE_POD_TOPOLOGY_SPREAD, "where the pod would exceed its topology maxSkew", resolvable=True
 )
+
+
+def without_claims(code: str) -> NodeReason:
+    """For a pod that can run nowhere, because of its claims; `reasons` has the sentence."""
+    return NodeReason(code, "that cannot run the pod without its claims", resolvable=False)
 
 
 def tainted(taint: str) -> NodeReason:

@@ -47,6 +47,18 @@ class Code:
     PREDICATE_NODE_PORTS = "PredicateNodePorts"
     PREDICATE_INTER_POD_AFFINITY = "PredicateInterPodAffinity"
     PREDICATE_POD_TOPOLOGY_SPREAD = "PredicatePodTopologySpread"
+    CLAIM_MISSING = "ClaimMissing"
+    CLAIM_UNBOUND = "ClaimUnbound"
+    RESOURCE_CLAIMS_UNSUPPORTED = "ResourceClaimsUnsupported"
+    WAITING_FOR_VOLUMES = "WaitingForVolumes"
+    PREDICATE_VOLUME_AFFINITY = "PredicateVolumeAffinity"
+    PREDICATE_VOLUME_BINDING = "PredicateVolumeBinding"
+    PREDICATE_VOLUME_LIMITS = "PredicateVolumeLimits"
+    PREDICATE_VOLUME_IN_USE = "PredicateVolumeInUse"
+
+
+OF_CLAIMS = (Code.CLAIM_MISSING, Code.CLAIM_UNBOUND, Code.RESOURCE_CLAIMS_UNSUPPORTED)
+"""The pod can run nowhere until something is done about its claims."""
 
 
 CODES = frozenset(value for name, value in vars(Code).items() if name.isupper())
@@ -78,7 +90,7 @@ def refused(refusal: Refusal) -> str:
                 f"{_beside(refusal)}, {total} deserved. It gets more when other queues request less, or with a higher "
                 "weight."
             )
-        case Code.NAMESPACE_SHARE_AHEAD:
+        case Code.NAMESPACE_SHARE_AHEAD | Code.CLAIM_MISSING | Code.CLAIM_UNBOUND | Code.RESOURCE_CLAIMS_UNSUPPORTED:
             return subject
         case Code.NOT_ENOUGH_PODS if subject:
             return f"The gang has too few pods of role {subject}: {need} required, {have} created. Create the others."

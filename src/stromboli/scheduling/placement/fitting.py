@@ -12,8 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, Matrix, Task, Vector
-from stromboli.scheduling.callbacks import FilterHook, Horizon, NodeFilter, NodeScore, ReasonIds, Rows, Scope, Scores
+from stromboli.cluster import PODS, Job, Matrix, Task, Vector
+from stromboli.scheduling.callbacks import (
+    FilterHook,
+    Horizon,
+    NodeFilter,
+    NodeScore,
+    ReasonIds,
+    RemainingCount,
+    Rows,
+    Scope,
+    Scores,
+)
 from stromboli.scheduling.explanation.node_reasons import NOT_READY
 from stromboli.scheduling.framework import Framework
 
@@ -51,6 +61,8 @@ class Fitting:
         self._no_times = np.zeros(size, dtype=np.int64)
         self._terms = self._score_terms()
         self._filters: list[tuple[NodeFilter, Scope]] = []
+        self._remaining: list[RemainingCount] = []
+        self._uncounted = False  # whether a placement may change a filter in a way that no count covers
         self._scores: list[tuple[NodeScore, Scope]] = []
         self._static: ReasonIds = np.zeros(size, dtype=np.int32)
         self._static[~session.nodes.ready] = session.reason_id(NOT_READY)
@@ -62,6 +74,11 @@ class Fitting:
                 _fill(self._static, all_rows, judge)
             else:
                 self._filters.append((judge, hook.scope))
+                remaining = None if hook.remaining is None else hook.remaining(task)
+                if remaining is None:
+                    self._uncounted = True
+                else:
+                    self._remaining.append(remaining)
         self._static_score: Scores = np.zeros(size, dtype=np.float64)
         for score_hook in session.scores:
             rate = score_hook.prepare(task)
@@ -92,7 +109,12 @@ class Fitting:
     def alone(self) -> bool:
         """Whether tasks must be placed one by one, because a placement may change a filter or score in a way that the
         kernels do not compute."""
-        return bool(self._filters or self._scores or self.session.hooks("bestNode"))
+        return bool(self._uncounted or self._scores or self.session.hooks("bestNode"))
+
+    @property
+    def counts_tasks(self) -> bool:
+        """Whether nodes take only so many of these tasks, whatever room they have."""
+        return bool(self._remaining)
 
     def _score_terms(self) -> tuple[Any, ...]:
         session = self.session
@@ -173,9 +195,10 @@ class Fitting:
             return []  # with few nodes this check is cheaper than scores that are not needed
         out = np.empty(count, dtype=np.int64)
         nodes = self.session.nodes
-        amounts = (room, self.request, self.columns)
+        limited = self._within_counts(count, room)
+        amounts = (limited, self.request, self.columns)
         usage = (nodes.used, nodes.allocatable, self._base)
-        if room is nodes.idle and self._kernels.RANKS and not self._changes_everywhere:
+        if limited is nodes.idle and self._kernels.RANKS and not self._changes_everywhere:
             score = self.score
             tree = self._ranked(score)
             times = self._no_times
@@ -187,6 +210,20 @@ class Fitting:
             placed = self._kernels.place(count, self.mask.copy(), *amounts, score, *usage, *self._terms, out)
         rows: list[int] = out[:placed].tolist()
         return rows
+
+    def _within_counts(self, count: int, room: Matrix) -> Matrix:
+        """The room, with no more pods on each node than it takes of these tasks. `count`: that are to be placed."""
+        if not self._remaining:
+            return room
+        self._look_ahead()
+        limited = room
+        possible = np.minimum((room[:, self.columns] // self.request[self.columns]).min(axis=1), count)
+        for remaining in self._remaining:
+            short = np.flatnonzero(self.mask & (remaining.at_least() < possible))
+            if len(short):
+                limited = limited.copy() if limited is room else limited
+                limited[short, PODS] = np.minimum(limited[short, PODS], remaining.exactly(short))
+        return limited
 
     def _ranked(self, score: Scores) -> Any:
         """The tree of `place_ranked`, up to date; for idle room, which is the same for all jobs."""

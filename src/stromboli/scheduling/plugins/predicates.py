@@ -1,15 +1,14 @@
 """Which nodes can run a pod, by the rules of Kubernetes.
 
 The core checks resources, and whether a node is ready. This plugin checks the rest: cordons, node selectors and
-affinity, taints, host ports, affinity between pods, and topology spread. A filter that does not apply to a task returns
-None once and is not called again; for most pods of a batch cluster none applies. What depends on nodes alone is
-computed once per session.
+affinity, taints, host ports, affinity between pods, topology spread, and volumes. A filter that does not apply to a
+task returns None once and is not called again; for most pods of a batch cluster none applies. What depends on nodes
+alone is computed once per session.
 
 Each reason says whether evictions could help ("resolvable"): a port or a neighbour is gone with its pod, a taint or a
 label is not.
 
-Volumes are not checked: pods that need a volume in a certain zone have node affinity. The arguments for those checks
-are read only so that existing files remain valid.
+The filters for volumes are registered only if some pod has claims: a cluster without claims pays nothing for them.
 """
 
 from __future__ import annotations
@@ -21,14 +20,15 @@ from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Scope
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.explanation.node_reasons import CORDONED, NOT_SELECTED, tainted
 from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.plugins.node_filters.attach_limits import AttachLimitsFilter, ClaimInUseFilter
 from stromboli.scheduling.plugins.node_filters.host_ports import HostPortsFilter
 from stromboli.scheduling.plugins.node_filters.node_facts import KEEPS_AWAY, NodeFacts
 from stromboli.scheduling.plugins.node_filters.pod_affinity import PodAffinityFilter
 from stromboli.scheduling.plugins.node_filters.population import Population
 from stromboli.scheduling.plugins.node_filters.topology_spread import SpreadFilter
+from stromboli.scheduling.plugins.node_filters.volume_filters import VolumeFilters
 from stromboli.scheduling.session import Session
-
-_IGNORED = ("NodeVolumeLimits", "VolumeZone", "VolumeBinding")
+from stromboli.scheduling.volumes import VolumeChoices, read_volume_rules
 
 
 class Predicates(Plugin):
@@ -40,8 +40,7 @@ class Predicates(Plugin):
         self._taints = arguments.boolean("predicate.TaintTolerationEnable", True)
         self._pod_affinity = arguments.boolean("predicate.PodAffinityEnable", True)
         self._spread = arguments.boolean("predicate.PodTopologySpreadEnable", True)
-        for check in _IGNORED:
-            arguments.boolean(f"predicate.{check}Enable", True)
+        self._volumes = read_volume_rules(arguments)
         # Results are always cached by shape, so this argument has no effect.
         arguments.boolean("predicate.CacheEnable", False)
 
@@ -62,6 +61,22 @@ class Predicates(Plugin):
         if self._spread:
             spread = SpreadFilter(session, facts, population)
             session.add_filter(spread.prepare, scope=Scope.CLUSTER, key=spread.key)
+        if session.snapshot.volumes.matters:
+            self._open_volumes(session, facts)
+
+    def _open_volumes(self, session: Session, facts: NodeFacts) -> None:
+        filters = VolumeFilters(session, facts, self._volumes)
+        session.add_pre_filter(filters.refusal)
+        session.add_filter(filters.constant, key=filters.key)
+        if self._volumes.binding:
+            choices = session.state(VolumeChoices)
+            if choices.matter:
+                session.add_filter(filters.changing, scope=Scope.CLUSTER)
+                session.add_handlers(allocate=choices.allocate, deallocate=choices.deallocate)
+            session.add_filter(ClaimInUseFilter(session).prepare, scope=Scope.CLUSTER)
+        if self._volumes.limits and session.snapshot.volumes.csi_nodes:
+            limits = AttachLimitsFilter(session)
+            session.add_filter(limits.prepare, scope=Scope.NODE, remaining=limits.remaining)
 
 
 class _NodeRules:

@@ -1,0 +1,119 @@
+"""What users read about claims and volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from stromboli.api.quantity import format_duration
+
+# -- why a pod can run nowhere ----------------------------------------------------------------------------------------
+
+
+def claim_missing(claim: str) -> str:
+    return f"Claim {claim} does not exist; create it, or correct the name in the pod."
+
+
+def claim_deleted(claim: str) -> str:
+    return f"Claim {claim} is being deleted; create it again once it is gone."
+
+
+def claim_of_another(claim: str, pod: str) -> str:
+    return f"Claim {claim} was not created for pod {pod}, whose ephemeral volume has that name; delete or rename it."
+
+
+def claim_lost(claim: str, volume: str) -> str:
+    return f"Claim {claim} has lost its volume: {volume} does not exist any more. Create the claim again."
+
+
+def claim_binding(claim: str, volume: str) -> str:
+    return f"Claim {claim} is not bound yet: it names volume {volume}, and the volume controller must complete it."
+
+
+def class_missing(claim: str, class_name: str) -> str:
+    return f"Claim {claim} is not bound, and its storage class {class_name} does not exist; create the class."
+
+
+def claim_unbound(claim: str, class_name: str) -> str:
+    where = f"of storage class {class_name} " if class_name else "without a storage class "
+    return (
+        f"Claim {claim} {where}is not bound to a volume, and binding it does not depend on this pod. The pod starts "
+        "when a provisioner or an administrator has bound it."
+    )
+
+
+def resource_claims_unsupported(pod: str) -> str:
+    return (
+        f"Pod {pod} has resource claims, and dynamic resource allocation is not supported; request devices in "
+        "`resources`, or use another scheduler for this pod."
+    )
+
+
+# -- binds that wait for volumes --------------------------------------------------------------------------------------
+
+
+def waiting_for_volumes(claims: Iterable[str], nodes: Iterable[str]) -> str:
+    """`nodes`: that are kept for the pods meanwhile."""
+    listed, kept = sorted(set(claims)), sorted(set(nodes))
+    if len(listed) == len(kept) == 1:
+        return waiting_for_volume(listed[0], kept[0])
+    return f"Waiting for the volumes of {_some(listed)}; {_some(kept)} {_is(kept)} kept for the pod meanwhile."
+
+
+def waiting_for_volume(claim: str, node: str) -> str:
+    return f"Waiting for the volumes of {claim}; {node} is kept for the pod meanwhile."
+
+
+def waiting_for_mates(node: str) -> str:
+    return f"Waiting for the volumes of pods that must start together with this one; {node} is kept meanwhile."
+
+
+def node_is_gone(node: str) -> str:
+    return f"node {node} does not exist any more"
+
+
+def claim_gone(claim: str) -> str:
+    return f"claim {claim} was deleted or has lost its volume"
+
+
+def volume_gone(claim: str, volume: str) -> str:
+    return f"volume {volume} of claim {claim} does not exist any more"
+
+
+def volume_taken(claim: str, volume: str) -> str:
+    return f"volume {volume}, chosen for claim {claim}, went to another claim"
+
+
+def volume_elsewhere(claim: str, volume: str, node: str) -> str:
+    return f"volume {volume} of claim {claim} cannot be reached from {node}"
+
+
+def provisioner_gave_up(claim: str) -> str:
+    return f"the provisioner gave up on claim {claim}"
+
+
+def volumes_late(claims: Sequence[str], seconds: float) -> str:
+    return f"{_some(sorted(claims))} got no volume in {format_duration(seconds)}"
+
+
+def mate_failed() -> str:
+    return "a pod that must start together with this one did not get its volumes"
+
+
+def place_given_back(node: str, why: str) -> str:
+    return f"Gave up the place on {node}: {why}."
+
+
+def volumes_refused(pod: str, node: str, why: str, times: int, others: int, retry: str) -> str:
+    """As `reasons.bind_refused`."""
+    also = f" So did {others} more pods of the job." if others else ""
+    often = f", for the {times}th time" if times > 3 else ""
+    when = f" The next attempt is at {retry}." if retry else " It is tried again as soon as another node fits."
+    return f"Pod {pod} gave up its place on {node}{often}: {why.rstrip('.')}.{also}{when}"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _is(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"

@@ -1,0 +1,220 @@
+"""How many volumes of a driver a node takes (CSINode), and claims that only one pod may use at a time.
+
+A volume that several pods of a node use is attached once. A volume that does not exist yet counts as the claim that it
+is made for. Pods that bring volumes of their own only are counted by number, so that a gang of them is placed in one
+step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Final
+
+import numpy as np
+
+from stromboli.api import PersistentVolumeClaim
+from stromboli.api.volumes.topology import driver_on
+from stromboli.cluster import PODS, Task
+from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, RemainingCount, Rows
+from stromboli.scheduling.explanation.node_reasons import CLAIM_IN_USE, CLAIM_IN_USE_THERE, VOLUMES_ATTACHED
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.volumes import VolumeChoices
+
+from .population import is_there
+
+_ENOUGH: Final = 1 << 40  # of what has no limit
+
+Attached = tuple[tuple[str, Hashable], ...]
+"""(driver, which volume) of each volume that a pod has attached."""
+
+
+class AttachLimitsFilter:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._nodes = session.nodes.nodes
+        self._index = session.snapshot.volumes
+        self._choices = session.state(VolumeChoices)
+        self._limits: dict[str, Rows | None] = {}  # by driver and row; -1: no limit
+        self._attached: dict[str, Attached] = {}  # by the key of a task
+        self._counted: dict[Hashable, tuple[Rows, int]] = {}  # with how far the ledger's log was read
+
+    def prepare(self, task: Task) -> NodeFilter | None:
+        return self._filter(task, self._wanted(task))
+
+    def remaining(self, task: Task) -> RemainingCount | None:
+        """How many more tasks like this one each node takes; None if that is not a matter of numbers."""
+        wanted = self._wanted(task)
+        if not wanted or any(claim in self._index.shared for claim in task.volumes.claims):
+            return None
+        return _Remaining(self, {driver: sum(one == driver for one, _ in wanted) for driver, _ in wanted})
+
+    def _filter(self, task: Task, wanted: Attached) -> NodeFilter | None:
+        if not wanted:
+            return None
+        by_driver: dict[str, set[Hashable]] = {}
+        for driver, volume in wanted:
+            by_driver.setdefault(driver, set()).add(volume)
+        reason = self._session.reason_id(VOLUMES_ATTACHED)
+        shares = any(claim in self._index.shared for claim in task.volumes.claims)
+
+        def judge(rows: Rows) -> ReasonIds:
+            answers = np.zeros(len(rows), dtype=np.int32)
+            for driver, volumes in by_driver.items():
+                limits = self.limits_of(driver)
+                assert limits is not None
+                # Most nodes have far fewer volumes than they take, and need not be counted.
+                near = np.flatnonzero((limits[rows] >= 0) & (self.at_most()[rows] + len(volumes) > limits[rows]))
+                counts = self.counts(driver) if len(near) else limits
+                for position in near.tolist():
+                    row = int(rows[position])
+                    number = len(self._on(row, driver) | volumes) if shares else int(counts[row]) + len(volumes)
+                    if number > limits[row]:
+                        answers[position] = reason
+            return answers
+
+        return judge
+
+    def at_most(self) -> Rows:
+        """By row, a bound of the number of attached volumes that takes no time."""
+        nodes = self._session.nodes
+        tasks = nodes.used[:, PODS] + nodes.pipelined[:, PODS] + nodes.conditional[:, PODS] + nodes.reserved[:, PODS]
+        bound: Rows = tasks * self._index.most_of_a_task
+        return bound
+
+    def counts(self, driver: str) -> Rows:
+        """By row, how many volumes of a driver are attached; up to date with the ledger."""
+        session = self._session
+        drained_for = None if session.drained_for is None else session.drained_for.key
+        key = (driver, session.horizon, drained_for)
+        log = session.ledger.log
+        counts, read_to = self._counted.get(key, (None, 0))
+        if counts is None:
+            counts = np.zeros(len(self._nodes), dtype=np.int64)
+            users = (task for tasks in self._index.users.values() for task in tasks.values())
+            changed = {task.node.row for task in users if task.node is not None}
+        else:
+            changed = set(log[read_to:])
+        for row in changed:
+            counts[row] = len(self._on(row, driver))
+        self._counted[key] = (counts, len(log))
+        return counts
+
+    def _on(self, row: int, driver: str) -> set[Hashable]:
+        """The volumes of a driver that are attached to a node."""
+        return {
+            volume
+            for task in self._nodes[row].tasks.values()
+            if (task.volumes.claims or task.volumes.inline) and is_there(self._session, task)
+            for known, volume in self._of(task)
+            if known == driver
+        }
+
+    def _wanted(self, task: Task) -> Attached:
+        """The volumes of a task whose drivers have limits."""
+        if not task.volumes.claims and not task.volumes.inline:
+            return ()
+        return tuple(one for one in self._of(task) if self.limits_of(one[0]) is not None)
+
+    def _of(self, task: Task) -> Attached:
+        known = self._attached.get(task.key)
+        if known is None:
+            found: dict[tuple[str, Hashable], None] = {}
+            keeps = True
+            for claim_key in task.volumes.claims:
+                claim = self._index.claims.get(claim_key)
+                if claim is None:
+                    continue
+                keeps &= bool(claim.spec.volume_name) or not self._index.free
+                found |= dict.fromkeys(self._volumes_of(task, claim_key, claim))
+            for driver, name in task.volumes.inline:
+                found[driver, (task.key, name)] = None
+            known = tuple(found)
+            if keeps:  # which of the existing volumes a claim gets is known only when the task is placed
+                self._attached[task.key] = known
+        return known
+
+    def _volumes_of(self, task: Task, claim_key: str, claim: PersistentVolumeClaim) -> Iterator[tuple[str, Hashable]]:
+        """What is attached for a claim. As long as its volume is not known, it could be one of any driver."""
+        index = self._index
+        volume = index.volumes.get(claim.spec.volume_name or self._chosen(task, claim_key))
+        if volume is not None:
+            csi = volume.spec.csi
+            if csi is not None:
+                yield csi.driver, csi.volume_handle or volume.metadata.name
+            return
+        class_name = claim.spec.storage_class_name or ""
+        if class_name in index.classes:
+            yield index.classes[class_name].provisioner, claim_key
+        for free in index.free.get(class_name, {}).values():
+            if free.spec.csi is not None:
+                yield free.spec.csi.driver, claim_key
+
+    def _chosen(self, task: Task, claim_key: str) -> str:
+        held = self._session.ledger.held.get(task.key)
+        volumes = held.volumes if held is not None else self._choices.of(task)
+        return volumes.get(claim_key) or next(iter(self._index.naming.get(claim_key, ())), "")
+
+    def limits_of(self, driver: str) -> Rows | None:
+        """By row; None if no node has a limit."""
+        if driver not in self._limits:
+            limits = np.full(len(self._nodes), -1, dtype=np.int64)
+            for row, node in enumerate(self._nodes):
+                known = driver_on(self._index.csi_nodes.get(node.name), driver)
+                if known is not None and known.allocatable is not None and known.allocatable.count is not None:
+                    limits[row] = known.allocatable.count
+            self._limits[driver] = limits if bool((limits >= 0).any()) else None
+        return self._limits[driver]
+
+
+class _Remaining:
+    """Of tasks with so many volumes of each driver, which no other task uses."""
+
+    def __init__(self, limits: AttachLimitsFilter, counts: dict[str, int]) -> None:
+        self._limits = limits
+        self._counts = counts
+
+    def at_least(self) -> Rows:
+        attached = self._limits.at_most()
+        return self._left(np.arange(len(attached), dtype=np.int64), lambda driver: attached)
+
+    def exactly(self, rows: Rows) -> Rows:
+        return self._left(rows, lambda driver: self._limits.counts(driver)[rows])
+
+    def _left(self, rows: Rows, attached: Callable[[str], Rows]) -> Rows:
+        left = np.full(len(rows), _ENOUGH, dtype=np.int64)
+        for driver, count in self._counts.items():
+            known = self._limits.limits_of(driver)
+            assert known is not None
+            limits = known[rows]
+            free = np.maximum(limits - attached(driver), 0) // count
+            left = np.minimum(left, np.where(limits < 0, _ENOUGH, free))
+        return left
+
+
+class ClaimInUseFilter:
+    """ReadWriteOncePod: no second pod, on any node."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._index = session.snapshot.volumes
+
+    def prepare(self, task: Task) -> NodeFilter | None:
+        claims = [claim for claim in task.volumes.claims if claim in self._index.for_one_pod]
+        # The answer is used for all tasks with these claims. Whoever still waits is on no node, and does not count.
+        others = [other for claim in claims for other in self._index.users.get(claim, {}).values()]
+        if len(others) <= len(claims):
+            return None
+        there, elsewhere = self._session.reason_id(CLAIM_IN_USE_THERE), self._session.reason_id(CLAIM_IN_USE)
+        return self._judge(others, there, elsewhere)
+
+    def _judge(self, others: list[Task], there: int, elsewhere: int) -> Callable[[Rows], ReasonIds]:
+        def judge(rows: Rows) -> ReasonIds:
+            used = {other.node.row for other in others if other.node is not None and is_there(self._session, other)}
+            answers = np.zeros(len(rows), dtype=np.int32)
+            if used:
+                answers[:] = elsewhere
+                if len(used) == 1:
+                    answers[rows == next(iter(used))] = there
+            return answers
+
+        return judge

@@ -1,0 +1,152 @@
+"""Which volumes the tasks of a session take.
+
+An open claim gets the smallest existing volume that fits and can be reached from the node. Two claims must not get the
+same one, so a choice counts from the moment in which the task is placed, also if that is undone later. If no volume
+exists, the class has to make one there.
+
+Several pods may use one open claim. Its volume is made for the node of the first of them, and the others must be able
+to reach it from theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stromboli.api import PersistentVolume, PersistentVolumeClaim, key
+from stromboli.api.volumes.claims import requested_size
+from stromboli.api.volumes.topology import reaches
+from stromboli.cluster import Node, Task, TaskKey
+from stromboli.scheduling.callbacks import Objection
+from stromboli.scheduling.session import Session
+
+from .claim_states import ClaimState, ClaimStates
+from .provisioning import can_provision, class_of, same_topology
+
+
+class VolumeChoices:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._index = session.snapshot.volumes
+        self._states = session.state(ClaimStates)
+        self.version = 0  # grows whenever a choice is made or undone
+        self.taken: dict[str, str] = {
+            volume: claim for held in session.ledger.held.values() for claim, volume in held.volumes.items()
+        }  # the claim that has a volume since this session, or waits for it
+        self._of_task: dict[TaskKey, dict[str, str]] = {}
+        self._nodes: dict[str, dict[TaskKey, Node]] = {}  # of tasks with an open claim that they share
+
+    @property
+    def matter(self) -> bool:
+        """Whether placing a task can change where others may go."""
+        index = self._index
+        if any(name in index.free for name, known in index.classes.items() if known.volume_binding_mode != "Immediate"):
+            return True
+        return any(self._states.of(claim).is_open for claim in index.shared)
+
+    def of(self, task: Task) -> dict[str, str]:
+        """The existing volumes chosen for a placed task, by claim."""
+        return self._of_task.get(task.key, {})
+
+    def selected(self, claim: str) -> Node | None:
+        """The node that the volume of a shared claim is made for, as far as this session has decided it."""
+        placed = self._nodes.get(claim)
+        return next(iter(placed.values())) if placed else None
+
+    # -- handlers -----------------------------------------------------------------------------------------------
+
+    def allocate(self, task: Task) -> None:
+        if not task.volumes.claims or task.node is None:
+            return
+        open_claims = self._states.open_claims(task)
+        if not open_claims:
+            return
+        chosen = self.choose(open_claims, task.node)
+        if chosen is None:
+            raise Objection
+        self.version += 1
+        if chosen:
+            self._of_task[task.key] = chosen
+            self.taken |= {volume: claim for claim, volume in chosen.items()}
+        for claim in task.volumes.claims:
+            if claim in self._index.shared and self._states.of(claim).is_open:
+                self._nodes.setdefault(claim, {})[task.key] = task.node
+
+    def deallocate(self, task: Task) -> None:
+        if not task.volumes.claims:
+            return
+        self.version += 1
+        for claim, volume in self._of_task.pop(task.key, {}).items():
+            if self.taken.get(volume) == claim and not self._is_used(volume):
+                del self.taken[volume]
+        for claim in task.volumes.claims:
+            self._nodes.get(claim, {}).pop(task.key, None)
+
+    def _is_used(self, volume: str) -> bool:
+        return any(volume in chosen.values() for chosen in self._of_task.values())
+
+    # -- choosing -----------------------------------------------------------------------------------------------
+
+    def choose(self, open_claims: Iterable[ClaimState], node: Node) -> dict[str, str] | None:
+        """The existing volume for each of these claims on a node, without those that have to be made; None if one can
+        have neither."""
+        chosen: dict[str, str] = {}
+        for state in sorted(open_claims, key=_by_size):
+            assert state.claim is not None
+            claim_key = key(state.claim)
+            if state.named_by is not None:
+                if not reaches(state.named_by, node.labels, node.name):
+                    return None
+                chosen[claim_key] = state.named_by.metadata.name
+                continue
+            volume = self._smallest(state, claim_key, node, set(chosen.values()))
+            if volume is not None:
+                chosen[claim_key] = volume.metadata.name
+            elif not self._can_make(state, claim_key, node):
+                return None
+        return chosen
+
+    def _smallest(self, state: ClaimState, claim: str, node: Node, besides: set[str]) -> PersistentVolume | None:
+        found = None
+        for volume in self._states.free_volumes(state):
+            name = volume.metadata.name
+            holder = self.taken.get(name)
+            if holder == claim:
+                # Another pod takes it for the same claim: it is the one to share, if it can be shared there.
+                return volume if reaches(volume, node.labels, node.name) else None
+            if found is None and holder is None and name not in besides and reaches(volume, node.labels, node.name):
+                found = volume
+                if claim not in self._index.shared:
+                    break
+        return found
+
+    def _can_make(self, state: ClaimState, claim: str, node: Node) -> bool:
+        assert state.claim is not None
+        if not can_provision(self._index, state.claim, node.labels):
+            return False
+        return self.may_reach(state.claim, state.selected or _name(self.selected(claim)), node)
+
+    def may_reach(self, claim: PersistentVolumeClaim, selected: str, node: Node) -> bool:
+        """Whether a volume that is made for the selected node can be reached from another. If nobody says, only pods
+        that share a claim try it: the first of them has its node, and the others need theirs."""
+        if not selected or selected == node.name:
+            return True
+        wanted = self.topology_of(claim, selected)
+        if wanted is None:
+            return key(claim) in self._index.shared
+        return all(node.labels.get(label, "") == value for label, value in wanted.items())
+
+    def topology_of(self, claim: PersistentVolumeClaim, selected: str) -> dict[str, str] | None:
+        """The labels by which a volume made for a node is placed; None if nobody says."""
+        storage_class = class_of(self._index, claim)
+        if storage_class is None:
+            return None
+        return same_topology(self._index, storage_class.provisioner, selected, self._session.nodes.by_name)
+
+
+def _by_size(state: ClaimState) -> tuple[int, str]:
+    assert state.claim is not None
+    return requested_size(state.claim), key(state.claim)
+
+
+def _name(node: Node | None) -> str:
+    return "" if node is None else node.name

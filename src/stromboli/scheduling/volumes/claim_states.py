@@ -1,0 +1,199 @@
+"""What is known of a claim: it has a volume, it waits for its first pod, or nothing can be done with it.
+
+A claim of a class with the mode Immediate gets its volume from others, whatever pod uses it. If it has none, the pod
+waits. A claim of a class with the mode WaitForFirstConsumer is open: its volume follows from the node of the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from stromboli.api import PersistentVolume, PersistentVolumeClaim
+from stromboli.api.volumes.claims import (
+    DELAYED,
+    LOST,
+    is_bound,
+    is_for,
+    selected_at,
+    selected_node,
+    suits,
+    volume_size,
+)
+from stromboli.cluster import Task
+from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.explanation import volume_reasons as reasons
+from stromboli.scheduling.session import Session
+
+from .rules import VolumeRules, volume_rules
+
+
+@dataclass(slots=True)
+class ClaimState:
+    """Exactly one of `problem` and `claim` is set. Without `volume` the claim is open. Not frozen, because there is one
+    for each claim: that would take longer."""
+
+    problem: Refusal | None = None
+    claim: PersistentVolumeClaim | None = None
+    volume: PersistentVolume | None = None
+    # Of an open claim: the volume that names it already, or the node that its volume is being made for.
+    named_by: PersistentVolume | None = None
+    selected: str = ""
+    signature: int = -1  # equal for claims that can have their volumes on the same nodes
+
+    @property
+    def is_open(self) -> bool:
+        return self.claim is not None and self.volume is None
+
+
+class ClaimStates:
+    """The states of all claims in a session; each is found once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._index = session.snapshot.volumes
+        rules = volume_rules(session.configuration)
+        self._rules = rules if rules is not None else VolumeRules(False, False, False, 0.0)
+        self._known: dict[str, ClaimState] = {}
+        self._free: dict[int, list[PersistentVolume]] = {}  # by the signature of a claim
+        self._signatures: dict[Hashable, int] = {}
+        self._plain: dict[int, ClaimState] = {}  # of the first of claims that are alike
+        self._delayed: dict[str, bool] = {}  # whether claims of a class wait for their first pod
+
+    def of(self, claim: str) -> ClaimState:
+        state = self._known.get(claim)
+        if state is None:
+            state = self._known[claim] = self._find(claim)
+        return state
+
+    def open_claims(self, task: Task) -> list[ClaimState]:
+        return [state for claim in task.volumes.claims if (state := self.of(claim)).is_open]
+
+    def signature(self, claim: str) -> int:
+        """Equal for claims that can have their volumes on the same nodes."""
+        index = self._index
+        alike = index.alike.get(claim)
+        if alike is None or claim in index.shared or claim in index.for_one_pod:
+            return self.of(claim).signature
+        state = self._plain.get(alike)
+        if state is None:
+            state = self._plain[alike] = self.of(claim)
+        return state.signature
+
+    def is_open(self, claim: str) -> bool:
+        alike = self._index.alike.get(claim)
+        state = None if alike is None else self._plain.get(alike)
+        return (self.of(claim) if state is None else state).is_open
+
+    def any_open(self, tasks: Iterable[Task]) -> bool:
+        """Whether one of these tasks has an open claim."""
+        alike, plain = self._index.alike, self._plain
+        for task in tasks:
+            for claim in task.volumes.claims:
+                state = plain.get(alike.get(claim, -1)) or self.of(claim)
+                if state.volume is None and state.claim is not None:
+                    return True
+        return False
+
+    def selects_node(self, claim: str) -> bool:
+        """Whether a claim is open and nothing is settled about it yet."""
+        return claim in self._index.alike and self.is_open(claim)
+
+    def problem(self, task: Task) -> Refusal | None:
+        """Why the task can run nowhere, whatever the nodes are."""
+        if task.pod.spec.resource_claims:
+            return _refusal(Code.RESOURCE_CLAIMS_UNSUPPORTED, reasons.resource_claims_unsupported(task.key))
+        if not self._rules.binding:
+            return None
+        for claim in task.volumes.claims:
+            state = self.of(claim)
+            if state.problem is not None:
+                return state.problem
+            assert state.claim is not None
+            if claim in task.volumes.ephemeral and not _owns(task, state.claim):
+                return _refusal(Code.CLAIM_MISSING, reasons.claim_of_another(claim, task.key))
+        return None
+
+    def free_volumes(self, state: ClaimState) -> list[PersistentVolume]:
+        """Existing volumes that an open claim could have, wherever they are, smallest first."""
+        claim = state.claim
+        if claim is None or state.selected or state.named_by is not None:
+            return []
+        free = self._index.free.get(claim.spec.storage_class_name or "")
+        if not free:
+            return []
+        found = self._free.get(state.signature)
+        if found is None:
+            found = [volume for volume in free.values() if suits(volume, claim)]
+            found.sort(key=lambda volume: (volume_size(volume), volume.metadata.name))
+            self._free[state.signature] = found
+        return found
+
+    # -- one claim ----------------------------------------------------------------------------------------------
+
+    def _find(self, key: str) -> ClaimState:
+        claim = self._index.claims.get(key)
+        if claim is None:
+            return self._problem(Code.CLAIM_MISSING, reasons.claim_missing(key))
+        if claim.metadata.deletion_timestamp is not None:
+            return self._problem(Code.CLAIM_MISSING, reasons.claim_deleted(key))
+        if claim.status.phase == LOST:
+            return self._problem(Code.CLAIM_UNBOUND, reasons.claim_lost(key, claim.spec.volume_name))
+        if claim.spec.volume_name:
+            return self._with_volume(key, claim)
+        class_name = claim.spec.storage_class_name or ""
+        if not self._is_delayed(class_name):
+            if class_name and class_name not in self._index.classes:
+                return self._problem(Code.CLAIM_UNBOUND, reasons.class_missing(key, class_name))
+            return self._problem(Code.CLAIM_UNBOUND, reasons.claim_unbound(key, class_name))
+        naming = self._index.naming.get(key)
+        named_by = None if naming is None else next((v for v in naming.values() if is_for(v, claim)), None)
+        selected = "" if named_by is not None else self._selected(claim)
+        which = None if named_by is None else named_by.metadata.name
+        same = (self._index.kinds[key], which, selected, self._own(key))
+        return ClaimState(None, claim, None, named_by, selected, self._signature(same))
+
+    def _is_delayed(self, class_name: str) -> bool:
+        known = self._delayed.get(class_name)
+        if known is None:
+            found = self._index.classes.get(class_name)
+            known = self._delayed[class_name] = found is not None and found.volume_binding_mode == DELAYED
+        return known
+
+    def _with_volume(self, key: str, claim: PersistentVolumeClaim) -> ClaimState:
+        name = claim.spec.volume_name
+        volume = self._index.volumes.get(name)
+        if not is_bound(claim):
+            return self._problem(Code.CLAIM_UNBOUND, reasons.claim_binding(key, name))
+        if volume is None:
+            return self._problem(Code.CLAIM_UNBOUND, reasons.claim_lost(key, name))
+        driver = "" if volume.spec.csi is None else volume.spec.csi.driver
+        same = ("bound", self._index.reaches[name], driver, self._own(key))
+        return ClaimState(None, claim, volume, None, "", self._signature(same))
+
+    def _signature(self, same: Hashable) -> int:
+        return self._signatures.setdefault(same, len(self._signatures))
+
+    def _problem(self, code: str, sentence: str) -> ClaimState:
+        return ClaimState(_refusal(code, sentence), signature=self._signature(sentence))
+
+    def _own(self, key: str) -> str:
+        """The claim itself, if it matters which one it is: tasks with the same claim affect each other."""
+        return key if key in self._index.shared or key in self._index.for_one_pod else ""
+
+    def _selected(self, claim: PersistentVolumeClaim) -> str:
+        """The node that the claim's volume is made for; "" if there is no such node, or if it took too long."""
+        node = selected_node(claim)
+        if not node or node not in self._session.nodes.by_name:
+            return ""
+        since = selected_at(claim)
+        return "" if since is not None and self._session.now > since + self._rules.timeout else node
+
+
+def _refusal(code: str, sentence: str) -> Refusal:
+    return Refusal(code, subject=sentence)
+
+
+def _owns(task: Task, claim: PersistentVolumeClaim) -> bool:
+    return any(owner.kind == "Pod" and owner.uid == task.uid for owner in claim.metadata.owner_references)

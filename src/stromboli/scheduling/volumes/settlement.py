@@ -1,0 +1,249 @@
+"""What becomes of binds that wait for volumes.
+
+    placed ──▶ held: claims get a volume, or a selected node ──▶ all claims bound ──▶ bound
+                 │
+                 └─ the provisioner gives up, a volume is lost, it takes too long ──▶ pending, and another node is next
+
+Tasks that were placed together are held together: none of them is bound before the claims of all are. If one of them
+fails, all give their places back. So do those of the job that were placed after them, because they were placed on the
+assumption that the first ones start.
+
+All that a later cycle needs is in objects: the pods are nominated to their nodes, claims have their selected node and
+when it was selected, volumes name their claims. A scheduler that has just started finds pending pods with nominations,
+places them again, and writes only what is missing. What was made for a claim stays the claim's, also if the pod gives
+its place back; the pod then goes where it can be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stromboli.api import PersistentVolumeClaim, is_backfill, key
+from stromboli.api.timestamps import format_timestamp
+from stromboli.api.volumes.claims import LOST, is_bound, is_for, selected_at, selected_node
+from stromboli.api.volumes.topology import reaches
+from stromboli.cluster import HeldBind, Job, JobKey, RefusedBind, Status, Task
+from stromboli.scheduling.decisions import Bind, ClaimVolume, Notice, SelectNode, UnclaimVolume, UnselectNode
+from stromboli.scheduling.explanation import volume_reasons as reasons
+from stromboli.scheduling.session import Session
+
+from .choices import VolumeChoices
+from .claim_states import ClaimState, ClaimStates
+from .rules import VolumeRules, volume_rules
+
+FEATURE = "volumes"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a held task cannot have its volumes on its node. `refused`: another attempt there would fail again."""
+
+    why: str
+    refused: bool = False
+
+
+def open_volumes(session: Session) -> None:
+    """Continue with what waits. Before plugins are opened: they must see the room that is given back."""
+    rules = volume_rules(session.configuration)
+    if session.ledger.held:
+        _continue(session, rules)
+    if rules is not None and rules.binding and session.snapshot.volumes.users:
+        with session.registering(FEATURE, tier=len(session.configuration.tiers)):
+            session.add_hold(lambda job, tasks: _hold(session, job, tasks, rules.timeout))
+
+
+# -- binds that begin to wait -----------------------------------------------------------------------------------------
+
+
+def _hold(session: Session, job: Job, tasks: Sequence[Task], timeout: float) -> bool:
+    """Whether the binds of tasks that were placed together must wait; then their claims are settled."""
+    states = session.state(ClaimStates)
+    if not job.held and not states.any_open(tasks):
+        return False
+    session.ledger.held_groups += 1
+    begin = _Beginning(session, session.ledger.held_groups, len(tasks))
+    for task in tasks:
+        session.ledger.hold(task, begin.held(task))
+    session.due(begin.since + timeout)
+    return True
+
+
+class _Beginning:
+    """Settles the claims of tasks that were placed together: each open claim gets a volume, or its node is selected."""
+
+    def __init__(self, session: Session, group: int, size: int) -> None:
+        self.since = session.now  # of the claim that was settled first: a restart does not reset it
+        self._group, self._size = group, size
+        self._states = session.state(ClaimStates)
+        self._choices = session.state(VolumeChoices)
+        self._index = session.snapshot.volumes
+        self._decisions = session.cycle.decisions
+        self._at = format_timestamp(session.now)
+        self._now = session.now
+        self._settled: set[str] = set()  # several tasks may have one claim
+
+    def held(self, task: Task) -> HeldBind:
+        node = task.node
+        assert node is not None
+        held = HeldBind(node.name, self._now, self._group, self._size)
+        volumes = self._choices.of(task)
+        for claim_key in task.volumes.claims:
+            if not volumes and claim_key not in self._settled and self._states.selects_node(claim_key):
+                held.waits_for = (*held.waits_for, claim_key)
+                self._select(task, node.name, claim_key)
+            elif (state := self._states.of(claim_key)).is_open:
+                held.waits_for = (*held.waits_for, claim_key)
+                self._settle(task, node.name, held, claim_key, state)
+        self.since = min(self.since, held.since)
+        return held
+
+    def _settle(self, task: Task, node: str, held: HeldBind, claim_key: str, state: ClaimState) -> None:
+        claim = state.claim
+        assert claim is not None
+        volume = self._choices.of(task).get(claim_key, "")
+        if volume:
+            held.volumes[claim_key] = volume
+        if state.named_by is not None or state.selected:
+            before = selected_at(claim)
+            held.since = held.since if before is None else min(held.since, before)
+        elif claim_key not in self._settled and volume:
+            decision = ClaimVolume(volume, claim_key, claim.metadata.uid, task.key, task.uid, node)
+            self._decisions.append(decision)
+            self._settled.add(claim_key)
+        elif claim_key not in self._settled:
+            self._select(task, node, claim_key)
+
+    def _select(self, task: Task, node: str, claim_key: str) -> None:
+        self._index.selected.discard(claim_key)
+        self._decisions.append(SelectNode(claim_key, node, task.key, task.uid, self._at))
+        self._settled.add(claim_key)
+
+
+# -- binds that wait --------------------------------------------------------------------------------------------------
+
+
+def _continue(session: Session, rules: VolumeRules | None) -> None:
+    by_job: dict[JobKey, dict[int, list[Task]]] = {}
+    for task in _held_tasks(session):
+        assert task.job is not None
+        held = session.ledger.held[task.key]
+        by_job.setdefault(task.job.key, {}).setdefault(held.group, []).append(task)
+    for groups in by_job.values():
+        _continue_job(session, rules, groups)
+
+
+def _held_tasks(session: Session) -> list[Task]:
+    held = session.ledger.held
+    jobs = {job.key: job for job in session.jobs if job.held}
+    found = {task.key: task for job in jobs.values() for task in job.tasks.values() if task.key in held}
+    return [found[task_key] for task_key in held if task_key in found]
+
+
+def _continue_job(session: Session, rules: VolumeRules | None, groups: dict[int, list[Task]]) -> None:
+    earlier_failed = waiting = False
+    for group in sorted(groups):
+        tasks = groups[group]
+        failures = {task.key: failure for task in tasks if (failure := _failure(session, rules, task)) is not None}
+        if failures or earlier_failed or _is_torn(session, tasks):
+            earlier_failed = True
+            for task in tasks:
+                _give_back(session, task, failures.get(task.key))
+        elif not waiting and not any(session.ledger.held[task.key].waits_for for task in tasks):
+            for task in tasks:
+                _bind(session, task)
+        else:
+            waiting = True
+            if rules is not None:
+                session.due(min(session.ledger.held[task.key].since for task in tasks) + rules.timeout)
+
+
+def _is_torn(session: Session, tasks: Sequence[Task]) -> bool:
+    """Whether a task that was placed with these has lost its place."""
+    size = session.ledger.held[tasks[0].key].size
+    return len(tasks) < size
+
+
+def _failure(session: Session, rules: VolumeRules | None, task: Task) -> Failure | None:
+    """Why a task must give up its place; None if it has its volumes or may still get them."""
+    held = session.ledger.held[task.key]
+    node = task.node
+    if node is None or node.name not in session.nodes.by_name:
+        return Failure(reasons.node_is_gone(held.node))
+    waits = []
+    for claim_key in task.volumes.claims if rules is not None and rules.binding else ():
+        claim = session.snapshot.volumes.claims.get(claim_key)
+        if claim is None or claim.status.phase == LOST:
+            return Failure(reasons.claim_gone(claim_key))
+        if not is_bound(claim):
+            failure = _failure_of_open(session, held, claim_key, claim)
+            if failure is not None:
+                return failure
+            waits.append(claim_key)
+            continue
+        volume = session.snapshot.volumes.volumes.get(claim.spec.volume_name)
+        if volume is None:
+            return Failure(reasons.volume_gone(claim_key, claim.spec.volume_name))
+        if not reaches(volume, node.labels, node.name):
+            return Failure(reasons.volume_elsewhere(claim_key, claim.spec.volume_name, node.name))
+    held.waits_for = tuple(waits)
+    if waits and rules is not None and session.now > held.since + rules.timeout:
+        return Failure(reasons.volumes_late(waits, rules.timeout), refused=True)
+    return None
+
+
+def _failure_of_open(session: Session, held: HeldBind, key: str, claim: PersistentVolumeClaim) -> Failure | None:
+    name = held.volumes.get(key)
+    if name is not None:
+        volume = session.snapshot.volumes.volumes.get(name)
+        if volume is None:
+            return Failure(reasons.volume_gone(key, name))
+        if volume.spec.claim_ref is not None and not is_for(volume, claim):
+            return Failure(reasons.volume_taken(key, name))
+        return None
+    if not selected_node(claim) and key in session.snapshot.volumes.selected:
+        return Failure(reasons.provisioner_gave_up(key), refused=True)
+    return None
+
+
+def _bind(session: Session, task: Task) -> None:
+    assert task.node is not None
+    assert task.job is not None
+    session.ledger.release(task)
+    session.ledger.changes += 1
+    session.cycle.decisions.append(Bind(task.key, task.node.name, task.job.key, task.backfill, task.uses))
+
+
+def _give_back(session: Session, task: Task, failure: Failure | None) -> None:
+    """The task is pending again. Without a failure of its own, it was placed with one that failed."""
+    ledger = session.ledger
+    held = ledger.held[task.key]
+    if failure is not None:
+        _clean_up(session, held, task, failure)
+        if failure.refused:
+            task.refused = task.refused or RefusedBind()
+            task.refused.add(held.node, failure.why, session.now, by_volumes=True)
+            ledger.refused_binds[task.key] = task
+    why = failure.why if failure is not None else reasons.mate_failed()
+    notice = Notice("Pod", task.key, "VolumesNotReady", reasons.place_given_back(held.node, why), warning=True)
+    session.cycle.decisions.append(notice)
+    if task.backfill and not is_backfill(task.pod):
+        ledger.leave(task)
+        task.backfill = False
+        ledger.enter(task)
+    ledger.set_use(task, "")
+    ledger.settle(task, Status.PENDING, None)
+
+
+def _clean_up(session: Session, held: HeldBind, task: Task, failure: Failure) -> None:
+    """Take back what we asked for, so that the claim can get its volume elsewhere."""
+    index, decide = session.snapshot.volumes, session.cycle.decisions.append
+    for claim_key in task.volumes.claims if failure.refused else ():
+        claim = index.claims.get(claim_key)
+        if claim is None or is_bound(claim):
+            continue
+        volume = index.volumes.get(held.volumes.get(claim_key, ""))
+        if volume is not None and is_for(volume, claim):
+            decide(UnclaimVolume(volume.metadata.name, claim_key))
+        elif selected_at(claim) is not None and selected_node(claim):
+            decide(UnselectNode(key(claim)))
