@@ -41,6 +41,7 @@ bench.add_command(cluster)
     Examples:
       stromboli bench cycle --nodes 1000 --pods 10000 --jobs 100
       stromboli bench cycle --nodes 5000 --pods 50000 --jobs 500 --queues 1,2,3,4 --output json
+      stromboli bench cycle --nodes 1000 --pods 10000 --claims new
       stromboli bench cycle --nodes 1000 --pods 0 --running 4000 --preemptor 500
       stromboli bench cycle --nodes 1000 --pods 0 --running 4000 --reclaim 500
       stromboli bench cycle --nodes 200 --pods 0 --running 800 --hopeless 900
@@ -83,11 +84,19 @@ bench.add_command(cluster)
     type=click.IntRange(0),
     help="Reservations that hold resources, one pod's each, divided among the jobs.",
 )
+@click.option(
+    "--claims",
+    default="none",
+    show_default=True,
+    type=click.Choice(["none", "new", "bound"]),
+    help="A claim for each pod, whose volume has to be made or exists, in three zones; nodes take 64 volumes.",
+)
 @click.option("--repeat", default=3, show_default=True, type=click.IntRange(1), help="Measured repeats.")
 @click.option("-o", "--output", default="text", show_default=True, type=click.Choice(["text", "json"]))
 def cycle(
     nodes: int, pods: int, jobs: int, queues: str, namespaces: int, scorer: str, fill: float | None, running: int,
-    running_jobs: int, preemptor: int, reclaim: int, hopeless: int, reservations: int, repeat: int, output: str,
+    running_jobs: int, preemptor: int, reclaim: int, hopeless: int, reservations: int, claims: str, repeat: int,
+    output: str,
 ) -> None:  # fmt: skip
     from .bench_case import LARGE_PODS_PER_NODE, Case, Evictions
 
@@ -105,9 +114,9 @@ def cycle(
     if 0 < hopeless <= room:
         raise UserError(f"--hopeless {hopeless} is not too large for the cluster; use more than {room}.")
     evictions = Evictions(running, running_jobs, preemptor, reclaim, hopeless)
-    case = Case(nodes, pods, jobs, weights, namespaces, scorer, fill, evictions, reservations)
+    case = Case(nodes, pods, jobs, weights, namespaces, scorer, fill, evictions, reservations, claims)
     _say("warming up: one small cycle that compiles the kernels …")
-    Case(max(nodes, 256), 512, 8, weights, 1, scorer, None).run()
+    Case(max(nodes, 256), 512, 8, weights, 1, scorer, None, claims=claims).run()
     runs = []
     for number in range(repeat):
         _say(f"repeat {number + 1} of {repeat} …")

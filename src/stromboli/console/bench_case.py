@@ -39,8 +39,10 @@ from stromboli.api import (
 from stromboli.api.reservations import AVAILABLE
 from stromboli.cluster import Applied, Cluster
 from stromboli.scheduling.cycle import Scheduler, close_session
-from stromboli.scheduling.decisions import Bind, Cycle, Evict, PatchGroup, PatchPod, PatchQueue
+from stromboli.scheduling.decisions import Bind, Cycle, Evict, PatchGroup, PatchPod, PatchQueue, SelectNode
 from stromboli.scheduling.registry import Registry
+
+from .bench_claims import Claims, zone_of
 
 GI = 1 << 30
 LARGE_CPUS = 8
@@ -70,6 +72,7 @@ class Case:
     fill: float | None
     evictions: Evictions = field(default_factory=Evictions)
     reservations: int = 0
+    claims: str = "none"
     kernel: str = ""
 
     def run(self) -> dict[str, float]:
@@ -110,7 +113,7 @@ class Case:
             "total_ms": (closed - start) * 1e3,
             "idle_total_ms": (idle - quiet) * 1e3,
             "cpu_ms": busy * 1e3,
-            "bound": sum(isinstance(decision, Bind) for decision in decided.decisions),
+            "bound": sum(isinstance(decision, Bind | SelectNode) for decision in decided.decisions),
             "evicted": sum(isinstance(decision, Evict) for decision in decided.decisions),
         }
 
@@ -121,16 +124,17 @@ class Case:
             per_node = self.pods * self.fill / self.nodes
             offer |= {"cpu": f"{round(per_node * 1000)}m", "memory": str(round(per_node * 4 * GI))}
         for number in range(self.nodes):
-            meta = ObjectMeta(name=f"node-{number:05d}", uid=f"n{number}")
+            meta = ObjectMeta(name=f"node-{number:05d}", uid=f"n{number}", labels=zone_of(number))
             cluster.apply(Applied(Node(metadata=meta, status=NodeStatus(allocatable=offer))))
         for number, weight in enumerate(self.weights):
             meta = ObjectMeta(name=f"queue-{number}", uid=f"q{number}")
             cluster.apply(Applied(Queue(metadata=meta, spec=QueueSpec(weight=weight))))
+        claims = Claims(cluster, self.claims, self.nodes)
         sizes = _divided(self.pods, self.jobs) if self.pods else []
         for number, size in enumerate(sizes):
             _add_gang(
                 cluster, f"team-{number % self.namespaces}", f"job-{number:05d}", size, cpus=1,
-                queue=f"queue-{number % len(self.weights)}",
+                queue=f"queue-{number % len(self.weights)}", claims=claims,
             )  # fmt: skip
         self._add_evictions(cluster)
         self._add_reservations(cluster)
@@ -197,6 +201,7 @@ def _add_gang(
     priority_class: str = "",
     nodes: list[str] | None = None,
     states_minimum: bool = True,
+    claims: Claims | None = None,
 ) -> None:
     """A PodGroup and its pods. `nodes`: where they run already; then one of them is enough for the group.
     `states_minimum`: with `minResources`, so that a group that is too large is not admitted."""
@@ -224,7 +229,7 @@ def _add_gang(
             annotations={names.GROUP_NAME: name},
             labels={"app": name},
         )
-        pod = Pod(metadata=meta, spec=spec)
+        pod = Pod(metadata=meta, spec=spec if claims is None else claims.added_to(spec, meta))
         if nodes:
             pod = replace(pod, spec=replace(spec, node_name=nodes[index]), status=PodStatus(phase="Running"))
         cluster.apply(Applied(pod))

@@ -14,6 +14,7 @@ from .manager import ControllerManager
 from .pod_owners import controlling_reference, is_terminating, owner_reference_to, refers_to_job
 from .queue_locks import RELOCK_PERIOD, LockRules, QueueLocks
 from .reservations import DEFAULT_RETENTION
+from .volume_provisioner import VolumeProvisioner
 
 __all__ = [
     "DEFAULT_RETENTION",
@@ -30,6 +31,7 @@ __all__ = [
     "PodLimits",
     "QueueLocks",
     "Update",
+    "VolumeProvisioner",
     "controlling_reference",
     "is_terminating",
     "next_commands",

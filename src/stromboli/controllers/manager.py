@@ -36,6 +36,7 @@ from .replicaset import ReplicaSetController
 from .reservations import DEFAULT_RETENTION, ReservationController
 from .statefulset import StatefulSetController
 from .validator import Validator
+from .volume_provisioner import VolumeProvisioner
 
 Observer = Callable[[KObject | None, KObject | None], None]
 
@@ -76,6 +77,7 @@ class ControllerManager:
         max_job_replicas: int = MAX_JOB_REPLICAS,
         queue_locks: QueueLocks | None = None,
         reservation_retention: float = DEFAULT_RETENTION,
+        provision_volumes: bool = False,
     ) -> None:
         """The options say what the environment leaves to us.
 
@@ -86,6 +88,7 @@ class ControllerManager:
         `required_queues`: queues that are created when they do not exist.
         `pod_limits`: how many pods of Jobs one pass may create and delete; without it, all that are needed.
         `max_job_replicas`: a Job with more replicas is rejected, if we validate.
+        `provision_volumes`: nobody else makes volumes, binds claims and creates the claims of ephemeral volumes.
         `queue_locks`: locks nodes for queues; without it, the locks in the status of queues stay as they are.
         `reservation_retention`: after how many seconds Reservations that have ended are deleted; 0 means never.
         """
@@ -112,6 +115,8 @@ class ControllerManager:
             self._controllers[:0] = [self._replica_sets, DisruptionBudgetController(self._pods)]
         if self._stateful_sets is not None:
             self._controllers.insert(0, self._stateful_sets)
+        if provision_volumes:
+            self._controllers.append(VolumeProvisioner())
         self._observers: dict[type[KObject], list[Observer]] = {
             Job: [self._validator.observe],
             PodGroup: [self._validator.observe],

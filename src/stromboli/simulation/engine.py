@@ -32,7 +32,15 @@ from .event_queue import Rank
 from .journal import Journal
 from .object_writer import ObjectWriter
 from .repetition import RepetitionDetector
-from .scenario import Scenario, ScenarioObject, ScenarioRestart, ScenarioRun, built_in_objects, patch_sort_key
+from .scenario import (
+    Scenario,
+    ScenarioObject,
+    ScenarioRestart,
+    ScenarioRun,
+    built_in_objects,
+    is_default_class,
+    patch_sort_key,
+)
 from .virtual_time import (
     START,
     Microseconds,
@@ -122,7 +130,8 @@ class Engine:
 
     def _schedule_scenario(self, scenario: Scenario) -> None:
         described = {(entry.object.kind, key(entry.object)) for entry in scenario.objects}
-        for obj in built_in_objects():
+        has_default_class = any(is_default_class(entry.object) for entry in scenario.objects)
+        for obj in built_in_objects(has_default_class=has_default_class):
             if (obj.kind, key(obj)) not in described and self.world.store.get(type(obj), key(obj)) is None:
                 self.world.create(obj, self._began)
         for entry in scenario.objects:
@@ -185,7 +194,9 @@ class Engine:
         if "scheduler" not in self._away:
             self.cycle = self._scheduler.run(self.cluster, wall_clock(at))
             for decision in self.cycle.decisions:
-                self._writer.carry_out(decision, at)
+                failed = self._writer.carry_out(decision, at)
+                if failed is not None:
+                    self.cluster.apply(failed)
         self._run_controllers(at)
         if self.descheduler is not None and "descheduler" not in self._away:
             self.descheduler.run_if_due(at)
@@ -314,7 +325,9 @@ class Engine:
 
     def _restart_controllers(self) -> None:
         controllers = ControllerManager(
-            queue_locks=self._new_locks(), reservation_retention=self._reservation_retention
+            queue_locks=self._new_locks(),
+            reservation_retention=self._reservation_retention,
+            provision_volumes=True,
         )
         self._controllers = controllers
         self.world.pod_deleted = lambda pod, now, evicted: controllers.pod_deleted(pod, now, evicted=evicted)

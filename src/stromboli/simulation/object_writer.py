@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stromboli.api import ApiError, KObject, Pod, PodGroup, Queue, Reservation, key
+from msgspec.structs import replace
+
+from stromboli.api import (
+    ApiError,
+    KObject,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodGroup,
+    Queue,
+    Reservation,
+    key,
+    names,
+)
+from stromboli.api.volumes.claims import is_bound, is_for, is_free, reference_to
+from stromboli.cluster import BindFailed
 from stromboli.controllers import Change, Create, Delete, Notify, Update
 from stromboli.scheduling.decisions import (
     Bind,
+    ClaimVolume,
     Decision,
     Evict,
     Notice,
@@ -16,12 +32,16 @@ from stromboli.scheduling.decisions import (
     PatchQueue,
     PatchReservation,
     Reserve,
+    SelectNode,
+    UnclaimVolume,
     Unreserve,
+    UnselectNode,
+    VolumeDecision,
 )
 
 from .journal import EVENT_TYPES, Journal
 from .store import Conflict
-from .virtual_time import Microseconds
+from .virtual_time import Microseconds, wall_clock
 from .world import World
 
 
@@ -56,7 +76,8 @@ class ObjectWriter:
         except ApiError as error:
             self._journal.warn(at, key(obj), "Refused", str(error))
 
-    def carry_out(self, decision: Decision, at: Microseconds) -> None:
+    def carry_out(self, decision: Decision, at: Microseconds) -> BindFailed | None:
+        """What became of it, for the scheduler, if it failed."""
         store = self._world.store
         match decision:
             case Bind():
@@ -92,8 +113,11 @@ class ObjectWriter:
                 queue = store.get(Queue, decision.queue)
                 if queue is not None:
                     self._put(decision.applied_to(queue), at)
+            case SelectNode() | UnselectNode() | ClaimVolume() | UnclaimVolume():
+                return _carry_out_volume(self._world, decision, at)
             case Notice():
                 self._record_event(at, decision.key, decision.reason, decision.message, warning=decision.warning)
+        return None
 
     def _record_event(
         self, at: Microseconds, subject: str, reason: str, message: str, *, warning: bool, nodes: Sequence[str] = ()
@@ -105,3 +129,40 @@ class ObjectWriter:
         elif reason in EVENT_TYPES:
             for node in nodes or ("",):
                 self._journal.write(at, reason, subject, node=node, message=message)
+
+
+def _carry_out_volume(world: World, decision: VolumeDecision, at: Microseconds) -> BindFailed | None:
+    """What became of it, if it failed."""
+    claim = world.store.get(PersistentVolumeClaim, decision.claim)
+    match decision:
+        case SelectNode():
+            if claim is None:
+                return BindFailed(decision.task)
+            selected = {names.SELECTED_NODE: decision.node, names.SELECTED_AT: decision.at}
+            _annotate(world, claim, claim.metadata.annotations | selected, at)
+        case UnselectNode() if claim is not None and not is_bound(claim):
+            kept = {
+                name: value
+                for name, value in claim.metadata.annotations.items()
+                if name not in (names.SELECTED_NODE, names.SELECTED_AT)
+            }
+            _annotate(world, claim, kept, at)
+        case ClaimVolume():
+            volume = world.store.get(PersistentVolume, decision.volume)
+            if claim is None or volume is None or not is_free(volume):
+                why = f"volume {decision.volume} is not free"
+                return BindFailed(decision.task, decision.node, why, wall_clock(at), by_volumes=True)
+            world.change(replace(volume, spec=replace(volume.spec, claim_ref=reference_to(claim))), at)
+        case UnclaimVolume():
+            volume = world.store.get(PersistentVolume, decision.volume)
+            if volume is not None and claim is not None and is_for(volume, claim) and not is_bound(claim):
+                world.change(replace(volume, spec=replace(volume.spec, claim_ref=None)), at)
+        case _:
+            pass  # the claim is gone or bound by now
+    return None
+
+
+def _annotate(
+    world: World, claim: PersistentVolumeClaim, annotations: dict[str, str], at: Microseconds
+) -> None:
+    world.change(replace(claim, metadata=replace(claim.metadata, annotations=annotations)), at)

@@ -30,6 +30,8 @@ from stromboli.api import (
     KObject,
     Namespace,
     Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodGroup,
     Queue,
@@ -413,6 +415,8 @@ def _phase(obj: KObject | None) -> str:
             return f"{obj.status.phase} {obj.status.node_name} {obj.status.allocated}"
         case Job():
             return f"{obj.status.state.phase} {obj.status.version}"
+        case PersistentVolumeClaim() | PersistentVolume():
+            return obj.status.phase
         case Queue():
             return f"{obj.status.state} {obj.status.reservation.nodes} {obj.status.reservation.evicting}"
         case _:

@@ -33,7 +33,7 @@ from stromboli.kube.runtime import Component, LoopLag, ProcessContext, ProcessMe
 from stromboli.kube.runtime.garbage_collection import disable_automatic_collection
 from stromboli.kube.runtime.process import SWITCH_INTERVAL
 
-from .definitions import install_definitions
+from .definitions import install_default_class, install_definitions
 from .machines import Machines
 from .real_server import RealServer
 
@@ -88,6 +88,7 @@ async def run_cluster(plan: Plan, stop: asyncio.Event, work: Sequence[Work] = ()
         config = load_client_config(server.kubeconfig, None)
         async with Client(config) as client:
             await install_definitions(client)
+            await install_default_class(client)
             await _run_parts(plan, server, client, stop, work, say)
 
 
@@ -113,7 +114,7 @@ async def _run_parts(
         names = frozenset(name for machines in plan.machines for name in machines.names)
         kubelet = ProcessRunner(client, names, plan.folder / "logs")
     pools = [machines.pool(client) for machines in plan.machines]
-    nodes = HollowNodes(client, *pools, keep=plan.persistent, say=say, kubelet=kubelet)
+    nodes = HollowNodes(client, *pools, keep=plan.persistent, say=say, kubelet=kubelet, provision_volumes=True)
     parts_stop, nodes_stop = asyncio.Event(), asyncio.Event()
     components = _components(plan, server, client)
     parts = [asyncio.create_task(one.run(parts_stop), name=one.name) for one in components]

@@ -1,4 +1,4 @@
-"""Installs the definitions of our kinds on an API server, or brings them up to date."""
+"""Installs the definitions of our kinds on an API server, or brings them up to date, and a default storage class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from typing import Final
 
 import msgspec
 
-from stromboli.kube.client import CUSTOM_RESOURCE_DEFINITIONS, POD_GROUPS, QUEUES, Client, Failure, is_already_exists
+from stromboli.api import ObjectMeta, StorageClass, names
+from stromboli.kube.client import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    POD_GROUPS,
+    QUEUES,
+    STORAGE_CLASSES,
+    Client,
+    Failure,
+    is_already_exists,
+)
 from stromboli.kube.crds.definitions import definitions
 
 _ATTEMPTS: Final = 100
@@ -27,6 +36,22 @@ async def install_definitions(client: Client) -> None:
                 "PATCH", path, body=msgspec.json.encode(changes), content_type="application/merge-patch+json"
             )
     await _until_served(client)
+
+
+async def install_default_class(client: Client) -> None:
+    """A storage class for claims that name none, unless there is one."""
+    for known in (await client.list(STORAGE_CLASSES)).items:
+        if known.metadata.annotations.get(names.DEFAULT_CLASS) == "true":
+            return
+    meta = ObjectMeta(name="standard", annotations={names.DEFAULT_CLASS: "true"})
+    standard = StorageClass(
+        metadata=meta, provisioner="provisioner.sim.stromboli.io", volume_binding_mode="WaitForFirstConsumer"
+    )
+    try:
+        await client.create(STORAGE_CLASSES, standard)
+    except Failure as failure:
+        if not is_already_exists(failure):
+            raise
 
 
 async def _until_served(client: Client) -> None:

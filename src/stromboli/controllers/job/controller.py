@@ -18,6 +18,7 @@ visit returned changes. A large job creates and deletes its pods in several pass
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -41,6 +42,7 @@ from .pods import belongs_to, has_place, missing_pods, new_pod, version_of
 from .state_machine import PENDING, PHASES_WITHOUT_PODS, RESTARTING, apply_action, next_phase, retry_limit
 from .status import count_pods, finished_at, with_counts, with_phase
 from .validation import reject_job, with_failed_write, without_rejection
+from .volumes import simulated_claims, with_volumes
 
 
 class JobController:
@@ -49,7 +51,7 @@ class JobController:
     def __init__(
         self, pods: PodIndex, validator: Validator, *, run_plugins: bool, limits: PodLimits | None = None
     ) -> None:
-        """`run_plugins`: whether pods get the job's volumes and plugins. A simulated pod does not need them.
+        """`run_plugins`: whether pods get what the job's plugins add. A simulated pod does not need it.
         `limits`: how many pods one pass may create and delete."""
         self._pods = pods
         self._validator = validator
@@ -293,7 +295,9 @@ class JobController:
             return delete_group(group) if group is not None and is_outdated(job, group) else []
         changes = reconcile_group(job, group, record, objects)
         if group is not None and not is_outdated(job, group) and is_admitted(group):
-            decorate = pod_decorator(job) if self._runs_plugins else _undecorated
+            decorate = pod_decorator(job) if self._runs_plugins else partial(with_volumes, job=job)
+            if not self._runs_plugins:
+                changes += simulated_claims(job, objects)
             for task, index in missing_pods(job, pods):
                 if not allowance.take():
                     break
@@ -311,10 +315,6 @@ def _matters_to_job(group: KObject | None) -> tuple[object, ...] | None:
     if not isinstance(group, PodGroup):
         return None
     return group.metadata.uid, group.metadata.annotations, group.spec, group.status.phase
-
-
-def _undecorated(pod: Pod) -> Pod:
-    return pod
 
 
 def _exists(change: Create, objects: Objects) -> bool:

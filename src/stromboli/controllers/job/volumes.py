@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from stromboli.api import ApiError, Job, Pod
-from stromboli.controllers.changes import OwnedObject
+from stromboli.api import ApiError, Job, ObjectMeta, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod
+from stromboli.controllers.changes import Create, Objects, OwnedObject
 from stromboli.controllers.job.plugins.containers import with_volume
+from stromboli.controllers.pod_owners import owner_reference_to
 
 
 class _Volume(msgspec.Struct, rename="camel"):
@@ -41,7 +42,20 @@ def volume_claims(job: Job) -> Iterator[OwnedObject]:
             yield _owned_claim(_claim_name(job, index, volume), claim)
 
 
+def simulated_claims(job: Job, objects: Objects) -> Iterator[Create]:
+    """The claims of a job that do not exist yet, as typed objects: a simulation has no other."""
+    for index, volume in enumerate(_volumes(job) if job.spec.volumes else ()):
+        name = _claim_name(job, index, volume)
+        known = objects.get(PersistentVolumeClaim, f"{job.metadata.namespace}/{name}")
+        if volume.volume_claim is not None and known is None:
+            meta = ObjectMeta(name=name, namespace=job.metadata.namespace, owner_references=[owner_reference_to(job)])
+            spec = msgspec.convert(volume.volume_claim, PersistentVolumeClaimSpec)
+            yield Create(PersistentVolumeClaim(metadata=meta, spec=spec))
+
+
 def with_volumes(pod: Pod, job: Job) -> Pod:
+    if not job.spec.volumes:
+        return pod
     for index, volume in enumerate(_volumes(job)):
         source = {"claimName": _claim_name(job, index, volume)}
         pod = with_volume(pod, {"name": f"volume-{index}", "persistentVolumeClaim": source}, volume.mount_path)

@@ -56,6 +56,13 @@ def builtin_resources() -> list[ResourceType]:
             "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", cluster_kinds.PriorityClassStrategy(),
             short=("pc",), namespaced=False,
         ),
+        _in_group(
+            "storage.k8s.io", "v1", "storageclasses", "StorageClass", other_kinds.StorageClassStrategy(), short=("sc",),
+            namespaced=False,
+        ),
+        _in_group("storage.k8s.io", "v1", "csinodes", "CSINode", other_kinds.PlainStrategy(), namespaced=False),
+        _in_group("storage.k8s.io", "v1", "csidrivers", "CSIDriver", other_kinds.PlainStrategy(), namespaced=False),
+        _in_group("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", other_kinds.PlainStrategy()),
         _in_group("coordination.k8s.io", "v1", "leases", "Lease", cluster_kinds.LeaseStrategy()),
         _in_group("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", Strategy(), short=("netpol",)),
         _in_group(

@@ -199,5 +199,16 @@ class ClaimStrategy(Strategy):
         obj["status"] = {"phase": "Pending"}
 
 
+class StorageClassStrategy(Strategy):
+    counts_generations = False
+    columns = (
+        NAME,
+        Column("Provisioner", _text("provisioner")),
+        Column("ReclaimPolicy", _text("reclaimPolicy")),
+        Column("VolumeBindingMode", _text("volumeBindingMode")),
+        AGE,
+    )
+
+
 class PlainStrategy(Strategy):
     counts_generations = False

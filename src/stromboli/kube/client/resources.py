@@ -12,9 +12,14 @@ from urllib.parse import quote
 from stromboli.api import (
     ApiObject,
     Command,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     Job,
     Namespace,
     Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
     PodGroup,
@@ -24,6 +29,7 @@ from stromboli.api import (
     Reservation,
     ResourceQuota,
     StatefulSet,
+    StorageClass,
 )
 
 from .kinds import Event, Lease
@@ -89,13 +95,23 @@ RESERVATIONS = Resource(
     Reservation, "scheduling.volcano.sh/v1alpha1", "reservations", namespaced=False, has_status=True
 )
 
+PERSISTENT_VOLUME_CLAIMS = Resource(
+    PersistentVolumeClaim, "v1", "persistentvolumeclaims", namespaced=True, has_status=True
+)
+PERSISTENT_VOLUMES = Resource(PersistentVolume, "v1", "persistentvolumes", namespaced=False, has_status=True)
+STORAGE_CLASSES = Resource(StorageClass, "storage.k8s.io/v1", "storageclasses", namespaced=False, has_status=False)
+CSI_NODES = Resource(CSINode, "storage.k8s.io/v1", "csinodes", namespaced=False, has_status=False)
+CSI_DRIVERS = Resource(CSIDriver, "storage.k8s.io/v1", "csidrivers", namespaced=False, has_status=False)
+CSI_STORAGE_CAPACITIES = Resource(
+    CSIStorageCapacity, "storage.k8s.io/v1", "csistoragecapacities", namespaced=True, has_status=False
+)
+
 LEASES = Resource(Lease, "coordination.k8s.io/v1", "leases", namespaced=True, has_status=False)
 EVENTS = Resource(Event, "v1", "events", namespaced=True, has_status=False)
 
 # Kinds that we write but never read: only the metadata of the response is decoded.
 SERVICES = Resource(ApiObject, "v1", "services", namespaced=True, has_status=True)
 CONFIG_MAPS = Resource(ApiObject, "v1", "configmaps", namespaced=True, has_status=False)
-PERSISTENT_VOLUME_CLAIMS = Resource(ApiObject, "v1", "persistentvolumeclaims", namespaced=True, has_status=True)
 SECRETS = Resource(ApiObject, "v1", "secrets", namespaced=True, has_status=False)
 NETWORK_POLICIES = Resource(ApiObject, "networking.k8s.io/v1", "networkpolicies", namespaced=True, has_status=False)
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
@@ -120,6 +136,12 @@ _BY_TYPE: dict[type[ApiObject], Resource[Any]] = {
             JOBS,
             COMMANDS,
             RESERVATIONS,
+            PERSISTENT_VOLUME_CLAIMS,
+            PERSISTENT_VOLUMES,
+            STORAGE_CLASSES,
+            CSI_NODES,
+            CSI_DRIVERS,
+            CSI_STORAGE_CAPACITIES,
             LEASES,
             EVENTS,
         ),

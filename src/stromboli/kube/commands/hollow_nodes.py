@@ -25,6 +25,11 @@ Annotations of a pod control how it runs:
   sim.stromboli.io/run         how long it runs, such as 30s or 1h30m; without it, until it is deleted
   sim.stromboli.io/exit-code   its exit code; other than 0 means that it failed
   sim.stromboli.io/grace       how long it takes to stop after its deletion, at most its own grace period
+
+\b
+Annotations of a storage class, with --provision-volumes:
+  sim.stromboli.io/provision         how long it takes to make a volume; without it, no time
+  sim.stromboli.io/provision-fails   "always", a number of attempts for each claim, or names of nodes
 """
 _PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9-])?")
 
@@ -48,10 +53,15 @@ _PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9-])?")
     "--name-prefix", default="hollow-", show_default=True, help="Node names: this prefix and a number from 0."
 )
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of every node; can be repeated.")
+@click.option(
+    "--provision-volumes",
+    is_flag=True,
+    help="Make and bind volumes, on a server without a volume controller and provisioners.",
+)
 @click.option("--keep-nodes", is_flag=True, help="Keep the nodes at the end; the next run takes them over.")
 def hollow_nodes(
     kubeconfig: Path | None, context: str | None, nodes: int, node_cpu: str, node_memory: str, node_gpus: int,
-    node_pods: int, name_prefix: str, labels: tuple[str, ...], keep_nodes: bool,
+    node_pods: int, name_prefix: str, labels: tuple[str, ...], provision_volumes: bool, keep_nodes: bool,
 ) -> None:  # fmt: skip
     """Register nodes without machines, and pretend to run their pods, until Ctrl-C.
 
@@ -78,7 +88,8 @@ def hollow_nodes(
             names = [f"{name_prefix}{number}" for number in range(nodes)]
             progress = milestones(nodes, lambda done: _say(f"{done} of {nodes} nodes registered"))
             pool = HollowNodePool(client, names, capacity=capacity, labels=parsed_labels, progress=progress)
-            await HollowNodes(client, pool, keep=keep_nodes, say=_say).run(stop)
+            nodes_run = HollowNodes(client, pool, keep=keep_nodes, say=_say, provision_volumes=provision_volumes)
+            await nodes_run.run(stop)
 
     try:
         asyncio.run(run())

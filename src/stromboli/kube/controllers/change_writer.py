@@ -71,7 +71,7 @@ _RESOURCES: Final[dict[type[KObject], Resource[Any]]] = {
     Reservation: RESERVATIONS,
 }
 
-_PROVIDED: Final = {
+_PROVIDED: Final[dict[str, Resource[Any]]] = {
     "ConfigMap": CONFIG_MAPS,
     "NetworkPolicy": NETWORK_POLICIES,
     "PersistentVolumeClaim": PERSISTENT_VOLUME_CLAIMS,

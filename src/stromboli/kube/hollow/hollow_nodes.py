@@ -16,6 +16,7 @@ from stromboli.kube.runtime import Log
 from .kubelet import HollowKubelet
 from .node_pool import HollowNodePool
 from .readiness import NodeReadiness
+from .volume_provisioner import HollowProvisioner
 
 _log = Log("hollow")
 
@@ -34,6 +35,7 @@ class HollowNodes:
     """Registers its nodes when `run` starts and removes them when `stop` is set, unless `keep` is true.
 
     The pools may have nodes of different sizes. Without another `kubelet` the pods only pretend to run.
+    `provision_volumes`: there is no volume controller and no provisioner either, so pretend to be both.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class HollowNodes:
         keep: bool = False,
         say: Callable[[str], None] = _log.info,
         kubelet: Kubelet | None = None,
+        provision_volumes: bool = False,
     ) -> None:
         self._pools: Sequence[HollowNodePool] = pools
         self._keep = keep
@@ -54,6 +57,7 @@ class HollowNodes:
         lost: set[str] = set()
         hollow = HollowKubelet(client, names, lost=lost)
         self._kubelet: Kubelet = kubelet or hollow
+        self._provisioners = [HollowProvisioner(client)] if provision_volumes else []
         self._readiness = NodeReadiness(client, pools, lost, on_return=hollow.resume)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -65,7 +69,8 @@ class HollowNodes:
                 self._say(f"{count} ready. Ctrl-C {'ends this; they stay' if self._keep else 'removes them'}.")
                 self.ready.set()
                 beats = [pool.run_heartbeats() for pool in self._pools]
-                running = asyncio.gather(*beats, self._kubelet.run(), self._readiness.run())
+                making = [provisioner.run() for provisioner in self._provisioners]
+                running = asyncio.gather(*beats, self._kubelet.run(), self._readiness.run(), *making)
                 try:
                     await _first(stopping, running)
                 finally:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -64,6 +64,8 @@ from .reservation_writer import ReservationWriter
 from .status_patch_queue import StatusPatchQueue
 from .status_writer import StatusWriter
 from .true_reasons import invalid_pod, says, with_true_reasons
+from .volume_kinds import volume_kinds
+from .volume_writer import VolumeWriter
 
 _log = Log("scheduler")
 
@@ -133,10 +135,19 @@ class SchedulerComponent:
         reservations = ReservationWriter(
             client, fence=leadership, bucket=bucket(), report=self._inbox.put, on_object=self._observe_write
         )
+        volumes = VolumeWriter(
+            client,
+            fence=leadership,
+            bucket=bucket(),
+            report=self._inbox.failed,
+            on_object=self._observe_write,
+            wall_clock=clock,
+        )
         self._dispatcher = Dispatcher(
             binder=self._binder,
             status_writer=StatusWriter(self._status_patches, self._recorder, clock),
             reservations=reservations,
+            volumes=volumes,
             recorder=self._recorder,
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
@@ -144,6 +155,7 @@ class SchedulerComponent:
         self._lacks_default_queue = False
         self._missing_definitions: list[str] = []  # our kinds that the API server does not serve
         self._new_ignored_pods: dict[str, tuple[Pod, str]] = {}  # by key, with the reason, until it is written
+        self._is_reconfigured = asyncio.Event()
         self._crashes = 0
         self._orphans_checked_at = 0.0
         metrics.in_flight(lambda: self._binder.outstanding)
@@ -174,6 +186,7 @@ class SchedulerComponent:
             self._binder.run(),
             self._status_patches.run(),
             self._recorder.run(),
+            self._watch_more(),
             self._configuration.run(self._reconfigured, self._reporter.configuration_refused),
         ]
         tasks = [asyncio.create_task(work) for work in background]
@@ -223,11 +236,27 @@ class SchedulerComponent:
         kinds: list[Resource[Any]] = [
             PRIORITY_CLASSES, NAMESPACES, RESOURCE_QUOTAS, budgets, QUEUES, NODES, RESERVATIONS, POD_GROUPS, PODS,
         ]  # fmt: skip
-        for resource in kinds:
-            self._reflectors[resource.type] = Reflector(
-                self._client, resource, self._inbox.put, on_relist=self._metrics.relisted
-            )
+        self._add_reflectors([*kinds, *await volume_kinds(self._client, self._configuration.current.configuration)])
         return True
+
+    def _add_reflectors(self, kinds: Iterable[Resource[Any]]) -> list[Reflector[Any]]:
+        new = {
+            resource.type: Reflector(self._client, resource, self._inbox.put, on_relist=self._metrics.relisted)
+            for resource in kinds
+            if resource.type not in self._reflectors
+        }
+        self._reflectors |= new
+        return list(new.values())
+
+    async def _watch_more(self) -> None:
+        """Watch kinds that only a later configuration needs. A kind that is not needed any more is still watched."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._is_reconfigured.wait()
+                self._is_reconfigured.clear()
+                kinds = await volume_kinds(self._client, self._configuration.current.configuration)
+                for reflector in self._add_reflectors(kinds):
+                    group.create_task(reflector.run())
 
     async def _has_budgets_v1(self, stop: asyncio.Event) -> bool | None:
         """None if the stop came first."""
@@ -403,6 +432,7 @@ class SchedulerComponent:
 
     def _reconfigured(self, scheduler: Scheduler) -> None:
         self._reporter.reconfigured(scheduler)
+        self._is_reconfigured.set()
         self._inbox.urgent.set()
 
 

@@ -12,6 +12,7 @@ from stromboli.cluster import Cluster, JobKey, TaskKey
 from stromboli.kube.runtime import EventRecorder, Log
 from stromboli.scheduling.decisions import (
     Bind,
+    ClaimVolume,
     Cycle,
     Decision,
     Evict,
@@ -21,13 +22,17 @@ from stromboli.scheduling.decisions import (
     PatchQueue,
     PatchReservation,
     Reserve,
+    SelectNode,
+    UnclaimVolume,
     Unreserve,
+    UnselectNode,
 )
 from stromboli.scheduling.explanation import reasons
 
 from .binder import Binder, BindRequest, EvictRequest, Request
 from .reservation_writer import ReservationWriter
 from .status_writer import StatusWriter
+from .volume_writer import VolumeWriter
 
 _log = Log("dispatcher")
 
@@ -59,6 +64,10 @@ def _target(decision: Decision, cluster: Cluster) -> KObject | None:
             return None if queue is None else queue.object
         case Unreserve() | PatchReservation():
             return cluster.reservations.get(decision.reservation)
+        case SelectNode() | UnselectNode():
+            return cluster.volumes.claims.get(decision.claim)
+        case ClaimVolume() | UnclaimVolume():
+            return cluster.volumes.volumes.get(decision.volume)
         case Notice(kind="Pod"):
             return _pod(cluster, TaskKey(decision.key))
         case Notice(kind="PodGroup"):
@@ -93,11 +102,13 @@ class Dispatcher:
         binder: Binder,
         status_writer: StatusWriter,
         reservations: ReservationWriter,
+        volumes: VolumeWriter,
         recorder: EventRecorder,
     ) -> None:
         self._binder = binder
         self._status_writer = status_writer
         self._reservations = reservations
+        self._volumes = volumes
         self._recorder = recorder
 
     def dispatch(self, decisions: list[TargetedDecision]) -> None:
@@ -128,6 +139,8 @@ class Dispatcher:
                         self._reservations.write(patch, target)
                         said = patch.conditions[-1]
                         self._record(target, patch.phase, said.message or patch.conditions[0].message)
+                case SelectNode() | UnselectNode() | ClaimVolume() | UnclaimVolume() as change if target is not None:
+                    self._volumes.write(change, target)
                 case PatchPod() as patch if isinstance(target, Pod):
                     self._status_writer.write_pod(patch, target)
                 case PatchGroup() as patch if isinstance(target, PodGroup):
@@ -146,6 +159,7 @@ class Dispatcher:
             async with asyncio.timeout(_DRAIN_TIMEOUT):
                 await self._binder.wait_idle()
                 await self._reservations.wait_idle()
+                await self._volumes.wait_idle()
                 await self._status_writer.flush()
                 await self._recorder.flush()
         except TimeoutError:
@@ -155,6 +169,7 @@ class Dispatcher:
     async def cancel(self) -> None:
         """Do not wait for what is still in flight."""
         await self._reservations.cancel()
+        await self._volumes.cancel()
 
     def _record_for_owner(self, reservation: Reservation, reason: str, message: str) -> None:
         """Record an event about the pod that a reservation is for. The pod itself may be gone."""

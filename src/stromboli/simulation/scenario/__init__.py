@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .built_in_objects import built_in_objects
+from .built_in_objects import built_in_objects, is_default_class
 from .lifetimes import Lifetime, extract_lifetime
 from .model import Scenario, ScenarioObject, ScenarioPatch, ScenarioRestart, ScenarioRun, kind_and_key
 from .patches import apply_patch, patch_sort_key
@@ -25,6 +25,7 @@ __all__ = [
     "built_in_objects",
     "check_scenario",
     "extract_lifetime",
+    "is_default_class",
     "kind_and_key",
     "patch_sort_key",
     "read_scenario",

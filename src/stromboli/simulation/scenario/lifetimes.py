@@ -1,9 +1,9 @@
 """The scenario annotations `sim.stromboli.io/*` of an object.
 
-An object states when its user creates and deletes it; a pod or a pod template states how long it runs, its exit code,
-and how long its deletion takes (see api/pod_timing.py). The first two concern only the scenario and are removed from
-the object. The others stay on the pod: pods inherit them from their template, and a patch may change them like any
-annotation.
+An object states when its user creates and deletes it. A pod or a pod template states how long it runs, its exit code,
+and how long its deletion takes (see api/pod_timing.py). A storage class states how its volumes are made (see
+api/volumes/provisioning.py). The first two concern only the scenario and are removed from the object. The others stay:
+pods inherit them from their template, and a patch may change them like any annotation.
 
 Misplaced or misspelt annotations are errors. If they were ignored, their event would just not happen.
 """
@@ -16,12 +16,13 @@ from typing import Final
 
 import msgspec
 
-from stromboli.api import ApiError, Job, KObject, Pod, PodTemplateSpec, ReplicaSet, StatefulSet, names
+from stromboli.api import ApiError, Job, KObject, Pod, PodTemplateSpec, ReplicaSet, StatefulSet, StorageClass, names
 from stromboli.api.pod_timing import annotated_duration, pod_timing, pod_use
 from stromboli.simulation.virtual_time import START, Microseconds, microseconds
 
 PREFIX: Final = "sim.stromboli.io/"
 _OF_OBJECTS: Final = (names.SIM_AT, names.SIM_UNTIL)
+_OF_CLASSES: Final = (names.SIM_PROVISION, names.SIM_PROVISION_FAILS)
 _OF_PODS: Final = (names.SIM_RUN, names.SIM_EXIT_CODE, names.SIM_GRACE, names.SIM_USAGE)
 
 
@@ -43,8 +44,8 @@ def extract_lifetime(obj: KObject) -> tuple[KObject, Lifetime]:
     """The object without its scenario annotations, and its lifetime. All annotations about time are validated."""
     annotations = obj.metadata.annotations
     field = "metadata.annotations"
-    of_pods = _OF_PODS if isinstance(obj, Pod) else ()
-    _reject_unknown(annotations, (*_OF_OBJECTS, *of_pods), field, what=obj.kind)
+    own = _OF_PODS if isinstance(obj, Pod) else _OF_CLASSES if isinstance(obj, StorageClass) else ()
+    _reject_unknown(annotations, (*_OF_OBJECTS, *own), field, what=obj.kind)
     if isinstance(obj, Pod):
         pod_timing(annotations)
         pod_use(annotations, field=field)
