@@ -264,11 +264,12 @@ class Cluster:
         eventually(program.is_ready, timeout=START_SECONDS)
         return program
 
-    def hollow_nodes(self, count: int, *, cpu: int = 4) -> list[str]:
-        """Nodes that run their pods; their names."""
+    def hollow_nodes(self, count: int, *, cpu: int = 4, volumes: bool = False) -> list[str]:
+        """Nodes that run their pods; their names. `volumes`: somebody makes and binds volumes, too."""
         prefix = f"{self.name}-{len(self._programs)}-"
         names = [f"{prefix}{number}" for number in range(count)]
         size = ["--nodes", str(count), "--node-cpu", str(cpu), "--node-memory", "16Gi"]
+        size += ["--provision-volumes"] if volumes else []
         program = self.start("hollow-nodes", *size, "--name-prefix", prefix, "--label", f"pool={self.name}")
         self._made += [f"{NODES}/{name}" for name in names]
         self._made += [f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}" for name in names]

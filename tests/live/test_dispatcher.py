@@ -19,6 +19,7 @@ from stromboli.kube.scheduler.dispatcher import Dispatcher, resolve_targets
 from stromboli.kube.scheduler.reservation_writer import ReservationWriter
 from stromboli.kube.scheduler.status_patch_queue import StatusPatch
 from stromboli.kube.scheduler.status_writer import StatusWriter
+from stromboli.kube.scheduler.volume_writer import VolumeWriter
 from stromboli.scheduling.decisions import (
     Bind,
     Cycle,
@@ -105,10 +106,19 @@ class DispatcherHarness:
             report=self.report,
             on_object=self.observe,
         )
+        volumes = VolumeWriter(
+            api,  # type: ignore[arg-type]
+            fence=self.fence,
+            bucket=TokenBucket(1e6, 1000),
+            report=lambda event, uid: self.report(event),
+            on_object=self.observe,
+            wall_clock=lambda: START,
+        )
         self.dispatcher = Dispatcher(
             binder=self.binder,  # type: ignore[arg-type]
             status_writer=StatusWriter(self.patches, self.recorder, lambda: START + 60),  # type: ignore[arg-type]
             reservations=reservations,
+            volumes=volumes,
             recorder=self.recorder,  # type: ignore[arg-type]
         )
         self.reported: list[ClusterEvent] = []
