@@ -18,9 +18,9 @@ from .queue_locks import clear_locked_nodes, lock_nodes
 from .reservations import drop_expired, open_reservations
 from .session import Session
 from .starvation import open_starvation
-from .volumes import open_volumes
+from .volumes import open_volumes, settle_volumes
 
-PREPARATIONS: Final[tuple[Callable[[Session], None], ...]] = (drop_expired, lock_nodes, note_leaving, open_volumes)
+PREPARATIONS: Final[tuple[Callable[[Session], None], ...]] = (drop_expired, lock_nodes, note_leaving, settle_volumes)
 """What features do before plugins are opened: plugins divide the cluster when they are, so they must know by then what
 is in whose reach, and must see the room that is given back because volumes did not come."""
 
@@ -32,5 +32,6 @@ FEATURES: Final[tuple[Callable[[Session], None], ...]] = (
     open_backfill,
     open_nominations,
     open_bind_backoff,
+    open_volumes,
     clear_locked_nodes,
 )

@@ -13,7 +13,7 @@ from .choices import VolumeChoices
 from .claim_states import ClaimStates
 from .provisioning import can_provision
 from .rules import VolumeRules, read_volume_rules, volume_rules
-from .settlement import open_volumes
+from .settlement import open_volumes, settle_volumes
 
 __all__ = [
     "ClaimStates",
@@ -22,5 +22,6 @@ __all__ = [
     "can_provision",
     "open_volumes",
     "read_volume_rules",
+    "settle_volumes",
     "volume_rules",
 ]

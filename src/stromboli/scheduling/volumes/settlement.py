@@ -43,11 +43,14 @@ class Failure:
     refused: bool = False
 
 
-def open_volumes(session: Session) -> None:
+def settle_volumes(session: Session) -> None:
     """Continue with what waits. Before plugins are opened: they must see the room that is given back."""
-    rules = volume_rules(session.configuration)
     if session.ledger.held:
-        _continue(session, rules)
+        _continue(session, volume_rules(session.configuration))
+
+
+def open_volumes(session: Session) -> None:
+    rules = volume_rules(session.configuration)
     if rules is not None and rules.binding and session.snapshot.volumes.users:
         with session.registering(FEATURE, tier=len(session.configuration.tiers)):
             session.add_hold(lambda job, tasks: _hold(session, job, tasks, rules.timeout))
