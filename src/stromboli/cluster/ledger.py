@@ -11,7 +11,7 @@ the tentative ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -352,12 +352,41 @@ class Ledger:
                 self._occupy(node.lock, queue, -amount)
         self._add_drawn(name, amount)
 
+    def draw_many(self, amounts: Mapping[str, Vector]) -> None:
+        """`draw` from several holdings of one queue and namespace, none of them on the same node as another."""
+        first = self.holdings[next(iter(amounts))]
+        rows, matrix = [], np.stack(list(amounts.values()))
+        for name, amount in amounts.items():
+            held = self.holdings[name]
+            node = held.node
+            drawn = Holding(
+                node, held.remainder - amount, held.queue, held.namespace, held.returning, held.shape, held.annotation
+            )  # fmt: skip
+            self.holdings[name] = self.holdings_on[node.name][name] = drawn
+            rows.append(node.row)
+            self._add_drawn(name, amount)
+            if node.lock is not None and held.queue is not None:
+                self._occupy(node.lock, held.queue, -amount)
+        table = self.table
+        table.idle[rows] += matrix
+        table.used[rows] -= matrix
+        table.held[rows] -= matrix
+        self.held_epoch += 1
+        self.log.extend(rows)
+        self.freed += 1
+        if first.queue is not None:
+            total = matrix.sum(axis=0)
+            first.queue.allocated -= total
+            if first.namespace:
+                first.queue.by_namespace[first.namespace] -= total
+
     def settle_draw(self, name: str, amount: Vector) -> None:
         """Make a draw permanent."""
         self._add_drawn(name, -amount)
 
     def _add_drawn(self, name: str, amount: Vector) -> None:
-        drawn = self.drawn.pop(name, self.axis.zeros()) + amount
+        known = self.drawn.pop(name, None)
+        drawn = amount if known is None else known + amount
         if drawn.any():
             self.drawn[name] = drawn
 

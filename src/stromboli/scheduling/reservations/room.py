@@ -12,7 +12,7 @@ deserves does not matter, because the Reservation has it already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import lcm
 from typing import Any, Final
@@ -21,6 +21,7 @@ import numpy as np
 
 from stromboli.api.migration_reservations import is_lent
 from stromboli.cluster import PODS, Holding, Task, Vector
+from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -82,12 +83,7 @@ class ReservedRoom:
         return sum(self._slots_for(task) for task in kinds.values())
 
     def _slots_for(self, task: Task) -> int:
-        request, total = task.shape.request.tolist(), 0
-        for _, usable, held in self.usable(task):
-            left = held.remainder.tolist()
-            times = [left[column] // request[column] for column in usable.columns if request[column] > 0]
-            total += 1 if usable.object.spec.allocate_once else min(times)
-        return total
+        return sum(_times(usable, held, task.request) for _, usable, held in self.usable(task))
 
     def _look(self, matches: MatchSet, known: _Choices | None, task: Task) -> _Choices:
         """Look again at Reservations that have changed; each change makes a new holding."""
@@ -122,6 +118,55 @@ class ReservedRoom:
     def place(self, statement: Statement, task: Task, promised: bool) -> bool:
         return any(self._use(statement, task, usable, held, promised) for _, usable, held in list(self.usable(task)))
 
+    def place_many(self, statement: Statement, tasks: Sequence[Task]) -> int:
+        """Tasks of one job that are alike are placed together: each Reservation takes as many as it has room for, the
+        best first, as one after the other would. 0 if they have to be placed one by one."""
+        first, session = tasks[0], self._session
+        matches, shape = self._matches.of(first), first.shape
+        alike = [t for t in tasks if self._matches.of(t) is matches and t.shape is shape and not t.nominated]
+        if len(alike) < 2 or alike != list(tasks[: len(alike)]) or session.hooks("allocate"):
+            return 0
+        fitting = session.placement.fitting(first, without=_LEFT_OUT)
+        if fitting.depends_on_neighbours or session.hooks("prePredicate"):
+            return 0
+        plan = self._plan(first, len(alike), fitting)
+        if not plan or len({held.node.name for _, held, _ in plan}) < len(plan):
+            return 0
+        if len({(id(held.queue), held.namespace) for _, held, _ in plan}) > 1:
+            return 0
+        uses: list[tuple[Task, str, Vector]] = []
+        nodes, mark = [], len(statement)
+        for usable, held, times in plan:
+            left = held.remainder
+            for _ in range(times):
+                taken = _consumed(left, first.request, usable)
+                uses.append((alike[len(uses)], usable.name, taken))
+                nodes.append(held.node)
+                left = left - taken
+        statement.consume_many(uses)
+        assert first.job is not None
+        if session.within_hard_limits(first.job.queue, first.request * len(uses)) is None:
+            return statement.allocate_many([task for task, _, _ in uses], nodes)
+        statement.discard(down_to=mark)
+        return 0
+
+    def _plan(self, task: Task, count: int, fitting: Fitting) -> list[tuple[Usable, Holding, int]]:
+        """Which Reservations take how many of so many tasks. Where the node does not pass, it takes none."""
+        plan, request = [], task.request
+        for _, usable, held in self.usable(task):
+            if not count:
+                break
+            times = min(count, _times(usable, held, request))
+            row = held.node.row
+            room = self._session.placement.room_now_on(row)
+            for column in usable.columns:
+                room[column] += held.remainder[column]
+            room[PODS] += held.remainder[PODS]
+            if fitting.mask[row] and bool((room >= request * times).all()):
+                plan.append((usable, held, times))
+                count -= times
+        return plan
+
     def _use(self, statement: Statement, task: Task, usable: Usable, held: Holding, promised: bool) -> bool:
         session, mark, node = self._session, len(statement), held.node
         assert task.job is not None
@@ -143,6 +188,14 @@ class ReservedRoom:
     def _fits(self, task: Task, row: int) -> bool:
         placement = self._session.placement
         return placement.fitting(task, without=_LEFT_OUT).takes(row, placement.room_now_on(row))
+
+
+def _times(usable: Usable, held: Holding, request: Vector) -> int:
+    """How many pods with this request a Reservation has enough for."""
+    if usable.object.spec.allocate_once:
+        return 1
+    left, wanted = held.remainder.tolist(), request.tolist()
+    return min(int(left[column] // wanted[column]) for column in usable.columns if wanted[column] > 0)
 
 
 def _consumed(remainder: Vector, request: Vector, usable: Usable) -> Vector:
