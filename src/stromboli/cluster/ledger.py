@@ -329,6 +329,45 @@ class Ledger:
         self.drawn.pop(name, None)
         return self._replace_holding(name, holding)
 
+    def set_holdings(self, changes: Mapping[str, Holding | None]) -> None:
+        """`set_holding` for several Reservations, each on a node where it is the only one."""
+        plain: list[tuple[Holding, Holding | None]] = []
+        for name, holding in changes.items():
+            before = self.holdings.get(name)
+            moved = before is not None and holding is not None and before.node is not holding.node
+            returns = any(one is not None and one.returning is not None for one in (holding, before))
+            if holding is None or moved or returns or holding.node.lock is not None:
+                self.set_holding(name, holding)
+                continue
+            self.drawn.pop(name, None)
+            self.holdings[name] = holding
+            self.holdings_on.setdefault(holding.node.name, {})[name] = holding
+            plain.append((holding, before))
+        if plain:
+            self._add_holdings(plain)
+
+    def _add_holdings(self, pairs: Sequence[tuple[Holding, Holding | None]]) -> None:
+        """Count holdings instead of those before, all on different nodes."""
+        rows = [holding.node.row for holding, _ in pairs]
+        amounts = np.stack([new.remainder if old is None else new.remainder - old.remainder for new, old in pairs])
+        table = self.table
+        table.idle[rows] -= amounts
+        table.used[rows] += amounts
+        table.held[rows] += amounts
+        self.log.extend(rows)
+        self.freed += 1
+        self.held_epoch += 1
+        for new, old in pairs:
+            for holding, sign in ((new, +1), (old, -1)):
+                if holding is not None and holding.queue is not None:
+                    queue = holding.queue
+                    queue.allocated += sign * holding.remainder
+                    if holding.namespace:
+                        inside = queue.by_namespace.get(holding.namespace)
+                        if inside is None:
+                            inside = queue.by_namespace[holding.namespace] = self.axis.zeros()
+                        inside += sign * holding.remainder
+
     def draw(self, name: str, amount: Vector) -> None:
         """Take an amount from a holding tentatively, or put it back with a negative amount."""
         held = self.holdings[name]
