@@ -33,7 +33,8 @@ from stromboli.api.reservations import (
     reserved_amounts,
 )
 from stromboli.api.waiting_reservations import waiting_pod_of
-from stromboli.cluster.ledger import Holding, Ledger
+from stromboli.cluster.holdings import Holding
+from stromboli.cluster.ledger import Ledger
 from stromboli.cluster.model import Job, Node, QueueName, Shape, Status, Task, TaskKey
 from stromboli.cluster.object_fields import creation_time
 from stromboli.cluster.queue_index import QueueIndex
