@@ -6,7 +6,8 @@ and queues), `ledger` and `node_table` (amounts per node), and `model` (the clas
 
 from .cluster import Cluster
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
-from .ledger import SHARED, Holding, Ledger
+from .holdings import Holding
+from .ledger import SHARED, Ledger
 from .model import (
     OCCUPYING,
     WAITING,

@@ -12,12 +12,11 @@ the tentative ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from .model import OCCUPYING, WAITING, Job, Lock, Node, Queue, QueueName, Shape, Status, Task, TaskKey
-from .node_table import NodeTable
+from .holdings import HoldingBooks
+from .model import OCCUPYING, WAITING, Job, Lock, Node, Queue, QueueName, Status, Task, TaskKey
 from .resources import PODS, ResourceAxis, Vector
 from .volumes.held_bind import HeldBind
 
@@ -44,47 +43,14 @@ SHARED = OCCUPYING | {Status.PIPELINED}
 once; conditional and reserved tasks have not been allocated yet."""
 
 
-@dataclass(slots=True)
-class Holding:
-    """The unused part of a Reservation on a node, and the queue it counts for (None: no queue). `returning`: what it
-    gets back from terminating pods, so that nobody else is promised it. `shape`: of its template, for host ports.
-    `annotation`: what pods that use it have."""
-
-    node: Node
-    remainder: Vector
-    queue: Queue | None
-    namespace: str = ""
-    returning: Vector | None = None
-    shape: Shape | None = None
-    annotation: str = ""
-
-
-class Ledger:
+class Ledger(HoldingBooks):
     """Moves tasks between statuses and updates every column and counter."""
 
     def __init__(self, axis: ResourceAxis) -> None:
-        self.axis = axis
-        self.table = NodeTable(axis)
-        self.holdings: dict[str, Holding] = {}  # by the name of the Reservation
-        self.held_epoch = 0  # grows whenever they change
-        self.holdings_on: dict[str, dict[str, Holding]] = {}  # the same, by the name of the node
-        # What a session has tentatively taken from holdings, by Reservation.
-        self.drawn: dict[str, Vector] = {}
-        # By Reservation: the phase and the node that a session gave it and that its object does not show yet.
-        self.assumed: dict[str, tuple[str, str]] = {}
-        # The Reservation that is tried for a pod at this moment: its host ports are open to that pod.
-        self.tried = ""
-        # The tasks that use each Reservation, by what their pods have in the annotation; on any node.
-        self.users: dict[str, dict[TaskKey, Task]] = {}
-        # Changed rows in the order of the changes: caches over the columns remember how far they have read.
-        self.log: list[int] = []
-        # Grows whenever resources may have become free: a failed search need not be repeated before that.
-        self.freed = 0
+        super().__init__(axis)
         # Grows whenever the cluster may have changed in a way that matters for decisions: by events, and by what
         # sessions settle. What sessions only try does not count.
         self.changes = 0
-        # The number of releasing and pipelined tasks. If it is 0, future idle equals idle everywhere.
-        self.in_transit = 0
         # Tasks that a session has moved tentatively: status or node differ from true_status and true_node.
         self.tentative: dict[TaskKey, Task] = {}
         # Waiting tasks for which pods are being evicted from a node: a nomination outlives the session.
@@ -144,21 +110,6 @@ class Ledger:
             self.nominated[task.key] = task
         else:
             self.nominated.pop(task.key, None)
-
-    def set_use(self, task: Task, reservation: str) -> None:
-        """Record which Reservation a task uses, as its pod's annotation has it ("": none)."""
-        if task.uses == reservation:
-            return
-        if task.uses:
-            users = self.users[task.uses]
-            del users[task.key]
-            if not users:
-                del self.users[task.uses]
-        task.uses = reservation
-        if reservation:
-            self.users.setdefault(reservation, {})[task.key] = task
-        if task.node is not None:
-            self.log.append(task.node.row)
 
     def hold(self, task: Task, held: HeldBind) -> None:
         """The task has its place, but its bind waits. The nomination on the pod survives a restart."""
@@ -335,92 +286,13 @@ class Ledger:
                 self._occupy(lock, task.job.queue, sign * task.shape.request)
         for holding in self.holdings_on.get(node.name, {}).values():
             if holding.queue is not None:
-                self._occupy(lock, holding.queue, sign * _charged(holding))
-
-    def _occupy(self, lock: Lock, queue: Queue, amount: Vector) -> None:
-        """A task takes this much of a locked node (or gives it back, if negative)."""
-        if queue.name in lock.opens_to:
-            lock.owner.allocated -= amount
-            lock.owner.unused -= amount
-
-    # -- holdings -----------------------------------------------------------------------------------------------
-
-    def set_holding(self, name: str, holding: Holding | None) -> Holding | None:
-        """Set what a Reservation holds, permanently (None: nothing); returns what it held before."""
-        self.drawn.pop(name, None)
-        return self._replace_holding(name, holding)
-
-    def draw(self, name: str, amount: Vector) -> None:
-        """Take an amount from a holding tentatively, or put it back with a negative amount."""
-        held = self.holdings[name]
-        node, queue, namespace = held.node, held.queue, held.namespace
-        drawn = Holding(
-            node, held.remainder - amount, queue, namespace, held.returning, held.shape, held.annotation
-        )  # fmt: skip
-        self.held_epoch += 1
-        self.holdings[name] = self.holdings_on[node.name][name] = drawn
-        table, row = self.table, node.row
-        table.idle[row] += amount
-        table.used[row] -= amount
-        table.held[row] -= amount
-        self.log.append(row)
-        self.freed += 1
-        if queue is not None:
-            queue.allocated -= amount
-            if namespace:
-                queue.by_namespace[namespace] -= amount
-            if node.lock is not None:
-                self._occupy(node.lock, queue, -amount)
-        self._add_drawn(name, amount)
-
-    def settle_draw(self, name: str, amount: Vector) -> None:
-        """Make a draw permanent."""
-        self._add_drawn(name, -amount)
-
-    def _add_drawn(self, name: str, amount: Vector) -> None:
-        drawn = self.drawn.pop(name, self.axis.zeros()) + amount
-        if drawn.any():
-            self.drawn[name] = drawn
-
-    def _replace_holding(self, name: str, holding: Holding | None) -> Holding | None:
-        self.held_epoch += 1
-        before = self.holdings.pop(name, None)
-        if before is not None:
-            self._add_holding(before, -1)
-            self.holdings_on[before.node.name].pop(name)
-        if holding is not None:
-            self.holdings[name] = holding
-            self.holdings_on.setdefault(holding.node.name, {})[name] = holding
-            self._add_holding(holding, +1)
-        return before
-
-    def _add_holding(self, holding: Holding, sign: int) -> None:
-        row = holding.node.row
-        table = self.table
-        amount = sign * holding.remainder
-        table.idle[row] -= amount
-        table.used[row] += amount
-        table.held[row] += amount
-        if holding.returning is not None:
-            table.pipelined[row] += sign * holding.returning
-            self.in_transit += sign
-        self.log.append(row)
-        self.freed += 1
-        if holding.queue is not None:
-            queue, charged = holding.queue, sign * _charged(holding)
-            queue.allocated += charged
-            if holding.namespace:
-                inside = queue.by_namespace.setdefault(holding.namespace, self.axis.zeros())
-                inside += charged
-            if holding.node.lock is not None:
-                self._occupy(holding.node.lock, queue, charged)
+                self._occupy(lock, holding.queue, sign * holding.charged)
 
     # -- back to the true state ---------------------------------------------------------------------------------
 
     def restore(self) -> None:
         """Undo all tentative changes of tasks and holdings."""
-        for name in sorted(self.drawn):
-            self.draw(name, -self.drawn[name])
+        self.restore_holdings()
         for key in sorted(self.tentative):
             task = self.tentative[key]
             self.leave(task)
@@ -436,13 +308,5 @@ class Ledger:
         for node in self.locked.values():
             if node.lock is not None:
                 node.lock.charged = self.axis.pad(node.lock.charged)
-        for holding in self.holdings.values():
-            holding.remainder = self.axis.pad(holding.remainder)
-            if holding.returning is not None:
-                holding.returning = self.axis.pad(holding.returning)
-        self.drawn = {name: self.axis.pad(amount) for name, amount in self.drawn.items()}
+        self.widen_holdings()
 
-
-def _charged(holding: Holding) -> Vector:
-    """What counts in the allocation of its queue: also what it gets back, which a terminating pod's queue has not."""
-    return holding.remainder if holding.returning is None else holding.remainder + holding.returning

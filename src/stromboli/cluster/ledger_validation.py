@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from .ledger import Holding, Ledger
+from .holdings import Holding
+from .ledger import Ledger
 from .model import Job, JobKey, Node, Queue, Status, Task
 from .node_table import COLUMNS
 

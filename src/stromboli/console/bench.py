@@ -35,7 +35,7 @@ bench.add_command(cluster)
     With --running the cluster is in use already: these pods have 8 CPUs and 32Gi, a low priority and the first queue.
     Gangs of pods of the same size that need their room are added with --preemptor, --reclaim and --hopeless.
 
-    With --reservations some of the pending pods find resources held for them.
+    With --used-reservations some of the pending pods find resources held for them.
 
     \b
     Examples:
@@ -46,6 +46,7 @@ bench.add_command(cluster)
       stromboli bench cycle --nodes 1000 --pods 0 --running 4000 --reclaim 500
       stromboli bench cycle --nodes 200 --pods 0 --running 800 --hopeless 900
       stromboli bench cycle --nodes 1000 --pods 10000 --reservations 1000
+      stromboli bench cycle --nodes 1000 --pods 10000 --used-reservations 1000
     """
 )
 @click.option("--nodes", default=1000, show_default=True, type=click.IntRange(1), help="Nodes of the cluster.")
@@ -82,7 +83,14 @@ bench.add_command(cluster)
     default=0,
     show_default=True,
     type=click.IntRange(0),
-    help="Reservations that hold resources, one pod's each, divided among the jobs.",
+    help="Reservations that hold resources, one pod's each, for pods that are still to come.",
+)
+@click.option(
+    "--used-reservations",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Reservations for pending pods, divided among the jobs.",
 )
 @click.option(
     "--claims",
@@ -95,8 +103,8 @@ bench.add_command(cluster)
 @click.option("-o", "--output", default="text", show_default=True, type=click.Choice(["text", "json"]))
 def cycle(
     nodes: int, pods: int, jobs: int, queues: str, namespaces: int, scorer: str, fill: float | None, running: int,
-    running_jobs: int, preemptor: int, reclaim: int, hopeless: int, reservations: int, claims: str, repeat: int,
-    output: str,
+    running_jobs: int, preemptor: int, reclaim: int, hopeless: int, reservations: int, used_reservations: int,
+    claims: str, repeat: int, output: str,
 ) -> None:  # fmt: skip
     from .bench_case import LARGE_PODS_PER_NODE, Case, Evictions
 
@@ -114,7 +122,9 @@ def cycle(
     if 0 < hopeless <= room:
         raise UserError(f"--hopeless {hopeless} is not too large for the cluster; use more than {room}.")
     evictions = Evictions(running, running_jobs, preemptor, reclaim, hopeless)
-    case = Case(nodes, pods, jobs, weights, namespaces, scorer, fill, evictions, reservations, claims)
+    case = Case(
+        nodes, pods, jobs, weights, namespaces, scorer, fill, evictions, reservations, used_reservations, claims
+    )
     _say("warming up: one small cycle that compiles the kernels …")
     Case(max(nodes, 256), 512, 8, weights, 1, scorer, None, claims=claims).run()
     runs = []

@@ -71,7 +71,8 @@ class Case:
     scorer: str
     fill: float | None
     evictions: Evictions = field(default_factory=Evictions)
-    reservations: int = 0
+    reservations: int = 0  # for pods that are still to come
+    used_reservations: int = 0
     claims: str = "none"
     kernel: str = ""
 
@@ -143,12 +144,13 @@ class Case:
     def _add_reservations(self, cluster: Cluster) -> None:
         """Each holds what one pod of a job requests, on a node of its own as far as there are enough."""
         container = Container(resources=ResourceRequirements(requests={"cpu": 1, "memory": "4Gi"}))
-        for number in range(self.reservations):
+        for number in range(self.reservations + self.used_reservations):
             job = number % self.jobs
+            app = f"job-{job:05d}" if number < self.used_reservations else f"later-{job:05d}"
             template = PodTemplateSpec(
                 metadata=ObjectMeta(namespace=f"team-{job % self.namespaces}"), spec=PodSpec(containers=[container])
             )
-            owner = ReservationOwner(label_selector=LabelSelector(match_labels={"app": f"job-{job:05d}"}))
+            owner = ReservationOwner(label_selector=LabelSelector(match_labels={"app": app}))
             status = ReservationStatus(
                 phase=AVAILABLE,
                 node_name=f"node-{number % self.nodes:05d}",

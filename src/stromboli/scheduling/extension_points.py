@@ -218,10 +218,14 @@ class ExtensionPoints:
 
     # -- extension points of features ---------------------------------------------------------------------------
 
-    def add_kept_places(self, find: cb.KeptPlaces, place: cb.KeptPlace) -> None:
+    def add_kept_places(
+        self, find: cb.KeptPlaces, place: cb.KeptPlace, place_many: Callable[[Any, Sequence[Task]], int]
+    ) -> None:
         """Places that are kept for single tasks. `find`: those of some tasks that could take one, with the number of
         their choices; those with few choose first. `place`: called before nodes are searched for the task; returns
-        whether it has one of these places now."""
+        whether it has one of these places now. `place_many`: the same for several, where that is possible; returns how
+        many from the front have their places."""
+        self._add("keptPlacesOfMany", place_many)
         self._add("keptPlaces", find)
         self._add("keptPlace", place)
 

@@ -138,6 +138,14 @@ class Framework(ExtensionPoints):
         """Put a task on a place that is kept for it, or, if `promised`, only promise that; False if it has none."""
         return any(hook.call(statement, task, promised) for hook in self.hooks("keptPlace"))
 
+    def take_kept_places(self, statement: Any, tasks: Sequence[Task]) -> int:
+        """Put tasks of one job on places that are kept for them; how many from the front have one now."""
+        for hook in self.hooks("keptPlacesOfMany"):
+            placed: int = hook.call(statement, tasks)
+            if placed:
+                return placed
+        return int(self.take_kept_place(statement, tasks[0]))
+
     def has_concessions(self, kind: str) -> bool:
         """Whether anybody might give way before a pod is evicted, by the rules of preemptable or reclaimable."""
         return any(hook.call(kind) for hook in self.hooks("concessionsPossible"))

@@ -138,6 +138,16 @@ class Statement:
         was = (task.status, task.node)
         self.operations.append(Operation(Kind.CONSUME, task, was, reservation=reservation, amount=amount))
 
+    def consume_many(self, uses: Sequence[tuple[Task, str, Vector]]) -> None:
+        """`consume` for tasks of one queue and namespace, of Reservations on different nodes."""
+        totals: dict[str, Vector] = {}
+        for task, reservation, amount in uses:
+            known = totals.get(reservation)
+            totals[reservation] = amount if known is None else known + amount
+            was = (task.status, task.node)
+            self.operations.append(Operation(Kind.CONSUME, task, was, reservation=reservation, amount=amount))
+        self.session.ledger.draw_many(totals)
+
     def give_way(self, reservation: str, task: Task, *, reason: str, message: str) -> Operation:
         """Let a Reservation go for a task, with all it holds; it will wait for a node again."""
         ledger = self.session.ledger

@@ -33,7 +33,8 @@ from stromboli.api.reservations import (
     reserved_amounts,
 )
 from stromboli.api.waiting_reservations import waiting_pod_of
-from stromboli.cluster.ledger import Holding, Ledger
+from stromboli.cluster.holdings import Holding
+from stromboli.cluster.ledger import Ledger
 from stromboli.cluster.model import Job, Node, QueueName, Shape, Status, Task, TaskKey
 from stromboli.cluster.object_fields import creation_time
 from stromboli.cluster.queue_index import QueueIndex
@@ -122,8 +123,34 @@ class ReservationIndex:
             nodes.update(self._on)
         elif self._on:
             nodes.update(name for row in set(self._ledger.log) if (name := table.nodes[row].name) in self._on)
-        for node in sorted(nodes):
+        several = [node for node in nodes if not self._is_simple(node)]
+        for node in sorted(several):
             self._hold_on(node)
+        if len(several) < len(nodes):
+            self._hold_alone(sorted(nodes.difference(several)))
+
+    def _is_simple(self, node_name: str) -> bool:
+        """Whether a node has one Reservation, which nobody has used: then it holds what the node has left."""
+        names, node = self._on.get(node_name, ()), self._nodes.get(node_name)
+        if len(names) != 1 or node is None or node.row < 0:
+            return False
+        (name,) = names
+        return reservation_annotation(self._objects[name]) not in self._ledger.users
+
+    def _hold_alone(self, node_names: list[str]) -> None:
+        """`_hold_on` for nodes with one unused Reservation each, all at once: there may be thousands."""
+        found = [(self._objects[name], self._nodes[node]) for node in node_names for name in self._on[node]]
+        given = [self._given(obj) for obj, _ in found]
+        rows = [node.row for _, node in found]
+        table = self._ledger.table
+        left = np.maximum(table.allocatable[rows] - table.used[rows] + table.held[rows], 0)
+        changes: dict[str, Holding | None] = {}
+        for (obj, node), amount, room in zip(found, given, left, strict=True):
+            name, before = obj.metadata.name, self._ledger.holdings.get(obj.metadata.name)
+            holding = None if amount is None else self._unused(obj, node, np.minimum(amount, room))
+            if holding is None or before is None or not _is_same(holding, before):
+                changes[name] = holding
+        self._ledger.set_holdings(changes)
 
     def _place(self, name: str) -> None:
         """Note where a Reservation is, or that it waits for a node."""
@@ -187,12 +214,9 @@ class ReservationIndex:
         if given is None:
             return None
         annotation = reservation_annotation(obj)
-        queue = None if self._costs_nobody(obj) else self._queues.queue(QueueName(queue_of(obj)))
         users = self._ledger.users.get(annotation)
         if not users:
-            return Holding(
-                node, np.minimum(given, left), queue, namespace_of(obj), None, self._shape_with_ports(obj), annotation
-            )
+            return self._unused(obj, node, np.minimum(given, left))
         here = [task for task in users.values() if task.true_node is node and task.true_status not in _FINISHED]
         if here and obj.spec.allocate_once:
             return None
@@ -201,9 +225,14 @@ class ReservationIndex:
         used = np.minimum(sum((task.request for task in here), start=zeros), given)
         staying = sum((task.request for task in here if task not in leaving), start=zeros)
         returning = used - np.minimum(staying, given) if leaving else None
-        remainder = np.minimum(given - used, left)
-        shape = self._shape_with_ports(obj)
-        return Holding(node, remainder, queue, namespace_of(obj), returning, shape, annotation)
+        holding = self._unused(obj, node, np.minimum(given - used, left))
+        holding.returning = returning
+        return holding
+
+    def _unused(self, obj: Reservation, node: Node, remainder: Vector) -> Holding:
+        queue = None if self._costs_nobody(obj) else self._queues.queue(QueueName(queue_of(obj)))
+        shape, annotation = self._shape_with_ports(obj), reservation_annotation(obj)
+        return Holding(node, remainder, queue, namespace_of(obj), None, shape, annotation)
 
     def _given(self, obj: Reservation) -> Vector | None:
         """What it was given on its node; None if the amounts cannot be read."""

@@ -60,8 +60,10 @@ def place_gang(
             break
         first = tasks[0]
         if first.key in kept:
-            if session.take_kept_place(statement, first):
-                tasks.popleft()
+            placed = session.take_kept_places(statement, _at_the_front(tasks, kept, 1 if ready else _missing(job)))
+            if placed:
+                for _ in range(placed):
+                    tasks.popleft()
                 continue
             kept = frozenset(task.key for _, task in session.with_kept_places(tasks) if task is not first)
         kind = (first.role, session.placement.key(first))
@@ -72,8 +74,8 @@ def place_gang(
         if refusal is not None:
             session.notes.refuse(job, refusal)
         fitting = session.placement.fitting(first)
-        counted = job.ready_count + job.pending_best_effort + job.waiting_count + job.counts[Status.CONDITIONAL]
-        missing = 1 if ready else max(1, job.min_available - counted)
+        missing = 1 if ready else _missing(job)
+        counted = _counted(job)
         if not ready and job.counts[Status.CONDITIONAL] and counted >= job.min_available and not job.roles_matter:
             break  # it fits if lent room is given back; more of it would not help anybody
         group = _alike(session, tasks, kind, kept, 1 if fitting.alone or _has_its_place(first) else missing)
@@ -101,6 +103,26 @@ def place_gang(
                 note.blocked = first
             if not _worth_going_on(job, tasks, failed, failed_roles, session):
                 break
+
+
+def _counted(job: Job) -> int:
+    """The tasks that have a place of any kind."""
+    return job.ready_count + job.pending_best_effort + job.waiting_count + job.counts[Status.CONDITIONAL]
+
+
+def _missing(job: Job) -> int:
+    """How many more tasks the job needs, at least one."""
+    return max(1, job.min_available - _counted(job))
+
+
+def _at_the_front(tasks: deque[Task], among: frozenset[TaskKey], most: int) -> list[Task]:
+    """The first tasks, as long as they are some of these."""
+    front: list[Task] = []
+    for task in tasks:
+        if len(front) == most or task.key not in among:
+            break
+        front.append(task)
+    return front
 
 
 def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey]:

@@ -156,8 +156,14 @@ class Capacity(Plugin):
             return refusal
         if job.min_resources is None:
             return Vote.PERMIT
-        need = job.min_resources.tolist()
-        spared = self._session.axis.zeros() + self._session.admission_credit(job)
+        answer = self._has_quota(job, job.min_resources, 0)
+        credit = 0 if answer is Vote.PERMIT else self._session.admission_credit(job)
+        return answer if isinstance(credit, int) else self._has_quota(job, job.min_resources, credit)
+
+    def _has_quota(self, job: Job, minimum: Vector, credit: Vector | int) -> Vote | Refusal:
+        """`credit`: what counts as used and is there for this job."""
+        queue, need = job.queue, minimum.tolist()
+        spared = self._session.axis.zeros() + credit
         if self._session.has_action("preempt"):
             spared = spared + self._promises.room_below(job, with_elastic=False)
         line = self._tree.line(queue)

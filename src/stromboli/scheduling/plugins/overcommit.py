@@ -53,9 +53,15 @@ class Overcommit(Plugin):
             return Vote.PERMIT
         if self._may_reclaim(job) or self._is_guaranteed(job):
             return Vote.PERMIT
-        free = self._preemptable(job) + self._session.admission_credit(job)
+        answer = self._fits(job, job.min_resources, 0)
+        credit = 0 if answer is Vote.PERMIT else self._session.admission_credit(job)
+        return answer if isinstance(credit, int) else self._fits(job, job.min_resources, credit)
+
+    def _fits(self, job: Job, wanted: Vector, credit: Vector | int) -> Vote | Refusal:
+        """`credit`: what counts as used and is there for this job."""
+        free = self._preemptable(job) + credit
         committed = (self._in_use() + self._promises.promised_everywhere() - free).tolist()
-        minimum = job.min_resources.tolist()
+        minimum = wanted.tolist()
         for name, column in self._columns:
             need = minimum[column]
             left = self._promisable[column] - committed[column]

@@ -188,10 +188,15 @@ class Proportion(Plugin):
             return Refusal(Code.QUEUE_CLOSED, subject=queue.name)
         if job.min_resources is None:
             return Vote.PERMIT
+        answer = self._has_quota(job, job.min_resources, 0)
+        credit = 0 if answer is Vote.PERMIT else self._session.admission_credit(job)
+        return answer if isinstance(credit, int) else self._has_quota(job, job.min_resources, credit)
+
+    def _has_quota(self, job: Job, minimum: Vector, credit: Vector | int) -> Vote | Refusal:
+        """`credit`: what counts as used and is there for this job."""
+        queue, need = job.queue, minimum.tolist()
         limits = self.entitlements[queue.name].real_capability
-        need = job.min_resources.tolist()
-        committed = queue.occupied + self._promises.promised(queue) - self._promises.elastic(queue)
-        committed = committed - self._session.admission_credit(job)
+        committed = queue.occupied + self._promises.promised(queue) - self._promises.elastic(queue) - credit
         if self._session.has_action("preempt"):
             committed = committed - self._promises.room_below(job, with_elastic=False)
         held = committed.tolist()

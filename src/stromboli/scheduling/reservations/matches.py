@@ -53,7 +53,7 @@ class Matches:
         self._by_reference = False
         self._by_name = False
         self._sets: dict[Hashable, MatchSet] = {}
-        self._known: dict[TaskKey, MatchSet] = {}
+        self.known: dict[TaskKey, MatchSet] = {}  # of tasks that were asked about
         self._columns: dict[Hashable, tuple[int, ...]] = {}
         keys: set[str] = set()
         for name in sorted(session.ledger.holdings):
@@ -66,9 +66,9 @@ class Matches:
         return bool(self._index)
 
     def of(self, task: Task) -> MatchSet:
-        known = self._known.get(task.key)
+        known = self.known.get(task.key)
         if known is None:
-            known = self._known[task.key] = self._find(task)
+            known = self.known[task.key] = self._find(task)
         return known
 
     def _find(self, task: Task) -> MatchSet:
@@ -76,8 +76,12 @@ class Matches:
         if task.stands_for or job is None or task.shape.best_effort:
             return NO_MATCHES
         meta = task.pod.metadata
-        labels = meta.labels
-        kind: tuple[Any, ...] = (job.queue.name, task.namespace, *[labels.get(key) for key in self._label_keys])
+        labels, keys = meta.labels, self._label_keys
+        kind: tuple[Any, ...]
+        if len(keys) == 1:
+            kind = (job.queue.name, task.namespace, labels.get(keys[0]))
+        else:
+            kind = (job.queue.name, task.namespace, *[labels.get(key) for key in keys])
         if self._by_reference:
             references = meta.owner_references
             kind = (*kind, *[(r.api_version, r.kind, r.name, r.uid, r.controller) for r in references])

@@ -20,7 +20,7 @@ def open_reservations(session: Session) -> None:
         return
     room = session.state(ReservedRoom)
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):
-        session.add_kept_places(room.find, room.place)
+        session.add_kept_places(room.find, room.place, room.place_many)
         session.add_admission_credit(lambda job: admission_credit(session, job))
         session.add_concessions(
             lambda kind, task: concessions(session, kind, task), lambda kind: is_possible(session, kind)

@@ -12,7 +12,7 @@ deserves does not matter, because the Reservation has it already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import lcm
 from typing import Any, Final
@@ -21,6 +21,7 @@ import numpy as np
 
 from stromboli.api.migration_reservations import is_lent
 from stromboli.cluster import PODS, Holding, Task, Vector
+from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -44,22 +45,28 @@ class ReservedRoom:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._matches = session.state(Matches)
+        self._taken: dict[tuple[int, tuple[int, ...], int], Vector] = {}
         totals: list[int] = session.total.tolist()
         one = lcm(*[total for total in totals if total > 0])
         self._weights = [one // total if total > 0 else 0 for total in totals]  # to add up shares exactly
 
     def find(self, tasks: Iterable[Task]) -> list[tuple[int, Task]]:
         """Those of the tasks that could use a Reservation now, with the number of their choices."""
-        matches, epoch, found = self._matches.of, self._session.ledger.held_epoch, []
+        known, matches_of, found = self._matches.known, self._matches.of, []
+        counts: dict[tuple[int, int], int] = {}  # by set and shape: most tasks are alike
         for task in tasks:
-            known = matches(task)
-            if not known.usable:
+            matches = known.get(task.key)
+            if matches is None:
+                matches = matches_of(task)
+            if not matches.usable:
                 continue
-            choices = known.by_shape.get(task.shape.id)
-            if choices is None or choices.epoch != epoch or task.nominated:
-                count = len(self.usable(task))
+            if task.nominated:
+                count: int | None = len(self.usable(task))
             else:
-                count = len(choices.best)
+                kind = (id(matches), task.shape.id)
+                count = counts.get(kind)
+                if count is None:
+                    count = counts[kind] = len(self.usable(task))
             if count:
                 found.append((count, task))
         return found
@@ -78,16 +85,12 @@ class ReservedRoom:
 
     def slots(self, tasks: Iterable[Task]) -> int:
         """How many of these tasks could use Reservations at most."""
-        kinds = {(id(self._matches.of(task)), task.shape.id): task for task in tasks}
+        known = self._matches.known
+        kinds = {(id(known.get(task.key)), task.shape.id): task for task in tasks}
         return sum(self._slots_for(task) for task in kinds.values())
 
     def _slots_for(self, task: Task) -> int:
-        request, total = task.shape.request.tolist(), 0
-        for _, usable, held in self.usable(task):
-            left = held.remainder.tolist()
-            times = [left[column] // request[column] for column in usable.columns if request[column] > 0]
-            total += 1 if usable.object.spec.allocate_once else min(times)
-        return total
+        return sum(_times(usable, held, task.request) for _, usable, held in self.usable(task))
 
     def _look(self, matches: MatchSet, known: _Choices | None, task: Task) -> _Choices:
         """Look again at Reservations that have changed; each change makes a new holding."""
@@ -122,12 +125,78 @@ class ReservedRoom:
     def place(self, statement: Statement, task: Task, promised: bool) -> bool:
         return any(self._use(statement, task, usable, held, promised) for _, usable, held in list(self.usable(task)))
 
+    def place_many(self, statement: Statement, tasks: Sequence[Task]) -> int:
+        """Tasks of one job that are alike are placed together: each Reservation takes as many as it has room for, the
+        best first, as one after the other would. 0 if they have to be placed one by one."""
+        first, session = tasks[0], self._session
+        if len(tasks) == 1 or not self.usable(first) or session.hooks("allocate"):
+            return 0
+        fitting = session.placement.fitting(first, without=_LEFT_OUT)
+        if fitting.depends_on_neighbours or session.hooks("prePredicate"):
+            return 0
+        plan = self._plan(first, len(tasks), fitting)
+        alike = self._alike(tasks[: sum(times for _, _, times in plan)])
+        if len(alike) < 2:
+            return 0
+        if len(alike) < sum(times for _, _, times in plan):
+            plan = self._plan(first, len(alike), fitting)
+        if not plan or len({held.node.name for _, held, _ in plan}) < len(plan):
+            return 0
+        if len({(id(held.queue), held.namespace) for _, held, _ in plan}) > 1:
+            return 0
+        uses: list[tuple[Task, str, Vector]] = []
+        nodes, mark = [], len(statement)
+        for usable, held, times in plan:
+            left = held.remainder
+            for _ in range(times):
+                taken = self._consumed(left, first, usable)
+                uses.append((alike[len(uses)], usable.name, taken))
+                nodes.append(held.node)
+                left = left - taken
+        statement.consume_many(uses)
+        assert first.job is not None
+        if session.within_hard_limits(first.job.queue, first.request * len(uses)) is None:
+            return statement.allocate_many([task for task, _, _ in uses], nodes)
+        statement.discard(down_to=mark)
+        return 0
+
+    def _alike(self, tasks: Sequence[Task]) -> list[Task]:
+        """The first tasks that look the same to all Reservations."""
+        matches, alike = None, list[Task]()
+        for task in tasks:
+            matches = matches or self._matches.of(task)
+            if self._matches.of(task) is not matches or task.shape is not tasks[0].shape or task.nominated:
+                break
+            alike.append(task)
+        return alike
+
+    def _plan(self, task: Task, count: int, fitting: Fitting) -> list[tuple[Usable, Holding, int]]:
+        """Which Reservations take how many of so many tasks. Where the node does not pass, it takes none."""
+        plan, request, nodes = [], task.request, self._session.nodes
+        asked = fitting.columns.tolist()
+        for _, usable, held in self.usable(task):
+            if not count:
+                break
+            times = min(count, _times(usable, held, request))
+            row = held.node.row
+            # What the Reservation names, it has. The rest comes from the node.
+            from_node = [column for column in asked if column not in usable.columns]
+            future, idle = nodes.future_idle_of(row), nodes.idle[row]
+            if fitting.mask[row] and all(
+                min(idle[column], future[column]) + (held.remainder[PODS] if column == PODS else 0)
+                >= request[column] * times
+                for column in from_node
+            ):
+                plan.append((usable, held, times))
+                count -= times
+        return plan
+
     def _use(self, statement: Statement, task: Task, usable: Usable, held: Holding, promised: bool) -> bool:
         session, mark, node = self._session, len(statement), held.node
         assert task.job is not None
         if session.pre_filter(task) is not None:
             return False
-        statement.consume(task, usable.name, _consumed(held.remainder, task.request, usable))
+        statement.consume(task, usable.name, self._consumed(held.remainder, task, usable))
         session.ledger.tried = usable.name
         try:
             fits = session.within_hard_limits(task.job.queue, task.request) is None and self._fits(task, node.row)
@@ -140,17 +209,29 @@ class ReservedRoom:
         statement.discard(down_to=mark)
         return False
 
+    def _consumed(self, remainder: Vector, task: Task, usable: Usable) -> Vector:
+        """What a pod takes of a Reservation. One that is for a single pod goes whole: what is left of it is free. Not
+        to be changed: pods of one shape take the same."""
+        if usable.object.spec.allocate_once:
+            return remainder.copy()
+        place = min(1, int(remainder[PODS]))
+        key = (task.shape.id, usable.columns, place)
+        taken = self._taken.get(key)
+        if taken is None:
+            taken = self._taken[key] = np.zeros_like(remainder)
+            columns = list(usable.columns)
+            taken[columns] = task.request[columns]
+            taken[PODS] = place
+        return taken
+
     def _fits(self, task: Task, row: int) -> bool:
         placement = self._session.placement
         return placement.fitting(task, without=_LEFT_OUT).takes(row, placement.room_now_on(row))
 
 
-def _consumed(remainder: Vector, request: Vector, usable: Usable) -> Vector:
-    """What a pod takes of a Reservation. One that is for a single pod goes whole: what is left of it is free."""
+def _times(usable: Usable, held: Holding, request: Vector) -> int:
+    """How many pods with this request a Reservation has enough for."""
     if usable.object.spec.allocate_once:
-        return remainder.copy()
-    taken = np.zeros_like(remainder)
-    for column in usable.columns:
-        taken[column] = request[column]
-    taken[PODS] = min(1, int(remainder[PODS]))
-    return taken
+        return 1
+    left, wanted = held.remainder.tolist(), request.tolist()
+    return min(int(left[column] // wanted[column]) for column in usable.columns if wanted[column] > 0)

@@ -38,8 +38,10 @@ def _place(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int
         return  # the rest of the gang needs other nodes
     statement = session.statement()
     fewest_first = sorted((count, session.task_key(task), task) for count, task in tasks)
-    for _, _, task in fewest_first:
-        room.place(statement, task, False)
+    waiting = [task for _, _, task in fewest_first]
+    while waiting:
+        placed = room.place_many(statement, waiting) or int(room.place(statement, waiting[0], False))
+        waiting = waiting[max(placed, 1) :]
     if statement.operations and session.job_ready(job) and complete_with_best_effort(session, statement, job):
         statement.commit()
     else:

@@ -1,0 +1,237 @@
+"""What Reservations hold on nodes, as a part of the ledger.
+
+A holding counts as used on its node, and in the allocation of its queue. A session takes from it tentatively with
+`draw`; `settle_draw` makes that permanent, and `restore_holdings` undoes the rest. What a holding should be is derived
+elsewhere (see `reservations`); here it is only counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stromboli.cluster.model import Lock, Node, Queue, Shape, Task, TaskKey
+from stromboli.cluster.node_table import NodeTable
+from stromboli.cluster.resources import ResourceAxis, Vector
+
+
+@dataclass(slots=True)
+class Holding:
+    """The unused part of a Reservation on a node, and the queue it counts for (None: no queue). `returning`: what it
+    gets back from terminating pods, so that nobody else is promised it. `shape`: of its template, for host ports.
+    `annotation`: what pods that use it have."""
+
+    node: Node
+    remainder: Vector
+    queue: Queue | None
+    namespace: str = ""
+    returning: Vector | None = None
+    shape: Shape | None = None
+    annotation: str = ""
+
+    @property
+    def charged(self) -> Vector:
+        """What counts in the allocation of its queue: also what it gets back, which a terminating pod's queue has
+        not."""
+        return self.remainder if self.returning is None else self.remainder + self.returning
+
+
+class HoldingBooks:
+    """The half of the ledger that knows no statuses of tasks."""
+
+    def __init__(self, axis: ResourceAxis) -> None:
+        self.axis = axis
+        self.table = NodeTable(axis)
+        self.holdings: dict[str, Holding] = {}  # by the name of the Reservation
+        self.held_epoch = 0  # grows whenever they change
+        self.holdings_on: dict[str, dict[str, Holding]] = {}  # the same, by the name of the node
+        # What a session has tentatively taken from holdings, by Reservation.
+        self.drawn: dict[str, Vector] = {}
+        # By Reservation: the phase and the node that a session gave it and that its object does not show yet.
+        self.assumed: dict[str, tuple[str, str]] = {}
+        # The Reservation that is tried for a pod at this moment: its host ports are open to that pod.
+        self.tried = ""
+        # The tasks that use each Reservation, by what their pods have in the annotation; on any node.
+        self.users: dict[str, dict[TaskKey, Task]] = {}
+        # Changed rows in the order of the changes: caches over the columns remember how far they have read.
+        self.log: list[int] = []
+        # Grows whenever resources may have become free: a failed search need not be repeated before that.
+        self.freed = 0
+        # The number of releasing and pipelined tasks. If it is 0, future idle equals idle everywhere.
+        self.in_transit = 0
+
+    def set_use(self, task: Task, reservation: str) -> None:
+        """Record which Reservation a task uses, as its pod's annotation has it ("": none)."""
+        if task.uses == reservation:
+            return
+        if task.uses:
+            users = self.users[task.uses]
+            del users[task.key]
+            if not users:
+                del self.users[task.uses]
+        task.uses = reservation
+        if reservation:
+            self.users.setdefault(reservation, {})[task.key] = task
+        if task.node is not None:
+            self.log.append(task.node.row)
+
+    def _occupy(self, lock: Lock, queue: Queue, amount: Vector) -> None:
+        """A task takes this much of a locked node (or gives it back, if negative)."""
+        if queue.name in lock.opens_to:
+            lock.owner.allocated -= amount
+            lock.owner.unused -= amount
+
+    # -- holdings -----------------------------------------------------------------------------------------------
+
+    def set_holding(self, name: str, holding: Holding | None) -> Holding | None:
+        """Set what a Reservation holds, permanently (None: nothing); returns what it held before."""
+        self.drawn.pop(name, None)
+        return self._replace_holding(name, holding)
+
+    def set_holdings(self, changes: Mapping[str, Holding | None]) -> None:
+        """`set_holding` for several Reservations, each on a node where it is the only one."""
+        plain: list[tuple[Holding, Holding | None]] = []
+        for name, holding in changes.items():
+            before = self.holdings.get(name)
+            moved = before is not None and holding is not None and before.node is not holding.node
+            returns = any(one is not None and one.returning is not None for one in (holding, before))
+            if holding is None or moved or returns or holding.node.lock is not None:
+                self.set_holding(name, holding)
+                continue
+            self.drawn.pop(name, None)
+            self.holdings[name] = holding
+            self.holdings_on.setdefault(holding.node.name, {})[name] = holding
+            plain.append((holding, before))
+        if plain:
+            self._add_holdings(plain)
+
+    def _add_holdings(self, pairs: Sequence[tuple[Holding, Holding | None]]) -> None:
+        """Count holdings instead of those before, all on different nodes."""
+        rows = [holding.node.row for holding, _ in pairs]
+        amounts = np.stack([new.remainder if old is None else new.remainder - old.remainder for new, old in pairs])
+        table = self.table
+        table.idle[rows] -= amounts
+        table.used[rows] += amounts
+        table.held[rows] += amounts
+        self.log.extend(rows)
+        self.freed += 1
+        self.held_epoch += 1
+        for new, old in pairs:
+            for holding, sign in ((new, +1), (old, -1)):
+                if holding is not None and holding.queue is not None:
+                    queue = holding.queue
+                    queue.allocated += sign * holding.remainder
+                    if holding.namespace:
+                        inside = queue.by_namespace.get(holding.namespace)
+                        if inside is None:
+                            inside = queue.by_namespace[holding.namespace] = self.axis.zeros()
+                        inside += sign * holding.remainder
+
+    def draw(self, name: str, amount: Vector) -> None:
+        """Take an amount from a holding tentatively, or put it back with a negative amount."""
+        held = self.holdings[name]
+        node, queue, namespace = held.node, held.queue, held.namespace
+        drawn = Holding(
+            node, held.remainder - amount, queue, namespace, held.returning, held.shape, held.annotation
+        )  # fmt: skip
+        self.held_epoch += 1
+        self.holdings[name] = self.holdings_on[node.name][name] = drawn
+        table, row = self.table, node.row
+        table.idle[row] += amount
+        table.used[row] -= amount
+        table.held[row] -= amount
+        self.log.append(row)
+        self.freed += 1
+        if queue is not None:
+            queue.allocated -= amount
+            if namespace:
+                queue.by_namespace[namespace] -= amount
+            if node.lock is not None:
+                self._occupy(node.lock, queue, -amount)
+        self._add_drawn(name, amount)
+
+    def draw_many(self, amounts: Mapping[str, Vector]) -> None:
+        """`draw` from several holdings of one queue and namespace, none of them on the same node as another."""
+        first = self.holdings[next(iter(amounts))]
+        rows, matrix = [], np.stack(list(amounts.values()))
+        for name, amount in amounts.items():
+            held = self.holdings[name]
+            node = held.node
+            drawn = Holding(
+                node, held.remainder - amount, held.queue, held.namespace, held.returning, held.shape, held.annotation
+            )  # fmt: skip
+            self.holdings[name] = self.holdings_on[node.name][name] = drawn
+            rows.append(node.row)
+            self._add_drawn(name, amount)
+            if node.lock is not None and held.queue is not None:
+                self._occupy(node.lock, held.queue, -amount)
+        table = self.table
+        table.idle[rows] += matrix
+        table.used[rows] -= matrix
+        table.held[rows] -= matrix
+        self.held_epoch += 1
+        self.log.extend(rows)
+        self.freed += 1
+        if first.queue is not None:
+            total = matrix.sum(axis=0)
+            first.queue.allocated -= total
+            if first.namespace:
+                first.queue.by_namespace[first.namespace] -= total
+
+    def settle_draw(self, name: str, amount: Vector) -> None:
+        """Make a draw permanent."""
+        self._add_drawn(name, -amount)
+
+    def _add_drawn(self, name: str, amount: Vector) -> None:
+        known = self.drawn.pop(name, None)
+        drawn = amount if known is None else known + amount
+        if drawn.any():
+            self.drawn[name] = drawn
+
+    def _replace_holding(self, name: str, holding: Holding | None) -> Holding | None:
+        self.held_epoch += 1
+        before = self.holdings.pop(name, None)
+        if before is not None:
+            self._add_holding(before, -1)
+            self.holdings_on[before.node.name].pop(name)
+        if holding is not None:
+            self.holdings[name] = holding
+            self.holdings_on.setdefault(holding.node.name, {})[name] = holding
+            self._add_holding(holding, +1)
+        return before
+
+    def _add_holding(self, holding: Holding, sign: int) -> None:
+        row = holding.node.row
+        table = self.table
+        amount = sign * holding.remainder
+        table.idle[row] -= amount
+        table.used[row] += amount
+        table.held[row] += amount
+        if holding.returning is not None:
+            table.pipelined[row] += sign * holding.returning
+            self.in_transit += sign
+        self.log.append(row)
+        self.freed += 1
+        if holding.queue is not None:
+            queue, charged = holding.queue, sign * holding.charged
+            queue.allocated += charged
+            if holding.namespace:
+                inside = queue.by_namespace.setdefault(holding.namespace, self.axis.zeros())
+                inside += charged
+            if holding.node.lock is not None:
+                self._occupy(holding.node.lock, queue, charged)
+
+    def restore_holdings(self) -> None:
+        """Put back what was taken tentatively."""
+        for name in sorted(self.drawn):
+            self.draw(name, -self.drawn[name])
+
+    def widen_holdings(self) -> None:
+        """Pad everything to the width of the axis."""
+        for holding in self.holdings.values():
+            holding.remainder = self.axis.pad(holding.remainder)
+            if holding.returning is not None:
+                holding.returning = self.axis.pad(holding.returning)
+        self.drawn = {name: self.axis.pad(amount) for name, amount in self.drawn.items()}
