@@ -13,6 +13,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from console.situations import Document, Situation
+from stromboli.api.quantity import parse_quantity
 from stromboli.console.main import cli
 from stromboli.console.whatif.changes import (
     Capability,
@@ -29,18 +30,21 @@ from stromboli.console.whatif.changes import (
     WithToleration,
 )
 
-PATIENCE = 6.0
+PATIENCE = 5.0
 GROUP = "scheduling.k8s.io/group-name"
 QUEUE = "scheduling.volcano.sh/queue-name"
 
 
-def running_after(situation: Situation, change: Change | None, folder: Path) -> int:
-    """How many pods of the job run some seconds after the change."""
+def starts_after(situation: Situation, change: Change | None, folder: Path) -> bool:
+    """Whether pods of the job are bound within some seconds after the change."""
     documents = list(situation.documents) if change is None else _changed(situation, change, situation.at + 1)
-    report = simulate(Situation(documents, situation.job, situation.at, situation.config), folder, PATIENCE + 1)
+    report = simulate(Situation(documents, situation.job, situation.at, situation.config), folder, PATIENCE)
     job = situation.job
-    mine = [pod for key, pod in report["pods"].items() if job in (key, pod["podGroup"]) or key.startswith(f"{job}-")]
-    return sum(pod["phase"] == "Running" for pod in mine)
+    pods = {key for key, pod in report["pods"].items() if job in (key, pod["podGroup"]) or key.startswith(f"{job}-")}
+    return any(
+        event["type"] == "Bound" and event["object"] in pods and event["t"] > situation.at
+        for event in report["events"]
+    )
 
 
 def simulate(situation: Situation, folder: Path, more: float) -> dict[str, Any]:
@@ -56,38 +60,33 @@ def simulate(situation: Situation, folder: Path, more: float) -> dict[str, Any]:
 
 
 def _changed(situation: Situation, change: Change, at: float) -> list[Document]:
-    name = situation.job.partition("/")[2]
-    patches = _patches(situation, change, name)
+    mine = [document for document in situation.documents if _belongs(document, situation.job)]
+    patches = _patches(situation.job, mine, change)
     if patches:
         return [*situation.documents, *(_patch(at, *patch) for patch in patches)]
-    documents = []
-    for document in situation.documents:
-        if _belongs(document, name):
-            old = copy.deepcopy(document)
-            old["metadata"].setdefault("annotations", {})["sim.stromboli.io/until"] = f"{at}s"
-            new = copy.deepcopy(document)
-            new["metadata"].setdefault("annotations", {})["sim.stromboli.io/at"] = f"{at}s"
-            _edit(new, change)
-            documents += [old, new]
-        else:
-            documents.append(document)
+    documents = [document for document in situation.documents if document not in mine]
+    for document in mine:
+        old = copy.deepcopy(document)
+        old["metadata"].setdefault("annotations", {})["sim.stromboli.io/until"] = f"{at}s"
+        new = copy.deepcopy(document)
+        new["metadata"].setdefault("annotations", {})["sim.stromboli.io/at"] = f"{at}s"
+        _edit(new, change)
+        documents += [old, new]
     return documents
 
 
-def _patches(situation: Situation, change: Change, name: str) -> list[tuple[str, str, Document]]:
-    is_job = any(d["kind"] == "Job" and d["metadata"]["name"] == name for d in situation.documents)
+def _patches(job: str, mine: list[Document], change: Change) -> list[tuple[str, str, Document]]:
     match change:
         case Minimum(pods):
-            return [("Job", name, {"spec": {"minAvailable": pods}}) if is_job else
-                    ("PodGroup", name, {"spec": {"minMember": pods}})]  # fmt: skip
+            is_job = any(document["kind"] == "Job" for document in mine)
+            return [("Job", job, {"spec": {"minAvailable": pods}}) if is_job else
+                    ("PodGroup", job, {"spec": {"minMember": pods}})]  # fmt: skip
         case WithoutGates():
-            pods_of = [d["metadata"]["name"] for d in situation.documents if d["kind"] == "Pod" and _belongs(d, name)]
-            return [("Pod", pod, {"spec": {"schedulingGates": None}}) for pod in pods_of]
+            return [("Pod", _key(d), {"spec": {"schedulingGates": None}}) for d in mine if d["kind"] == "Pod"]
         case QueueOpened(queue):
             return [("Queue", queue, {"status": {"state": "Open"}})]
         case Capability(queue, resource, most):
-            assert resource == "cpu"
-            return [("Queue", queue, {"spec": {"capability": {"cpu": f"{most}m"}}})]
+            return [("Queue", queue, {"spec": {"capability": {resource: _written(resource, most)}}})]
         case Uncordoned(node):
             return [("Node", node, {"spec": {"unschedulable": False}})]
         case Ended(_, pods):
@@ -102,11 +101,20 @@ def _patch(at: float, kind: str, name: str, patch: Document) -> Document:
     return {"apiVersion": "sim.stromboli.io/v1", "kind": "Patch", "at": f"{at}s", "target": target, "patch": patch}
 
 
-def _belongs(document: Document, name: str) -> bool:
-    if document["kind"] in ("Job", "PodGroup") and document["metadata"].get("name") == name:
+def _key(document: Document) -> str:
+    meta = document["metadata"]
+    return f"{meta.get('namespace', 'default')}/{meta['name']}"
+
+
+def _belongs(document: Document, job: str) -> bool:
+    if document["kind"] in ("Job", "PodGroup", "Pod") and _key(document) == job:
         return True
-    notes = document.get("metadata", {}).get("annotations", {})
-    return document["kind"] == "Pod" and (document["metadata"]["name"] == name or notes.get(GROUP) == name)
+    group = document.get("metadata", {}).get("annotations", {}).get(GROUP)
+    return document["kind"] == "Pod" and f"{document['metadata'].get('namespace', 'default')}/{group}" == job
+
+
+def _written(resource: str, amount: int) -> str:
+    return f"{amount}m" if resource == "cpu" else str(amount)
 
 
 def _edit(document: Document, change: Change) -> None:
@@ -124,9 +132,11 @@ def _edit(document: Document, change: Change) -> None:
             for spec in specs:
                 spec.setdefault("tolerations", []).append({"key": taint, "operator": "Exists"})
         case SmallerRequest(resource, most):
-            assert resource == "cpu"
             for spec in specs:
-                spec["containers"][0]["resources"]["requests"]["cpu"] = f"{most}m"
+                requests = spec["containers"][0]["resources"].get("requests", {})
+                wants = requests.get(resource, 0)
+                if parse_quantity(wants) * (1000 if resource == "cpu" else 1) > most:
+                    requests[resource] = _written(resource, most)
         case OtherQueue(queue):
             if document["kind"] == "Pod":
                 document["metadata"]["annotations"][QUEUE] = queue

@@ -73,7 +73,8 @@ class Rehearsal:
         submitted: Sequence[KObject] = (),
     ) -> None:
         """`submitted`: objects that a user creates now."""
-        self._now = later(from_wall_clock(now), PERIOD)  # the next cycle
+        self._asked = from_wall_clock(now)
+        self._now = later(self._asked, PERIOD)  # the next cycle
         self._at = self._now
         self._cycles = 0
         existing = with_known_ends(objects)
@@ -98,7 +99,7 @@ class Rehearsal:
     def run(self, job: str, *, seconds: float) -> Outcome:
         """Until the job ("namespace/name" of what the user created, or of its PodGroup) has started, or so long."""
         before = self._running(job)
-        horizon = later(self._now, microseconds(seconds))
+        horizon = later(self._asked, microseconds(seconds))
         if seconds <= _SHORT:
             self._engine.end_at(horizon)
         has_started = [False]
