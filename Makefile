@@ -39,7 +39,8 @@ test-kube: $(STAMP) ## run the tests that need a real API server
 	@KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$(scripts/kube-assets --where)}" $(BIN)/python -m pytest -q tests/kube
 
 test-browser: $(BROWSER_STAMP) ## run the tests of the page in Chromium, which is installed if it is missing and that is allowed
-	@browser=$$(scripts/browser) && STROMBOLI_BROWSER="$$browser" $(BIN)/python -m pytest -q tests/browser
+	@browser=$$(scripts/browser) && STROMBOLI_BROWSER="$$browser" \
+		KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$(scripts/kube-assets --where)}" $(BIN)/python -m pytest -q tests/browser
 
 bench: $(STAMP) ## measure the scheduler on this machine
 	@$(BIN)/stromboli bench cycle
