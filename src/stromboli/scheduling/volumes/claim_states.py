@@ -81,11 +81,6 @@ class ClaimStates:
             state = self._plain[alike] = self.of(claim)
         return state.signature
 
-    def is_open(self, claim: str) -> bool:
-        alike = self._index.alike.get(claim)
-        state = None if alike is None else self._plain.get(alike)
-        return (self.of(claim) if state is None else state).is_open
-
     def any_open(self, tasks: Iterable[Task]) -> bool:
         """Whether one of these tasks has an open claim."""
         alike, plain = self._index.alike, self._plain
@@ -98,7 +93,11 @@ class ClaimStates:
 
     def selects_node(self, claim: str) -> bool:
         """Whether a claim is open and nothing is settled about it yet."""
-        return claim in self._index.alike and self.is_open(claim)
+        alike = self._index.alike.get(claim)
+        if alike is None:
+            return False
+        state = self._plain.get(alike) or self.of(claim)
+        return state.volume is None and state.claim is not None
 
     def problem(self, task: Task) -> Refusal | None:
         """Why the task can run nowhere, whatever the nodes are."""

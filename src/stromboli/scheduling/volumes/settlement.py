@@ -79,6 +79,7 @@ class _Beginning:
         self.since = session.now  # of the claim that was settled first: a restart does not reset it
         self._group, self._size = group, size
         self._states = session.state(ClaimStates)
+        self._selects_node = self._states.selects_node
         self._choices = session.state(VolumeChoices)
         self._index = session.snapshot.volumes
         self._decisions = session.cycle.decisions
@@ -89,13 +90,15 @@ class _Beginning:
     def held(self, task: Task) -> HeldBind:
         node = task.node
         assert node is not None
+        claims, volumes = task.volumes.claims, self._choices.of(task)
+        if len(claims) == 1 and not volumes and claims[0] not in self._settled and self._selects_node(claims[0]):
+            # Most pods: one claim of their own, whose volume has to be made.
+            self._select(task, node.name, claims[0])
+            return HeldBind(node.name, self._now, self._group, self._size, waits_for=claims)
         held = HeldBind(node.name, self._now, self._group, self._size)
-        volumes = self._choices.of(task)
-        for claim_key in task.volumes.claims:
-            if not volumes and claim_key not in self._settled and self._states.selects_node(claim_key):
-                held.waits_for = (*held.waits_for, claim_key)
-                self._select(task, node.name, claim_key)
-            elif (state := self._states.of(claim_key)).is_open:
+        for claim_key in claims:
+            state = self._states.of(claim_key)
+            if state.is_open:
                 held.waits_for = (*held.waits_for, claim_key)
                 self._settle(task, node.name, held, claim_key, state)
         self.since = min(self.since, held.since)
