@@ -228,4 +228,3 @@ def test_output_has_a_short_form(command: str, capsys: pytest.CaptureFixture[str
     assert console.run([*command.split(), "--help"]) == 0
     shown = capsys.readouterr().out
     assert "-o, --output" in shown
-    assert "descheduler" not in shown

@@ -49,7 +49,7 @@ def test_an_owner_is_known_by_its_name_even_before_it_is_there() -> None:
 
 def test_a_stranger_keeps_the_uid_it_came_with() -> None:
     store = Store()
-    reference = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="db", uid="abc")
+    reference = OwnerReference(api_version="apps.example.com/v1", kind="CloneSet", name="db", uid="abc")
     assert store.create(pod("db-0", reference), START).metadata.owner_references == [reference]
 
 

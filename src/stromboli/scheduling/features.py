@@ -13,7 +13,7 @@ from typing import Final
 from .backfill import open_backfill
 from .bind_backoff import open_bind_backoff
 from .eviction import open_nominations
-from .moves import note_leaving, open_emptied_nodes, open_leaving
+from .moves import note_leaving, open_moves
 from .queue_locks import clear_locked_nodes, lock_nodes
 from .reservations import drop_expired, open_reservations
 from .session import Session
@@ -25,8 +25,7 @@ is in whose reach."""
 
 FEATURES: Final[tuple[Callable[[Session], None], ...]] = (
     open_reservations,
-    open_emptied_nodes,
-    open_leaving,
+    open_moves,
     open_starvation,
     open_backfill,
     open_nominations,

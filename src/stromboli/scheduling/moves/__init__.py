@@ -7,8 +7,15 @@ its gang cannot spare (`leaving`). A node that was emptied comes last for a whil
 emptied for (`emptied_nodes`). `successors` finds the places.
 """
 
+from stromboli.scheduling.session import Session
+
 from .emptied_nodes import open_emptied_nodes
-from .leaving import note_leaving, open_leaving
+from .leaving import Leaving, note_leaving, open_leaving
 from .successors import is_successor, place_successors
 
-__all__ = ["is_successor", "note_leaving", "open_emptied_nodes", "open_leaving", "place_successors"]
+__all__ = ["Leaving", "is_successor", "note_leaving", "open_moves", "place_successors"]
+
+
+def open_moves(session: Session) -> None:
+    open_emptied_nodes(session)
+    open_leaving(session)
