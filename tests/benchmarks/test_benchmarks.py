@@ -30,6 +30,7 @@ queue_locks = load("queue_locks")
 loop_lag = load("loop_lag")
 together = load("together")
 growth = load("growth")
+defragmentation = load("defragmentation")
 
 
 def test_a_week_is_as_full_as_was_asked_for_and_always_the_same() -> None:
@@ -108,3 +109,20 @@ def test_growth_is_measured_at_each_size(capsys: pytest.CaptureFixture[str]) -> 
     assert [row["pods"] for row in figures["passes"]] == [20, 40]
     assert [(row["jobs"], row["finished"]) for row in figures["simulations"]] == [(3, 3), (6, 6)]
     assert growth.table(figures["simulations"]).splitlines()[0].split()[0] == "jobs"
+
+
+def test_a_month_of_gpu_jobs_is_always_the_same_and_adds_up() -> None:
+    works = defragmentation.generate(days=0.5, nodes=6, load=0.95, seed=2)
+    assert works == defragmentation.generate(days=0.5, nodes=6, load=0.95, seed=2)
+    assert {work.gpus for work in works} <= {1, 2, 4, 8}
+    without, with_moves = (defragmentation.simulate(works, 6, 0.5, variant) for variant in ("none", "pending"))
+    assert without.moves == {"planned": 0, "succeeded": 0, "failed": 0}
+    assert with_moves.moves["succeeded"] <= with_moves.moves["planned"]
+    for outcome in (without, with_moves):
+        assert 0 < outcome.allocation <= 1
+        assert outcome.jobs == len(works)
+
+
+def test_plans_of_a_large_cluster_are_measured() -> None:
+    pods, moves, seconds = defragmentation.plan_seconds(40, repeat=1)
+    assert (pods, moves > 0, seconds > 0) == (400, True, True)
