@@ -12,7 +12,7 @@ from console.situations import Document, Situation
 from console.test_why import found_for
 from explanations.worlds import World, world
 
-WORLDS = 8
+WORLDS = 4
 
 
 def before(document: Document, time: float) -> bool:
