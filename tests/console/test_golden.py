@@ -79,7 +79,8 @@ def test_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "replay": [], "replay-cycles": ["--cycles"], "replay-explain": ["--explain", "lab/training", "--cycle", "8"],
     }.items():  # fmt: skip
         assert run(["replay", str(recording), *options]) == 0
-        compare(name, capsys.readouterr().out)
+        # How many events a cycle had depends on which objects a simulation creates by itself.
+        compare(name, re.sub(r"(?<=Z) +[0-9]+(?=  )", "  N", capsys.readouterr().out))
 
 
 def test_every_golden_file_is_used() -> None:
