@@ -48,7 +48,7 @@ def with_field(text: str, path: str, value: Any) -> dict[str, Any]:
         (QUEUE, "specs", {}, "specs: is unknown; did you mean spec?"),
         (QUEUE, "status.stat", "Open", "status.stat: is unknown; did you mean state?"),
         (GROUP, "spec.minMembers", 2, "spec.minMembers: is unknown; did you mean minMember?"),
-        (GROUP, "spec.xyz", 2, "spec.xyz: is unknown; known: minMember, minResources, minTaskMember, "),
+        (GROUP, "spec.xyz", 2, "spec.xyz: is unknown; known: migrationInfo, minMember, minResources, "),
         (JOB, "spec.minavailable", 1, "Job default/j: spec.minavailable: is unknown; did you mean minAvailable?"),
         (JOB, "spec.tasks.0.replica", 1, "spec.tasks[0].replica: is unknown; did you mean replicas?"),
         (JOB, "spec.policies", [{"acton": "X"}], "spec.policies[0].acton: is unknown; did you mean action?"),
