@@ -8,7 +8,7 @@ import pytest
 
 from builders import START, budget, group, node, pod
 from descheduling.plans import NOW, moves, plans_of, policy, replicas
-from stromboli.api import Container, Job, ObjectMeta, OwnerReference, ReplicaSet, ResourceRequirements
+from stromboli.api import Container, Job, ObjectMeta, OwnerReference, ReplicaSet, ResourceRequirements, decode
 from stromboli.api.kinds.batch import JobState, JobStatus
 from stromboli.descheduling.registry import Registry
 from stromboli.scheduling.configuration import ConfigurationError
@@ -32,8 +32,32 @@ def one(**facts: Any) -> list[Any]:
 
 def with_volume(source: str) -> list[Any]:
     found = one()
-    found[-1].spec.volumes = [{"name": "data", source: {}}]
-    return found
+    found[-1].spec.volumes = [{"name": "data", source: {"claimName": "data"} if "Claim" in source else {}}]
+    return [*_DATA, *found]
+
+
+_DATA = [
+    decode(
+        {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "default", "uid": "c"},
+            "spec": {
+                "volumeName": "disk", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+            },
+            "status": {"phase": "Bound"},
+        }
+    ),
+    decode(
+        {
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk", "uid": "v"},
+            "spec": {
+                "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+                "claimRef": {"namespace": "default", "name": "data", "uid": "c"},
+            },
+            "status": {"phase": "Bound"},
+        }
+    ),
+]  # fmt: skip
 
 
 def test_an_ordinary_pod_moves() -> None:
