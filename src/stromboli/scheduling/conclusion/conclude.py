@@ -189,10 +189,11 @@ def _has_lost_pods(job: Job) -> bool:
 def _explain_task(session: Session, task: Task, explanation: Explanation) -> None:
     if task.gated:
         explanation = Explanation(Code.SCHEDULING_GATED, reasons.gated())
-    elif task.job is not None and task.job.held and task.key in session.ledger.held:
-        explanation = explain_held(session.ledger.held[task.key])
+    elif task.job is not None and task.job.held and (held := session.ledger.held.get(task.key)) is not None:
+        explanation = explain_held(held)
     session.cycle.waiting[task.key] = explanation
-    said = next((c for c in task.pod.status.conditions if c.type == "PodScheduled"), None)
-    if said is None or said.message != explanation.message or task.pod.status.nominated_node_name != task.nominated:
+    status = task.pod.status
+    said = next((c for c in status.conditions if c.type == "PodScheduled"), None) if status.conditions else None
+    if said is None or said.message != explanation.message or status.nominated_node_name != task.nominated:
         decision = PatchPod(task.key, explanation.code, explanation.message, task.nominated)
         session.cycle.decisions.append(decision)
