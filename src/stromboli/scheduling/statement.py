@@ -238,7 +238,7 @@ class Statement:
         ledger.changes += 1
         decide = self.session.cycle.decisions.append
         evicts = self.has_evictions
-        used = {op.task.key: ledger.holdings[op.reservation] for op in self.operations if op.kind is Kind.CONSUME}
+        used = {op.task.key: ledger.holdings.get(op.reservation) for op in self.operations if op.kind is Kind.CONSUME}
         held = self._held_jobs()
         for operation in self.operations:
             task = operation.task
@@ -253,7 +253,8 @@ class Statement:
                     if operation.was[0] is Status.RESERVED:
                         decide(_unreserve(operation, "the pod starts"))
                     ledger.settle(task, Status.BINDING, node)
-                    annotation = used[task.key].annotation if task.key in used else ""
+                    source = used.get(task.key)
+                    annotation = "" if source is None else source.annotation
                     ledger.set_use(task, annotation)
                     if task.job.key in held:
                         continue

@@ -131,7 +131,9 @@ class HoldingBooks:
 
     def draw(self, name: str, amount: Vector) -> None:
         """Take an amount from a holding tentatively, or put it back with a negative amount."""
-        held = self.holdings[name]
+        held = self.holdings.get(name)
+        if held is None:
+            return  # the Reservation was given up meanwhile, with all that it held
         node, queue, namespace = held.node, held.queue, held.namespace
         drawn = Holding(
             node, held.remainder - amount, queue, namespace, held.returning, held.shape, held.annotation
@@ -182,7 +184,8 @@ class HoldingBooks:
 
     def settle_draw(self, name: str, amount: Vector) -> None:
         """Make a draw permanent."""
-        self._add_drawn(name, -amount)
+        if name in self.holdings:
+            self._add_drawn(name, -amount)
 
     def _add_drawn(self, name: str, amount: Vector) -> None:
         known = self.drawn.pop(name, None)
@@ -227,6 +230,7 @@ class HoldingBooks:
         """Put back what was taken tentatively."""
         for name in sorted(self.drawn):
             self.draw(name, -self.drawn[name])
+        self.drawn.clear()
 
     def widen_holdings(self) -> None:
         """Pad everything to the width of the axis."""

@@ -33,6 +33,8 @@ def concessions(session: Session, kind: str, task: Task) -> list[Concession]:
         reservation = session.snapshot.reservations.get(name)
         if reservation is None or is_migration(reservation) or held.queue is None or not held.remainder.any():
             continue
+        if name in session.ledger.drawn:
+            continue  # somebody counts on it in this cycle
         if may_take(session, job, task, reservation, held):
             rank = (_priority(session, reservation), -_created(reservation), name)
             carry_out = _give_way(name, kind, job)

@@ -20,7 +20,7 @@ def drop_expired(session: Session) -> None:
     for name in sorted(ledger.holdings):
         reservation = reservations.get(name)
         end = None if reservation is None else expires_at(reservation)
-        if reservation is None or (end is not None and session.now >= end):
+        if end is not None and session.now >= end:
             ledger.set_holding(name, None)
         elif end is not None:
             session.due(end)
