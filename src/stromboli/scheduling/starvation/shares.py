@@ -18,7 +18,7 @@ from stromboli.scheduling.callbacks import NamespaceShares
 from stromboli.scheduling.session import Session
 
 from .drained_room import DrainedRoom
-from .holders import WAITS, usable_rows, wanted
+from .holders import WAITS, is_known_not_to_start, usable_rows, wanted
 
 
 def above_deserved(session: Session, job: Job) -> bool:
@@ -102,7 +102,8 @@ class NamespaceParts:
             self._waiting = {}
             enqueues = self._session.has_action("enqueue")
             for job in self._session.waiting:
-                if job.pending_count and job.queue.open and not (enqueues and job.phase == "Pending"):
+                waits = job.pending_count and job.queue.open and not (enqueues and job.phase == "Pending")
+                if waits and not is_known_not_to_start(job):
                     namespaces = self._waiting.setdefault(job.queue.name, {})
                     kinds = namespaces.setdefault(job.namespace, {})
                     for task in job.tasks.values():
