@@ -14,6 +14,7 @@ from stromboli.api import ObjectMeta, Queue, QueueStatus, Reservation, Reservati
 from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.controllers import Create, Delete
 from stromboli.kube.controllers import ControllerMetrics
+from stromboli.kube.descheduler import DeschedulerMetrics
 from stromboli.kube.runtime import LoopLag, ProcessMetrics
 from stromboli.kube.scheduler import SchedulerMetrics
 from stromboli.scheduling.cycle import Scheduler
@@ -33,6 +34,7 @@ class Process:
         self.shared = ProcessMetrics(self.registry, self.lag)
         self.scheduler = SchedulerMetrics(self.shared, clock=lambda: NOW)
         self.controllers = ControllerMetrics(self.shared)
+        self.descheduler = DeschedulerMetrics(self.shared)
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
@@ -300,9 +302,9 @@ def test_counters_start_at_zero_and_count(process: Process) -> None:
 
 
 def test_the_state_of_the_process(process: Process) -> None:
-    assert process.all("stromboli_leader") == {("scheduler",): 0, ("controllers",): 0}
+    assert process.all("stromboli_leader") == {("scheduler",): 0, ("controllers",): 0, ("descheduler",): 0}
     process.scheduler.set_leader(True)
-    assert process.all("stromboli_leader") == {("scheduler",): 1, ("controllers",): 0}
+    assert process.all("stromboli_leader") == {("scheduler",): 1, ("controllers",): 0, ("descheduler",): 0}
     process.scheduler.buffered(7)
     assert process.value("stromboli_buffered_events") == 7
     on_their_way = 3
