@@ -17,6 +17,7 @@ from kube.conftest import Kubectl
 from kube.crd_install import server_version
 from kube.rbac import ACCOUNTS, EVERYBODY, JOB_PLUGINS, NAMESPACE, VERBS, permissions
 from kube.server import ApiServer
+from kube.volume_story import volume_story
 from live.kustomize import WAYS, render
 from stromboli.kube.crds.validation_rules import ALL_RULES, CEL
 from stromboli.kube.runtime.process import lease_name
@@ -316,16 +317,17 @@ def test_the_processes_can_do_their_work_with_these_rights(
     config = tmp_path / "scheduler.yaml"
     config.write_text(configuration(reserve={"starvingJobTimeThreshold": "2s"}), encoding="utf-8")
     processes = [_start(cluster, "scheduler", "--config", str(config)), _start(cluster, "controllers")]
-    cluster.hollow_nodes(2, cpu=4)
+    cluster.hollow_nodes(2, cpu=4, volumes=True)
     for process in processes:
         eventually(process.is_ready, timeout=60)
 
     # A Job with all that a Job can have: it runs, and is removed after its time.
-    job = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{cluster.namespace}/jobs"
-    cluster.admin.create(job, _job(cluster))
-    eventually(lambda: not cluster.admin.list(job), timeout=120)
-    for owned in ("configmaps", "persistentvolumeclaims", "secrets", "services"):
-        assert cluster.admin.list(f"/api/v1/namespaces/{cluster.namespace}/{owned}")
+    with volume_story(cluster) as story:
+        job = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{cluster.namespace}/jobs"
+        cluster.admin.create(job, _job(cluster, story.storage_class("data")))
+        eventually(lambda: not cluster.admin.list(job), timeout=120)
+        for owned in ("configmaps", "persistentvolumeclaims", "secrets", "services"):
+            assert cluster.admin.list(f"/api/v1/namespaces/{cluster.namespace}/{owned}")
 
     # Two plain pods fill the nodes; a more important one gets the place of one of them, and the next has to wait
     # until somebody leaves.
@@ -374,13 +376,16 @@ def _start(cluster: Cluster, command: str, *arguments: str) -> Program:
     return cluster.start(command, "--kubeconfig", str(kubeconfig), "--log-format", "json", *options, *arguments)
 
 
-def _job(cluster: Cluster) -> dict[str, Any]:
+def _job(cluster: Cluster, storage_class: str) -> dict[str, Any]:
     container = {"name": "c", "image": "work", "resources": {"requests": {"cpu": "1"}}}
     template = {
         "metadata": {"annotations": {"sim.stromboli.io/run": "1s"}},
         "spec": {"nodeSelector": {"pool": cluster.name}, "restartPolicy": "Never", "containers": [container]},
     }
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {
+        "storageClassName": storage_class, "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }  # fmt: skip
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
