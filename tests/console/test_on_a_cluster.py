@@ -77,7 +77,10 @@ def test_the_life_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         plan = shell.data("plan", "-f", str(second))
         assert (plan["startsNow"], plan["reasons"][0]["code"]) == (False, "InsufficientNode")
         assert shell.run("submit", "-f", str(second))[0] == 0
+        wait("default/second", "Pending")
         why = shell.data("why", "second")
+        while not why["reasons"]:  # its PodGroup is still to be created
+            why = shell.data("why", "second")
         assert why["reasons"][0]["code"] == "InsufficientNode"
         assert "starts when default/first ends" in [one["sentence"] for one in why["counterfactuals"]]
         status = shell.data("status")
