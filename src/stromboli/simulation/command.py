@@ -142,7 +142,7 @@ def simulate(
         reservation_retention=to_seconds(reservation_retention), keep_nodes=keep_nodes,
     )  # fmt: skip
     if record is not None:
-        from .recording import record_decisions
+        from .recorder import record_decisions
 
         record_decisions(engine, configuration, Path(record))
     with progress_line(engine, sys.stderr, enabled=output != "events" or not sys.stdout.isatty()):

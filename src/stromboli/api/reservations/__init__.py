@@ -7,7 +7,7 @@ hold nothing; `waiting_reservations` is about them.
 
 from __future__ import annotations
 
-from .meaning import (
+from .fields import (
     AVAILABLE,
     EXPIRED,
     FAILED,

@@ -18,7 +18,7 @@ from stromboli.api.kinds.pods import Pod
 from stromboli.api.names import RESERVATION_ALLOCATED
 from stromboli.api.selectors import matches_labels
 
-from .meaning import namespace_of
+from .fields import namespace_of
 
 
 class UsedReservation(NamedTuple):

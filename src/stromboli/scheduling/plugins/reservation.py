@@ -18,4 +18,4 @@ class ReservationPlugin(Plugin):
     name = "reservation"
 
     def open(self, session: Session) -> None:
-        """See `scheduling.reservations.opening`."""
+        """See `scheduling.reservations.session_hooks`."""

@@ -1,16 +1,16 @@
 """Reservations: resources of a node that are held for pods that are still to come.
 
 `room` places a pod on what is held for it, `matches` finds out which Reservations a pod may use, `users` places such
-pods before all others, `admission` counts what is held for a job, `waiting` looks after Reservations without a node,
+pods before all others, `admission` counts what is held for a job, `unplaced` looks after Reservations without a node,
 and `giving_way` says when a Reservation is given up for somebody else. What Reservations hold is in the ledger
 (`stromboli.cluster.reservations`). The plugin `reservation` turns all of it on.
 """
 
 from .matches import Matches
-from .opening import open_reservations
 from .room import ReservedRoom
+from .session_hooks import open_reservations
+from .unplaced import drop_expired, fail_hopeless, waiting_stand_ins
 from .users import place_users
-from .waiting import drop_expired, fail_hopeless, waiting_stand_ins
 
 __all__ = [
     "Matches",

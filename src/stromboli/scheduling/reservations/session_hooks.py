@@ -1,4 +1,4 @@
-"""What Reservations take part in."""
+"""The extension points that Reservations use in a session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stromboli.scheduling.session import Session
 from .admission import admission_credit
 from .giving_way import concessions, is_possible
 from .room import ReservedRoom
-from .waiting import is_configured
+from .unplaced import is_configured
 
 FEATURE: Final = "reservations"
 
