@@ -205,6 +205,23 @@ class TestUsersAsVictims:
         assert outcome.phases()[-1] == (2, "Pending")
         assert outcome.bound()["urgent"] == (3, "n1")
 
+    @pytest.mark.parametrize("priority", ["high", "higher"])
+    def test_not_if_the_reservation_ranks_as_high(self, priority: str) -> None:
+        """The pod has no priority, but the resources that it leaves would return to a Reservation that has. A pod
+        beside it goes instead, if there is one."""
+        scene = [
+            HIGH, priority_class("higher", 200), node("n1", 4),
+            reservation("r", 4, template={"priorityClassName": priority}), owned(pod("a", 3, at=1)),
+        ]  # fmt: skip
+        urgent = pod("urgent", 3, at=3, priority="high")
+        alone = play(scene, urgent, until=6)
+        assert alone.evictions() == []
+        assert alone.reservation()["owners"] == ["default/a"]
+        beside = play(scene, node("n2", 3), pod("b", 3, at=2), urgent, until=6)
+        assert [who for _, who, _ in beside.evictions()] == ["b"]
+        assert beside.bound()["urgent"] == (4, "n2")
+        assert beside.reservation()["owners"] == ["default/a"]
+
 
 class TestWhose:
     def test_of_its_own_queue_only(self) -> None:
@@ -306,6 +323,19 @@ class TestStarvingJobs:
             reserve=self.RESERVE, until=7,
         )  # fmt: skip
         assert outcome.phases() == [(5, "Pending"), (5, "Failed")]
+
+
+    def test_a_waiting_reservation_of_their_namespace(self) -> None:
+        """A gang of ns1 has starved, and another namespace waits, too. A Reservation of ns1 that has no node yet is
+        compared with it, and waits on."""
+        other = pod("other", 2, at=1)
+        other["metadata"]["namespace"] = "ns2"
+        scene = [
+            node("n1", 2), pod("old", 2, on="n1", run=20), *gang("g", 1, 1, at=1), other,
+            reservation("r", 1, at=2), pod("small", 1, at=3),
+        ]  # fmt: skip
+        outcome = play(scene, until=8, reserve={"starvingJobTimeThreshold": 2})
+        assert outcome.reservation()["phase"] == "Pending"
 
 
 class TestLocks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from reservations.reservation_scenes import job, node, owned, patch, play, pod, pods, queue, reservation
 
 
@@ -146,6 +148,15 @@ class TestEnds:
         outcome = play(node("n1", 1), reservation("r", 4, ttl="3s"), until=5)
         assert outcome.phases() == [(0, "Pending"), (3, "Expired")]
 
+    @pytest.mark.parametrize(("cpu", "phases"), [(2, ["Pending", "Available", "Expired"]), (8, ["Pending", "Expired"])])
+    def test_between_two_cycles(self, cpu: float, phases: list[str]) -> None:
+        """Its time is over after 2.5 seconds: the cycle at 3 seconds finds it expired, and its resources free."""
+        outcome = play(node("n1", 2), reservation("r", cpu, ttl="2500ms"), until=6)
+        assert [which for _, which in outcome.phases()] == phases
+        assert outcome.phases()[-1] == (3, "Expired")
+        waiting = play(node("n1", 2), reservation("r", 2, ttl="2500ms"), pod("p", 2, at=1), until=6)
+        assert waiting.bound() == {"p": (3, "n1")}
+
     def test_never(self) -> None:
         outcome = play(node("n1", 4), reservation("r", 4, ttl="0"), until=200_000, restarts=[1, 100_000])
         assert outcome.reservation()["phase"] == "Available"
@@ -201,6 +212,17 @@ class TestNodes:
         outcome = play(node("n1", 4), node("n2", 4, at=1), reservation("r", 4), smaller, until=4)
         assert outcome.reservation()["node"] == "n2"
         assert outcome.node("n1")["held"] == {"cpu": "0"}
+
+    def test_the_last_user_leaves_a_node_that_shrank(self) -> None:
+        """4 CPUs are held and used when the node shrinks from 8 to 6; others use 4. The pod ends at 4 seconds. Now
+        nobody uses the Reservation, and there are only 2 left for it: it looks for another node."""
+        shrinks = patch("Node", "n1", {"status": {"allocatable": {"cpu": 6}}}, at=3)
+        outcome = play(
+            node("n1", 8), pod("old", 4, on="n1"), reservation("r", 4), owned(pod("p", 4, at=1, run=3)), shrinks,
+            node("n2", 4, at=6), until=7,
+        )  # fmt: skip
+        assert outcome.phases() == [(0, "Pending"), (0, "Available"), (4, "Pending"), (6, "Available")]
+        assert outcome.reservation()["node"] == "n2"
 
     def test_a_pod_is_put_there_by_hand(self) -> None:
         outcome = play(node("n1", 4), reservation("r", 4, nodeName="n1"), pod("x", 3, on="n1", at=2), until=4)

@@ -116,6 +116,7 @@ class Engine:
         self._began = start
         self._runs_every_cycle = every_cycle
         self._settled_version = -1  # of the store, when controllers last had nothing to do
+        self._settled_at = Microseconds(START - 1)  # when that was
         self._changed_objects = False  # whether the last cycle changed any object
         self._idle_cycles = 0  # cycles in a row without progress
         self._repetition = RepetitionDetector(self.world)
@@ -339,10 +340,12 @@ class Engine:
         store = self.world.store
         descheduler = None if "descheduler" in self._away else self.descheduler
         now = wall_clock(at)
-        dues = (self._controllers.next_due(wall_clock(Microseconds(at - 1))), self._controllers.time_limit())
+        # What became due between two cycles is due in the later one.
+        since = self._settled_at
+        dues = (self._controllers.next_due(wall_clock(since)), self._controllers.time_limit())
         is_due = any(due is not None and from_wall_clock(due) <= at for due in dues)
         if descheduler is not None:
-            deadline = descheduler.next_deadline(Microseconds(at - 1))
+            deadline = descheduler.next_deadline(since)
             is_due = is_due or (deadline is not None and deadline <= at)
         if store.version == self._settled_version and not is_due:
             return
@@ -356,7 +359,7 @@ class Engine:
             if descheduler is not None:
                 descheduler.advance(at)
             if store.version == before:
-                self._settled_version = before
+                self._settled_version, self._settled_at = before, at
                 return
         raise ControllerLoopError(f"controllers still change {self._writer.last_changed} after {MAX_PASSES} passes")
 

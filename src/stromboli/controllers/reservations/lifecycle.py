@@ -62,7 +62,8 @@ def new_status(reservation: Reservation, contents: NodeContents | None, now: flo
         return status
     message = f"Node {status.node_name} has less to offer than it holds there."
     if not users and not _is_pinned(reservation):
-        return _without_node(reservation, message, "NodeShrank", now)
+        # The node is there: whoever used the Reservation before is no reason to give it up.
+        return _without_node(replace(reservation, status=status), message, "NodeShrank", now)
     status = replace(status, allocatable=_written(fits))
     return replace(status, conditions=_said(status, "False", "NodeShrank", message, now))
 

@@ -16,8 +16,8 @@ import numpy as np
 from stromboli.api import Reservation
 from stromboli.api.reservations import is_migration
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.cluster import PODS, Holding, Job, Task
-from stromboli.scheduling.callbacks import Concession
+from stromboli.cluster import PODS, Holding, Job, Queue, Task, Vector
+from stromboli.scheduling.callbacks import Concession, Verdict, VictimVerdict
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.session import Session
 
@@ -54,6 +54,28 @@ def is_possible(session: Session, kind: str) -> bool:
     )  # fmt: skip
 
 
+def protect_users(session: Session, kind: str) -> VictimVerdict:
+    """A Reservation goes with a pod that uses it and is evicted. So such a pod is evicted only for somebody to whom the
+    Reservation would give way: the priority of the pod alone does not open what is held with a higher one."""
+
+    def verdict(evictor: Task, candidate: Task, whole: bool) -> Verdict:
+        name = candidate.uses.partition("/")[0]
+        held = session.ledger.holdings.get(name) if name else None
+        if held is None or held.annotation != candidate.uses or held.node is not candidate.node:
+            return Verdict.NOTHING
+        reservation = session.snapshot.reservations.get(name)
+        if reservation is None or held.queue is None:
+            return Verdict.NOTHING
+        if kind == "preemptable":
+            job = evictor.job
+            ranks_lower = job is None or _priority(session, reservation) < job.priority
+            return Verdict.NOTHING if ranks_lower or not _by_priority(session) else Verdict.NO
+        leaves = held.remainder + candidate.request
+        return Verdict.NOTHING if _keeps_guarantee(session, held.queue, leaves) else Verdict.NO
+
+    return verdict
+
+
 def _give_way(name: str, kind: str, job: Job) -> Callable[[Any, Task], Any]:
     def carry_out(statement: Any, task: Task) -> Any:
         if kind == "preemptable":
@@ -65,8 +87,13 @@ def _give_way(name: str, kind: str, job: Job) -> Callable[[Any, Task], Any]:
 
 
 def _in_preemption(session: Session, job: Job, task: Task, reservation: Reservation, held: Holding) -> bool:
-    by_priority = any(hook.plugin == "priority" for hook in session.hooks("preemptable:permit"))
-    return by_priority and held.queue is job.queue and _priority(session, reservation) < job.priority
+    ranks_lower = _priority(session, reservation) < job.priority
+    return ranks_lower and held.queue is job.queue and _by_priority(session)
+
+
+def _by_priority(session: Session) -> bool:
+    """Whether priorities decide in preemption."""
+    return any(hook.plugin == "priority" for hook in session.hooks("preemptable:permit"))
 
 
 def _in_reclaim(session: Session, job: Job, task: Task, reservation: Reservation, held: Holding) -> bool:
@@ -81,8 +108,13 @@ def _in_reclaim(session: Session, job: Job, task: Task, reservation: Reservation
     contended = lacking & (theirs.allocated > theirs_deserved) & (held.remainder > 0)
     if not bool(contended.any()) or bool((contended & (mine.allocated + need > deserved)).any()):
         return False
-    gives = (held.remainder > 0) & (np.arange(len(need)) != PODS)
-    return not bool((gives & (theirs.allocated - held.remainder < session.books.guarantee(theirs))).any())
+    return _keeps_guarantee(session, theirs, held.remainder)
+
+
+def _keeps_guarantee(session: Session, queue: Queue, loss: Vector) -> bool:
+    """Whether a queue still has what it is guaranteed after this loss."""
+    lost = (loss > 0) & (np.arange(len(loss)) != PODS)
+    return not bool((lost & (queue.allocated - loss < session.books.guarantee(queue))).any())
 
 
 def _priority(session: Session, reservation: Reservation) -> int:

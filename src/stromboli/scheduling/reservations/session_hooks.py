@@ -7,7 +7,7 @@ from typing import Final
 from stromboli.scheduling.session import Session
 
 from .admission import admission_credit
-from .giving_way import concessions, is_possible
+from .giving_way import concessions, is_possible, protect_users
 from .room import ReservedRoom
 from .unplaced import is_configured
 
@@ -25,3 +25,5 @@ def open_reservations(session: Session) -> None:
         session.add_concessions(
             lambda kind, task: concessions(session, kind, task), lambda kind: is_possible(session, kind)
         )
+        session.add_preemptable(protect_users(session, "preemptable"), protects=True)
+        session.add_reclaimable(protect_users(session, "reclaimable"), protects=True)

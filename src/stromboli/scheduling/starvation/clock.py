@@ -15,7 +15,10 @@ def starved_since(session: Session, job: Job, rules: ReserveRules) -> float:
 
 
 def has_starved(session: Session, job: Job, rules: ReserveRules) -> bool:
-    """Whether a job has waited longer than the threshold; if not, the scheduler looks again when it has."""
+    """Whether a job has waited longer than the threshold; if not, the scheduler looks again when it has. Nothing is set
+    aside for a Reservation that waits for a node, so it never starves."""
+    if job.stands_for:
+        return False
     since = starved_since(session, job, rules)
     due = since + rules.threshold
     if session.now <= due:
