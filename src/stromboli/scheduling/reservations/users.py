@@ -28,13 +28,15 @@ def place_users(session: Session) -> None:
 def _candidates(room: ReservedRoom, job: Job) -> list[tuple[int, Task]]:
     """With the number of their choices; without those for which pods were evicted elsewhere: they keep what they were
     promised."""
+    if not room.may_use_any(job):
+        return []
     tasks = job.tasks.values()
     return room.find([t for t in tasks if t.status is Status.PENDING and not t.gated and not t.nominated])
 
 
 def _place(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int, Task]]) -> None:
     missing = job.min_available - job.ready_count - job.pending_best_effort
-    if missing > len(tasks) or missing > room.slots(task for _, task in tasks):
+    if missing > len(tasks) or missing > room.slots([task for _, task in tasks]):
         return  # the rest of the gang needs other nodes
     statement = session.statement()
     fewest_first = sorted((count, session.task_key(task), task) for count, task in tasks)
