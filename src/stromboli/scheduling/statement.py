@@ -62,7 +62,8 @@ class Statement:
     @property
     def has_evictions(self) -> bool:
         """Whether somebody gives way for others: a pod, or a Reservation."""
-        return any(operation.kind in (Kind.EVICT, Kind.YIELD) for operation in self.operations)
+        kinds = [operation.kind for operation in self.operations]
+        return Kind.EVICT in kinds or Kind.YIELD in kinds
 
     # -- operations ---------------------------------------------------------------------------------------------
 

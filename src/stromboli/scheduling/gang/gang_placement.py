@@ -11,7 +11,7 @@ placed for a job that waits for terminating pods.
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
+from itertools import islice, takewhile
 
 import numpy as np
 
@@ -61,12 +61,14 @@ def place_gang(
             break
         first = tasks[0]
         if first.key in kept:
-            placed = session.take_kept_places(statement, _at_the_front(tasks, kept, 1 if ready else _missing(job)))
+            front = _at_the_front(tasks, kept, 1 if ready else _missing(job))
+            placed = session.take_kept_places(statement, front)
+            for _ in range(placed):
+                tasks.popleft()
+            if placed < len(front):
+                kept = frozenset([t.key for _, t in session.with_kept_places(tasks) if placed or t is not first])
             if placed:
-                for _ in range(placed):
-                    tasks.popleft()
                 continue
-            kept = frozenset(task.key for _, task in session.with_kept_places(tasks) if task is not first)
         kind = (first.role, session.placement.key(first))
         if kind in failed:
             tasks.popleft()
@@ -118,12 +120,7 @@ def _missing(job: Job) -> int:
 
 def _at_the_front(tasks: deque[Task], among: frozenset[TaskKey], most: int) -> list[Task]:
     """The first tasks, as long as they are some of these."""
-    front: list[Task] = []
-    for task in tasks:
-        if len(front) == most or task.key not in among:
-            break
-        front.append(task)
-    return front
+    return list(islice(takewhile(lambda task: task.key in among, tasks), most))
 
 
 def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey]:

@@ -83,12 +83,12 @@ class Matches:
 
     def _are_alike(self, tasks: Sequence[Task]) -> bool:
         shape, meta = tasks[0].shape, tasks[0].pod.metadata
-        if len(tasks) > 1 and (self._by_name or any(task.shape is not shape for task in tasks)):
+        if len(tasks) > 1 and (self._by_name or [task.shape for task in tasks].count(shape) < len(tasks)):
             return False
         if self._by_reference and any(t.pod.metadata.owner_references != meta.owner_references for t in tasks):
             return False
-        values = [(key, meta.labels.get(key)) for key in self._label_keys]
-        return all(task.pod.metadata.labels.get(key) == value for key, value in values for task in tasks)
+        labels = [task.pod.metadata.labels for task in tasks]
+        return all([own.get(key) for own in labels].count(labels[0].get(key)) == len(tasks) for key in self._label_keys)
 
     def _find(self, task: Task) -> MatchSet:
         job = task.job

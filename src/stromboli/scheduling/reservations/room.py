@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import lcm
+from math import inf, lcm
 from typing import Any, Final
 
 import numpy as np
@@ -104,6 +104,12 @@ class ReservedRoom:
         known = self._matches.known
         kinds = {(id(known.get(task.key)), task.shape.id): task for task in tasks}
         return sum(self._slots_for(task) for task in kinds.values())
+
+    def slots_for_alike(self, job: Job) -> float:
+        """How many tasks of a job could use Reservations at most, if they are all alike; otherwise it is unknown."""
+        if self._matches.of_job(job) is None or self._session.ledger.nominated:
+            return inf
+        return self._slots_for(next(iter(job.tasks.values())))
 
     def _slots_for(self, task: Task) -> int:
         return sum(_times(usable, held, task.request) for _, usable, held in self.usable(task))
