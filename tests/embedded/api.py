@@ -124,12 +124,12 @@ class EmbeddedTransport:
 class HttpTransport:
     """kube-apiserver."""
 
-    budget_version = "policy/v1beta1"
-
     def __init__(self, port: int, identity: ssl.SSLContext, token: str | None = None) -> None:
         self._port = port
         self._identity = identity
         self._token = token
+        has_v1 = self.send("GET", "/apis/policy/v1", {}, {}, b"").status == 200
+        self.budget_version = "policy/v1" if has_v1 else "policy/v1beta1"
 
     def _connect(
         self, method: str, path: str, query: dict[str, str], headers: dict[str, str], body: bytes
@@ -175,6 +175,6 @@ def config_map(name: str, labels: dict[str, str] | None = None, **data: str) -> 
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": name, "labels": labels or {}},
+        "metadata": {"name": name, "labels": labels} if labels else {"name": name},
         "data": data,
     }

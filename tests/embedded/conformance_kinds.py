@@ -149,16 +149,17 @@ def test_eviction_and_budgets(api: Api, namespace: str) -> None:
         api.patch(f"{budgets}/keep/status", {"status": status})
 
     def evict(name: str) -> Any:
-        body = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": name}}
+        body = {"apiVersion": api.budget_version, "kind": "Eviction", "metadata": {"name": name}}
         return api.call("POST", f"{pods(namespace)}/{name}/eviction", body)
 
     allow(0)
     refused = evict("a")
     assert (refused.status, refused.reason) == (429, "TooManyRequests")
     assert refused.body["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
-    assert refused.body["details"]["causes"] == [
-        {"reason": "DisruptionBudget", "message": "The disruption budget keep needs 1 healthy pods and has 2 currently"}
-    ]
+    (cause,) = refused.body["details"]["causes"]
+    assert cause["reason"] == "DisruptionBudget"
+    # Recent servers say more about why.
+    assert cause["message"].startswith("The disruption budget keep ")
     allow(1)
     assert evict("a").status == 201
     assert api.get(f"{pods(namespace)}/a")["metadata"]["deletionTimestamp"]
@@ -239,7 +240,10 @@ def test_jobs_get_a_selector(api: Api, namespace: str) -> None:
     made = api.create(jobs, {"metadata": {"name": "one"}, "spec": {"template": template}})
     assert (made["spec"]["parallelism"], made["spec"]["completions"], made["spec"]["backoffLimit"]) == (1, 1, 6)
     uid = made["metadata"]["uid"]
-    assert made["spec"]["selector"] == {"matchLabels": {"controller-uid": uid}}
+    # Since 1.27 the label has a prefix, and pods have it with and without.
+    assert made["spec"]["selector"]["matchLabels"] in (
+        {"controller-uid": uid}, {"batch.kubernetes.io/controller-uid": uid},
+    )  # fmt: skip
     labels = made["spec"]["template"]["metadata"]["labels"]
     assert (labels["controller-uid"], labels["job-name"]) == (uid, "one")
     always = {"spec": {"restartPolicy": "Always", "containers": [{"name": "main", "image": "x:1"}]}}

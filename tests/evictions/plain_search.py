@@ -189,19 +189,19 @@ class PlainSearch:
         had = task.job.queue.allocated.copy()
         gone: list[EvictionUnit] = []
         for unit in plan.units:
-            if gone and fits_within(self.session, task, plan.node, had):
+            if gone and fits_within(self.session, task, plan.node, self.kind, had):
                 break
             if self._may_go(task, unit):
                 for victim in unit.tasks:
                     statement.evict(victim, reason=self.reason, message=self.message(task))
                 gone.append(unit)
-        if not gone or not fits_within(self.session, task, plan.node, had):
+        if not gone or not fits_within(self.session, task, plan.node, self.kind, had):
             statement.discard(down_to=mark)
             return None
         for unit in reversed(gone[:-1]) if len(gone) > 1 else ():
             for victim in unit.tasks:
                 statement.spare(victim)
-            if fits_within(self.session, task, plan.node, had) and not is_torn(self.session, unit):
+            if fits_within(self.session, task, plan.node, self.kind, had) and not is_torn(self.session, unit):
                 gone.remove(unit)
             else:
                 for victim in unit.tasks:

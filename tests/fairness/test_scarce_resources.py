@@ -57,6 +57,20 @@ def test_lent_gpus_are_had_back_from_a_pod_that_holds_all() -> None:
     assert outcome.started["b-0"] == outcome.started["b-1"] == 6
 
 
+# 16 CPUs and 8 GPUs. Queue a has 8 of each, b the other 8 CPUs, which is all it deserves of them. It deserves 4 GPUs as
+# well and has none; its pods that come at 5 s request one of each. Only GPUs are contended, so each takes one from a.
+# Queue a then lacks CPUs, but its pods need GPUs, of which it has no more than it deserves: the exchange ends there.
+def test_a_queue_with_its_cpus_gets_its_gpus_back() -> None:
+    outcome = scene(
+        queue("a"), queue("b"), _node("n1", 8, 4), _node("n2", 8, 4), *[_pod(f"a-{n}", "a") for n in range(8)],
+        *[_pod(f"b-{n}", "b", 0) for n in range(8)], *[_pod(f"claims-{n}", "b", at=5) for n in range(4)], until=30,
+    ).run()  # fmt: skip
+    evicted = [name for _, name in outcome.happened("Evicted")]
+    assert len(evicted) == 4
+    assert all(name.startswith("a-") for name in evicted)
+    assert {outcome.started[f"claims-{number}"] for number in range(4)} == {6}
+
+
 # One node of three CPUs, full with three pods of a job of which one suffices. Urgent pods evict the last ones; the
 # first pod of the job, often its master, goes last.
 def test_the_last_pod_of_a_job_goes_first() -> None:

@@ -231,7 +231,39 @@ class Ledger(HoldingBooks):
                 counts[old] -= 1
                 counts[status] += 1
 
-    # -- many tasks of one job and shape ------------------------------------------------------------------------
+    # -- many tasks of one job ----------------------------------------------------------------------------------
+
+    def _set_status_of_many(self, tasks: Sequence[Task], status: Status) -> None:
+        """`_set_status` for tasks of one job and one status."""
+        first = tasks[0]
+        old, job = first.status, first.job
+        assert job is not None
+        if Status.PENDING in (old, status) and any(task.shape.best_effort or task.gated for task in tasks):
+            for task in tasks:
+                self._set_status(task, status)
+            return
+        by_role: dict[str, int] = {}
+        for task in tasks:
+            task.status = status
+            by_role[task.role] = by_role.get(task.role, 0) + 1
+        self.changed_jobs[job.key] = job
+        self.task_log.extend(tasks)
+        job.counts[old] -= len(tasks)
+        job.counts[status] += len(tasks)
+        for role, number in by_role.items():
+            counts = job.role_counts[role]
+            counts[old] -= number
+            counts[status] += number
+
+    def settle_binding(self, tasks: Sequence[Task]) -> None:
+        """Make the places of allocated tasks of one job permanent; equivalent to one `settle` each."""
+        self.changes += len(tasks)
+        self._set_status_of_many(tasks, Status.BINDING)
+        for task in tasks:
+            task.true_status = Status.BINDING
+            task.true_node = task.node
+            task.true_backfill = task.backfill
+            self.tentative.pop(task.key, None)
 
     def place_many(self, tasks: Sequence[Task], status: Status, nodes: Sequence[Node]) -> None:
         """Move pending tasks of one job and one shape to nodes at once; equivalent to one `move` each."""
@@ -246,8 +278,8 @@ class Ledger(HoldingBooks):
         self.log.extend(distinct.tolist())
         job = first.job
         assert job is not None
+        self._set_status_of_many(tasks, status)
         for task, node in zip(tasks, nodes, strict=True):
-            self._set_status(task, status)
             task.node = node
             node.tasks[task.key] = task
             self.tentative[task.key] = task

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.cluster import Job, Matrix, Node, Queue, Task, Vector
+from stromboli.cluster import Job, Matrix, Node, Queue, Shape, Task, Vector
 
 Rows = npt.NDArray[np.int64]
 ReasonIds = npt.NDArray[np.int32]
@@ -114,9 +114,10 @@ class FilterHook:
     prepare: Callable[[Task], NodeFilter | None]  # None: does not apply to this task
     scope: Scope
     key: KeyOfTask | None  # what the answer depends on besides the shape
-    live: bool = False  # the key of a task may change during a session
+    live: bool = False  # the key may change during a session; it is that of the job and its nomination
     owner: str = ""  # the plugin or feature that registered it
     remaining: Callable[[Task], RemainingCount | None] | None = None  # how many more such tasks a node takes
+    keyed: Callable[[Shape], bool] | None = None  # which shapes have a key; None: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ class ScoreHook:
     prepare: Callable[[Task], NodeScore | None]
     scope: Scope
     key: KeyOfTask | None
+    keyed: Callable[[Shape], bool] | None = None  # which shapes have a key; None: all
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from stromboli.api import Condition, PodGroup, PodGroupCondition, Queue, Reservation, ResourceList
@@ -15,8 +16,7 @@ from stromboli.api.quantity import format_amount
 from stromboli.cluster import JobKey, QueueName, TaskKey
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Struct, frozen=True):
     task: TaskKey
     node: str
     job: JobKey

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, NodeTable, Queue, Task, Vector
+from stromboli.cluster import Job, NodeTable, Queue, Shape, Task, Vector
 
 from . import callbacks as cb
 from .callbacks import Hook, NodeReason, Refusal, Scope
@@ -98,12 +98,15 @@ class ExtensionPoints:
         key: cb.KeyOfTask | None = None,
         live: bool = False,
         remaining: Callable[[Task], cb.RemainingCount | None] | None = None,
+        keyed: Callable[[Shape], bool] | None = None,
     ) -> None:
         """`key`: what the answer depends on besides the shape of a task. `live`: the key of a task may change during
-        the session. `remaining`: the filter counts tasks, and this is how many more a node takes. Then equal tasks are
-        still placed in one step; with None for a task, one by one."""
+        the session; then it is the same for all tasks of a job that have no nominated node. `keyed`: whether tasks of
+        a shape have a key at all; constant in a session, and asked once per shape. `remaining`: the filter counts
+        tasks, and this is how many more a node takes. Then equal tasks are still placed in one step; with None for a
+        task, one by one."""
         if self._enabled("predicate"):
-            self.filters.append(cb.FilterHook(prepare, scope, key, live, self._owner, remaining))
+            self.filters.append(cb.FilterHook(prepare, scope, key, live, self._owner, remaining, keyed))
 
     def add_node_filter(self, check: cb.PerNodeFilter, *, scope: Scope = Scope.NODE) -> None:
         """A filter that looks at one node at a time: returns a sentence if the node cannot run the task."""
@@ -128,9 +131,11 @@ class ExtensionPoints:
         *,
         scope: Scope = Scope.STATIC,
         key: cb.KeyOfTask | None = None,
+        keyed: Callable[[Shape], bool] | None = None,
     ) -> None:
+        """`key` and `keyed` as for filters."""
         if self._enabled("nodeOrder"):
-            self.scores.append(cb.ScoreHook(prepare, scope, key))
+            self.scores.append(cb.ScoreHook(prepare, scope, key, keyed))
 
     def add_node_score(self, score: cb.PerNodeScore, *, scope: Scope = Scope.NODE) -> None:
         """A score of one node at a time."""

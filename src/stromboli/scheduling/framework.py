@@ -7,7 +7,7 @@ than this; `Session` adds them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -130,8 +130,8 @@ class Framework(ExtensionPoints):
             total = total if credit is None else total + credit
         return total
 
-    def with_kept_places(self, tasks: Iterable[Task]) -> list[tuple[int, Task]]:
-        """The tasks for which places are kept, with the number of their choices."""
+    def with_kept_places(self, tasks: Collection[Task]) -> list[tuple[int, Task]]:
+        """Those of these tasks of a job for which places are kept, with the number of their choices."""
         return [found for hook in self.hooks("keptPlaces") for found in hook.call(tasks)]
 
     def take_kept_place(self, statement: Any, task: Task, *, promised: bool = False) -> bool:

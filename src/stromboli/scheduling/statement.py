@@ -9,9 +9,9 @@ the task to the node, and the nomination outlives the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
+from typing import NamedTuple
 
 from stromboli.api.reservations import AVAILABLE, PENDING
 from stromboli.api.waiting_reservations import waiting_name, waiting_reservation
@@ -39,8 +39,7 @@ GIVES_SHARE = frozenset({Kind.ALLOCATE, Kind.PIPELINE})
 """Operations that fire allocate handlers; undoing them, and evicting, fires deallocate handlers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     kind: Kind
     task: Task
     was: tuple[Status, Node | None]
@@ -63,7 +62,8 @@ class Statement:
     @property
     def has_evictions(self) -> bool:
         """Whether somebody gives way for others: a pod, or a Reservation."""
-        return any(operation.kind in (Kind.EVICT, Kind.YIELD) for operation in self.operations)
+        kinds = [operation.kind for operation in self.operations]
+        return Kind.EVICT in kinds or Kind.YIELD in kinds
 
     # -- operations ---------------------------------------------------------------------------------------------
 
@@ -240,8 +240,7 @@ class Statement:
         evicts = self.has_evictions
         used = {op.task.key: ledger.holdings.get(op.reservation) for op in self.operations if op.kind is Kind.CONSUME}
         held = self._held_jobs()
-        for operation in self.operations:
-            task = operation.task
+        for operation, task, together in _in_runs(self.operations):
             node = task.node
             match operation.kind:
                 case Kind.ALLOCATE:
@@ -252,15 +251,12 @@ class Statement:
                         continue
                     if operation.was[0] is Status.RESERVED:
                         decide(_unreserve(operation, "the pod starts"))
-                    ledger.settle(task, Status.BINDING, node)
-                    source = used.get(task.key)
-                    annotation = "" if source is None else source.annotation
-                    ledger.set_use(task, annotation)
-                    if task.job.key in held:
-                        continue
-                    if task.nominated:
-                        ledger.nominate(task, "")
-                    decide(Bind(task.key, node.name, task.job.key, task.backfill, annotation))
+                    ledger.settle_binding(together)
+                    for one in together:
+                        source = used.get(one.key)
+                        ledger.set_use(one, "" if source is None else source.annotation)
+                    if task.job.key not in held:
+                        self._bind(task.job.key, together)
                 case Kind.EVICT:
                     assert node is not None
                     ledger.settle(task, Status.RELEASING, node)
@@ -277,7 +273,7 @@ class Statement:
                     if task.true_status is Status.RESERVED:
                         task.true_status, task.true_node = Status.PENDING, None
                     decide(_unreserve(operation, operation.message))
-                case Kind.CONSUME if task.true_status is Status.BINDING:  # not if it is only promised its place
+                case Kind.CONSUME if task.status is not Status.PIPELINED:  # not if it is only promised its place
                     assert operation.amount is not None
                     ledger.settle_draw(operation.reservation, operation.amount)
                 case Kind.YIELD:
@@ -291,6 +287,14 @@ class Statement:
                 case _:
                     pass  # a promise for this cycle only: no decision
         self.operations = []
+
+    def _bind(self, job: JobKey, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            if task.nominated:
+                self.session.ledger.nominate(task, "")
+        self.session.cycle.decisions.extend(
+            [Bind(task.key, task.node.name, job, task.backfill, task.uses) for task in tasks if task.node is not None]
+        )
 
     def _hold(self, task: Task, node: Node) -> None:
         """A Reservation got its node: it holds there what the task that stood for it was given."""
@@ -314,6 +318,27 @@ class Statement:
             if any(hook.call(job, tasks) for hook in hooks):
                 held.add(job.key)
         return held
+
+
+def _in_runs(operations: Sequence[Operation]) -> Iterator[tuple[Operation, Task, list[Task]]]:
+    """The operations in order, where tasks of one job that get their places one after the other come together."""
+    run: list[Task] = []
+    first: Operation | None = None
+    for operation in operations:
+        task = operation.task
+        plain = operation.kind is Kind.ALLOCATE and operation.was[0] is Status.PENDING and not task.stands_for
+        if first is not None and plain and task.job is run[0].job:
+            run.append(task)
+            continue
+        if first is not None:
+            yield first, run[0], run
+            first = None
+        if plain:
+            first, run = operation, [task]
+        else:
+            yield operation, task, [task]
+    if first is not None:
+        yield first, run[0], run
 
 
 def _unreserve(operation: Operation, why: str) -> Unreserve:

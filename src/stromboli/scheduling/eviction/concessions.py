@@ -24,7 +24,7 @@ def make_room(statement: Statement, task: Task, search: VictimSearch) -> bool:
     found = _concessions(session, search.kind, task)
     if not found:
         return search.make_room(statement, task)
-    if _without_evictions(session, statement, task, found):
+    if _without_evictions(session, statement, task, search.kind, found):
         return True
     given = [(concession, concession.carry_out(statement, task)) for concession in found]
     if not search.make_room(statement, task):
@@ -47,7 +47,7 @@ def _concessions(session: Session, kind: str, task: Task) -> list[Concession]:
 
 
 def _without_evictions(
-    session: Session, statement: Statement, task: Task, found: Sequence[Concession]
+    session: Session, statement: Statement, task: Task, kind: str, found: Sequence[Concession]
 ) -> bool:
     """On the node where the least valuable of them are enough."""
     by_row: dict[int, list[Concession]] = {}
@@ -68,7 +68,7 @@ def _without_evictions(
         node, mark, had = session.nodes.nodes[row], len(statement), task.job.queue.allocated.copy()
         for concession in chosen:
             concession.carry_out(statement, task)
-        if fits_within(session, task, node, had) and statement.pipeline(task, node):
+        if fits_within(session, task, node, kind, had) and statement.pipeline(task, node):
             return True
         statement.discard(down_to=mark)
     return False

@@ -115,7 +115,7 @@ class _Attempt:
             statement.discard()
             return False
         assert victim_search is not None
-        reprieve_needless(session, statement, job, victim_search.gone)
+        reprieve_needless(session, statement, job, victim_search.kind, victim_search.gone)
         statement.commit()
         session.notes.attempt(job)
         return True

@@ -16,18 +16,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from stromboli.cluster import Job, Node, Task, Vector
+from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Kind, Operation, Statement
 
 from .plans import EvictionUnit
 
 
-def reprieve_needless(session: Session, statement: Statement, claimant: Job, gone: Sequence[EvictionUnit]) -> None:
-    """`gone`: all that was evicted in the statement, for tasks of `claimant`. Some of it stays evicted in any case: a
-    job that needs no evictions is none of ours."""
+def reprieve_needless(
+    session: Session, statement: Statement, claimant: Job, kind: str, gone: Sequence[EvictionUnit]
+) -> None:
+    """`kind`: preemptable or reclaimable. `gone`: all that was evicted in the statement, for tasks of `claimant`. Some
+    of it stays evicted in any case: a job that needs no evictions is none of ours."""
     evicted = list(gone)
     for unit in reversed(gone):
-        if len(evicted) > 1 and _is_covered(session, unit) and _without(session, statement, claimant, unit):
+        if len(evicted) > 1 and _is_covered(session, unit) and _without(session, statement, claimant, kind, unit):
             evicted.remove(unit)
 
 
@@ -38,10 +41,11 @@ def is_torn(session: Session, unit: EvictionUnit) -> bool:
     return unit.was_ready and not session.job_ready(job)
 
 
-def fits_within(session: Session, task: Task, node: Node, had: Vector) -> bool:
+def fits_within(session: Session, task: Task, node: Node, kind: str, had: Vector) -> bool:
     """Whether a task fits on a node once those who are leaving have left. `had`: what its queue had before anybody was
     evicted. Only what it would have beyond that is a matter of its limits: a queue that has borrowed more than it
-    deserves may still put one pod in the place of another, and need not first give back all it borrowed."""
+    deserves may still put one pod in the place of another, and need not first give back all it borrowed. And a queue
+    that reclaims what it lacks may have more than it deserves of something else."""
     assert task.job is not None
     queue = task.job.queue
     if not session.placement.fitting(task, ahead=True).takes(node.row, session.nodes.future_idle_of(node.row)):
@@ -51,7 +55,10 @@ def fits_within(session: Session, task: Task, node: Node, had: Vector) -> bool:
         return session.allocatable_on_own_rows(task) is None
     freed = had - queue.allocated
     beyond = np.maximum(task.request - freed, 0)
-    return session.allocatable(queue, beyond, job=task.job, credit=-freed) is None
+    refusal = session.allocatable(queue, beyond, job=task.job, credit=-freed)
+    if refusal is not None and kind == "reclaimable" and refusal.code == Code.QUEUE_OVER_DESERVED:
+        refusal = session.preemptive(queue, beyond, job=task.job, credit=-freed)
+    return refusal is None
 
 
 def _is_covered(session: Session, unit: EvictionUnit) -> bool:
@@ -64,21 +71,25 @@ def _is_covered(session: Session, unit: EvictionUnit) -> bool:
     return all(bool((session.nodes.future_idle_of(row) >= amount).all()) for row, amount in took.items())
 
 
-def _without(session: Session, statement: Statement, claimant: Job, unit: EvictionUnit) -> bool:
+def _without(session: Session, statement: Statement, claimant: Job, kind: str, unit: EvictionUnit) -> bool:
     """Make the statement again without these evictions; as it was, and False, if it does not work."""
     script = [(operation, operation.task.node) for operation in statement.operations]
     statement.discard()
     had = claimant.queue.allocated.copy()
     kept = [step for step in script if step[0].task not in unit.tasks]
-    if _again(session, statement, kept, had) and not is_torn(session, unit):
+    if _again(session, statement, kept, kind, had) and not is_torn(session, unit):
         return True
     statement.discard()
-    _again(session, statement, script, None)
+    _again(session, statement, script, kind, None)
     return False
 
 
 def _again(
-    session: Session, statement: Statement, script: Sequence[tuple[Operation, Node | None]], had: Vector | None
+    session: Session,
+    statement: Statement,
+    script: Sequence[tuple[Operation, Node | None]],
+    kind: str,
+    had: Vector | None,
 ) -> bool:
     """All evictions, then all promises; False at the first that cannot be kept. Without `had` they were kept before."""
     for operation, _ in script:
@@ -95,7 +106,7 @@ def _again(
     for operation, node in script:
         if operation.kind is Kind.PIPELINE:
             assert node is not None
-            if had is not None and not fits_within(session, operation.task, node, had):
+            if had is not None and not fits_within(session, operation.task, node, kind, had):
                 return False
             if not statement.pipeline(operation.task, node):
                 return False

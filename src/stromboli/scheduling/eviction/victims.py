@@ -273,18 +273,18 @@ class VictimSearch:
         gone: list[EvictionUnit] = []
         fits = False
         for unit in plan.units:
-            if gone and (fits := fits_within(self.session, task, plan.node, had)):
+            if gone and (fits := fits_within(self.session, task, plan.node, self.kind, had)):
                 break
             if self._may_go(task, unit):
                 self._evict(statement, task, unit)
                 gone.append(unit)
-        if not gone or not (fits or fits_within(self.session, task, plan.node, had)):
+        if not gone or not (fits or fits_within(self.session, task, plan.node, self.kind, had)):
             statement.discard(down_to=mark)
             return None
         for unit in reversed(gone[:-1]):
             for victim in unit.tasks:
                 statement.spare(victim)
-            if fits_within(self.session, task, plan.node, had) and not is_torn(self.session, unit):
+            if fits_within(self.session, task, plan.node, self.kind, had) and not is_torn(self.session, unit):
                 gone.remove(unit)
             else:
                 self._evict(statement, task, unit)

@@ -11,6 +11,7 @@ placed for a job that waits for terminating pods.
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice, takewhile
 
 import numpy as np
 
@@ -60,12 +61,14 @@ def place_gang(
             break
         first = tasks[0]
         if first.key in kept:
-            placed = session.take_kept_places(statement, _at_the_front(tasks, kept, 1 if ready else _missing(job)))
+            front = _at_the_front(tasks, kept, 1 if ready else _missing(job))
+            placed = session.take_kept_places(statement, front)
+            for _ in range(placed):
+                tasks.popleft()
+            if placed < len(front):
+                kept = frozenset([t.key for _, t in session.with_kept_places(tasks) if placed or t is not first])
             if placed:
-                for _ in range(placed):
-                    tasks.popleft()
                 continue
-            kept = frozenset(task.key for _, task in session.with_kept_places(tasks) if task is not first)
         kind = (first.role, session.placement.key(first))
         if kind in failed:
             tasks.popleft()
@@ -78,7 +81,7 @@ def place_gang(
         counted = _counted(job)
         if not ready and job.counts[Status.CONDITIONAL] and counted >= job.min_available and not job.roles_matter:
             break  # it fits if lent room is given back; more of it would not help anybody
-        group = _alike(session, tasks, kind, kept, 1 if fitting.alone or _has_its_place(first) else missing)
+        group = _alike(session, tasks, kept, 1 if fitting.alone or _has_its_place(first) else missing)
         placed = _place_on_own_rows(session, statement, fitting, group) if refusal is None else 0
         rest = group[placed:]
         # The queue was asked about a nominated task when others were evicted for it. It counts as the queue's since.
@@ -117,20 +120,15 @@ def _missing(job: Job) -> int:
 
 def _at_the_front(tasks: deque[Task], among: frozenset[TaskKey], most: int) -> list[Task]:
     """The first tasks, as long as they are some of these."""
-    front: list[Task] = []
-    for task in tasks:
-        if len(front) == most or task.key not in among:
-            break
-        front.append(task)
-    return front
+    return list(islice(takewhile(lambda task: task.key in among, tasks), most))
 
 
 def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey]:
     """Tasks with kept places come first, and those with few before those with many, so that none takes the only one of
     another. Returns those that have any."""
     found = session.with_kept_places(tasks)
-    places = frozenset(task.key for _, task in found)
-    if found:
+    places = frozenset([task.key for _, task in found])
+    if found and not (len(found) == len(tasks) and len({number for number, _ in found}) == 1):
         others = [task for task in tasks if task.key not in places]
         tasks.clear()
         tasks.extend(task for _, task in sorted(found, key=lambda pair: pair[0]))
@@ -138,17 +136,12 @@ def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey
     return places
 
 
-def _alike(
-    session: Session, tasks: deque[Task], kind: tuple[str, object], kept: frozenset[TaskKey], most: int
-) -> list[Task]:
+def _alike(session: Session, tasks: deque[Task], kept: frozenset[TaskKey], most: int) -> list[Task]:
     """Tasks at the front that are of the same kind, `most` at most. `kept`: those that have places of their own."""
-    group: list[Task] = []
-    for task in tasks:
-        if len(group) == most:
-            break
-        if group and (_has_its_place(task) or (task.role, session.placement.key(task)) != kind):
-            break
-        if group and task.key in kept:
+    first, are_alike = tasks[0], session.placement.are_alike
+    group = [first]
+    for task in islice(tasks, 1, most):
+        if task.role != first.role or _has_its_place(task) or task.key in kept or not are_alike(first, task):
             break
         group.append(task)
     return group

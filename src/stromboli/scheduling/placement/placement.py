@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, Matrix, Task, TaskKey, Vector
+from stromboli.cluster import Job, Matrix, Shape, Task, TaskKey, Vector
 from stromboli.scheduling.callbacks import Horizon, KeyOfTask, Rows
 from stromboli.scheduling.framework import Framework
 
@@ -27,7 +27,8 @@ class Placement:
         self.kernels: Any = choose_kernels(len(session.nodes))
         self.all_rows: Rows = np.arange(len(session.nodes), dtype=np.int64)
         self._fittings: dict[Hashable, Fitting] = {}
-        self._keys: list[KeyOfTask] | None = None
+        # By shape: the keys that its tasks have, and the whole key if there are none.
+        self._keys: dict[int, tuple[list[KeyOfTask], tuple[Hashable, ...]]] = {}
         self._live_keys: list[tuple[str, KeyOfTask]] = []  # with their owner
         self._known_keys: dict[TaskKey, tuple[Hashable, ...]] = {}
         self._future: Matrix | None = None
@@ -44,15 +45,27 @@ class Placement:
 
     def _constant_key(self, task: Task) -> tuple[Hashable, ...]:
         """The part of the key that does not change during a session."""
-        if self._keys is None:
-            constant = [hook.key for hook in self.session.filters if not hook.live]
-            constant += [hook.key for hook in self.session.scores]
-            self._keys = [key for key in constant if key is not None]
+        of_shape = self._keys.get(task.shape.id)
+        if of_shape is None:
+            of_shape = self._keys[task.shape.id] = (self._keys_of(task.shape), (task.shape.id,))
             self._live_keys = [(h.owner, h.key) for h in self.session.filters if h.live and h.key is not None]
+        keys, without_keys = of_shape
+        if not keys:
+            return without_keys
         known = self._known_keys.get(task.key)
         if known is None:
-            known = self._known_keys[task.key] = (task.shape.id, *[of(task) for of in self._keys])
+            known = self._known_keys[task.key] = (task.shape.id, *[of(task) for of in keys])
         return known
+
+    def _keys_of(self, shape: Shape) -> list[KeyOfTask]:
+        hooks = [*(hook for hook in self.session.filters if not hook.live), *self.session.scores]
+        return [
+            hook.key for hook in hooks if hook.key is not None and (hook.keyed is None or hook.keyed(shape))
+        ]  # fmt: skip
+
+    def are_alike(self, one: Task, other: Task) -> bool:
+        """Whether the keys of two tasks of one job are equal. Neither has a nominated node."""
+        return one.shape is other.shape and self._constant_key(one) == self._constant_key(other)
 
     def fitting(
         self, task: Task, *, ahead: bool = False, horizon: Horizon | None = None, without: tuple[str, ...] = ()

@@ -57,10 +57,10 @@ class Nodeorder(Plugin):
             session.add_score(ImageLocality(session, weight=self._images).prepare)
         if self._pod_affinity:
             between = PodAffinityScore(session, facts, population, weight=self._pod_affinity)
-            session.add_score(between.prepare, scope=Scope.CLUSTER, key=between.key)
+            session.add_score(between.prepare, scope=Scope.CLUSTER, key=between.key, keyed=between.has_key)
         if self._spread:
             spread = SpreadScore(facts, population, weight=self._spread)
-            session.add_score(spread.prepare, scope=Scope.CLUSTER, key=spread.key)
+            session.add_score(spread.prepare, scope=Scope.CLUSTER, key=spread.key, keyed=spread.has_key)
         session.add_node_order_on_resource(lambda task: idle_share(session, task))
 
 

@@ -57,10 +57,10 @@ class Predicates(Plugin):
             session.add_filter(own.taints)
         if self._pod_affinity:
             between = PodAffinityFilter(session, facts, population)
-            session.add_filter(between.prepare, scope=Scope.CLUSTER, key=between.key)
+            session.add_filter(between.prepare, scope=Scope.CLUSTER, key=between.key, keyed=between.has_key)
         if self._spread:
             spread = SpreadFilter(session, facts, population)
-            session.add_filter(spread.prepare, scope=Scope.CLUSTER, key=spread.key)
+            session.add_filter(spread.prepare, scope=Scope.CLUSTER, key=spread.key, keyed=spread.has_key)
         if session.snapshot.volumes.matters:
             self._open_volumes(session, facts)
 

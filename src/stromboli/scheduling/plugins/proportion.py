@@ -69,7 +69,7 @@ class Proportion(Plugin):
         session.add_overused(self._is_overused)
         session.add_allocatable(self._may_take)
         session.add_allocatable_on_own_rows(self._may_use)
-        session.add_preemptive(lambda queue, request, credit: self._may_take(queue, request, credit, False))
+        session.add_preemptive(self._may_claim)
         rule = ReclaimRule(
             session, [column for _, column in self._columns],
             line=lambda queue: (self.entitlements[queue.name],), held=lambda own: own.members[0].allocated.tolist(),
@@ -165,6 +165,18 @@ class Proportion(Plugin):
             if need[column] > 0 and limits[column] < after and limits[column] < reach[column]:
                 return _over(Code.QUEUE_OVER_QUOTA, queue, name, need[column], held[column], limits[column])
         return None
+
+    def _may_claim(self, queue: Queue, request: Vector, credit: Vector | None) -> Refusal | None:
+        """Only what the queue lacks can be reclaimed, and up to what it deserves. Of other resources it may have more:
+        they count neither for nor against (see ReclaimRule)."""
+        refusal = self._may_take(queue, request, credit, False)
+        if refusal is None or refusal.code != Code.QUEUE_OVER_DESERVED:
+            return refusal
+        need, deserved = request.tolist(), self.entitlements[queue.name].deserved
+        held = (queue.allocated if credit is None else queue.allocated - credit).tolist()
+        lacks = [column for _, column in self._columns if need[column] > 0 and held[column] < deserved[column]]
+        within = bool(lacks) and all(held[column] + need[column] <= deserved[column] for column in lacks)
+        return None if within else refusal
 
     def _takes_guaranteed(self, queue: Queue, need: list[int], held: list[int]) -> bool:
         """Whether the request would use resources that are guaranteed to others. Its real capability keeps a single

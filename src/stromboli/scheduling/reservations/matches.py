@@ -6,7 +6,7 @@ and only those found are compared in full. Pods that look the same to all owners
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from stromboli.api import Pod, Reservation, ReservationOwner
 from stromboli.api.quantity import amounts
 from stromboli.api.reservations import may_use, queue_of, reserved_amounts
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.cluster import PODS, Task, TaskKey
+from stromboli.cluster import PODS, Job, JobKey, Shape, Task, TaskKey
 from stromboli.scheduling.session import Session
 
 _ANY: Hashable = ("any",)
@@ -54,6 +54,7 @@ class Matches:
         self._by_name = False
         self._sets: dict[Hashable, MatchSet] = {}
         self.known: dict[TaskKey, MatchSet] = {}  # of tasks that were asked about
+        self._of_jobs: dict[JobKey, tuple[MatchSet, Shape] | None] = {}
         self._columns: dict[Hashable, tuple[int, ...]] = {}
         keys: set[str] = set()
         for name in sorted(session.ledger.holdings):
@@ -70,6 +71,24 @@ class Matches:
         if known is None:
             known = self.known[task.key] = self._find(task)
         return known
+
+    def of_job(self, job: Job) -> tuple[MatchSet, Shape] | None:
+        """What all tasks of a job may use, and their shape, if neither differs between them: most jobs consist of
+        copies, and to look at each task costs more than to place it."""
+        if job.key not in self._of_jobs:
+            tasks = list(job.tasks.values())
+            alike = bool(tasks) and self._are_alike(tasks)
+            self._of_jobs[job.key] = (self.of(tasks[0]), tasks[0].shape) if alike else None
+        return self._of_jobs[job.key]
+
+    def _are_alike(self, tasks: Sequence[Task]) -> bool:
+        shape, meta = tasks[0].shape, tasks[0].pod.metadata
+        if len(tasks) > 1 and (self._by_name or [task.shape for task in tasks].count(shape) < len(tasks)):
+            return False
+        if self._by_reference and any(t.pod.metadata.owner_references != meta.owner_references for t in tasks):
+            return False
+        labels = [task.pod.metadata.labels for task in tasks]
+        return all([own.get(key) for own in labels].count(labels[0].get(key)) == len(tasks) for key in self._label_keys)
 
     def _find(self, task: Task) -> MatchSet:
         job = task.job

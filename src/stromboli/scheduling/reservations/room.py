@@ -12,15 +12,15 @@ deserves does not matter, because the Reservation has it already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import lcm
+from math import inf, lcm
 from typing import Any, Final
 
 import numpy as np
 
 from stromboli.api.migration_reservations import is_lent
-from stromboli.cluster import PODS, Holding, Task, Vector
+from stromboli.cluster import PODS, Holding, Job, Task, Vector
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
@@ -50,8 +50,22 @@ class ReservedRoom:
         one = lcm(*[total for total in totals if total > 0])
         self._weights = [one // total if total > 0 else 0 for total in totals]  # to add up shares exactly
 
-    def find(self, tasks: Iterable[Task]) -> list[tuple[int, Task]]:
-        """Those of the tasks that could use a Reservation now, with the number of their choices."""
+    def may_use_any(self, job: Job) -> bool:
+        """Whether a task of this job might use a Reservation."""
+        alike = self._matches.of_job(job)
+        return alike is None or bool(alike[0].usable)
+
+    def find(self, tasks: Collection[Task]) -> list[tuple[int, Task]]:
+        """Those of these tasks of a job that could use a Reservation now, with the number of their choices."""
+        first = next(iter(tasks), None)
+        if first is None or first.job is None or not self.may_use_any(first.job):
+            return []
+        if self._matches.of_job(first.job) is not None and not self._session.ledger.nominated:
+            number = len(self.usable(first))
+            return [(number, task) for task in tasks] if number else []
+        return self._find_each(tasks)
+
+    def _find_each(self, tasks: Collection[Task]) -> list[tuple[int, Task]]:
         known, matches_of, found = self._matches.known, self._matches.of, []
         counts: dict[tuple[int, int], int] = {}  # by set and shape: most tasks are alike
         for task in tasks:
@@ -83,11 +97,19 @@ class ReservedRoom:
             return [one for one in choices.best if one[2].node.name == task.nominated]
         return choices.best
 
-    def slots(self, tasks: Iterable[Task]) -> int:
-        """How many of these tasks could use Reservations at most."""
+    def slots(self, tasks: Sequence[Task]) -> int:
+        """How many of these tasks of a job could use Reservations at most."""
+        if tasks and tasks[0].job is not None and self._matches.of_job(tasks[0].job) is not None:
+            return self._slots_for(tasks[0])
         known = self._matches.known
         kinds = {(id(known.get(task.key)), task.shape.id): task for task in tasks}
         return sum(self._slots_for(task) for task in kinds.values())
+
+    def slots_for_alike(self, job: Job) -> float:
+        """How many tasks of a job could use Reservations at most, if they are all alike; otherwise it is unknown."""
+        if self._matches.of_job(job) is None or self._session.ledger.nominated:
+            return inf
+        return self._slots_for(next(iter(job.tasks.values())))
 
     def _slots_for(self, task: Task) -> int:
         return sum(_times(usable, held, task.request) for _, usable, held in self.usable(task))

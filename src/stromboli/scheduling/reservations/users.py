@@ -27,14 +27,16 @@ def place_users(session: Session) -> None:
 
 def _candidates(room: ReservedRoom, job: Job) -> list[tuple[int, Task]]:
     """With the number of their choices; without those for which pods were evicted elsewhere: they keep what they were
-    promised."""
+    promised. None if the rest of the gang needs other nodes."""
+    if not room.may_use_any(job) or _missing(job) > room.slots_for_alike(job):
+        return []
     tasks = job.tasks.values()
     return room.find([t for t in tasks if t.status is Status.PENDING and not t.gated and not t.nominated])
 
 
 def _place(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int, Task]]) -> None:
-    missing = job.min_available - job.ready_count - job.pending_best_effort
-    if missing > len(tasks) or missing > room.slots(task for _, task in tasks):
+    missing = _missing(job)
+    if missing > len(tasks) or missing > room.slots([task for _, task in tasks]):
         return  # the rest of the gang needs other nodes
     statement = session.statement()
     fewest_first = sorted((count, session.task_key(task), task) for count, task in tasks)
@@ -46,3 +48,7 @@ def _place(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int
         statement.commit()
     else:
         statement.discard()
+
+
+def _missing(job: Job) -> int:
+    return job.min_available - job.ready_count - job.pending_best_effort

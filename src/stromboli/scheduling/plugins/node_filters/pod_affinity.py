@@ -41,6 +41,7 @@ class PodAffinityFilter:
             of_others=lambda says: says.required and says.weight < 0,
         )
         self.key = self._terms.key
+        self.has_key = self._terms.matter_for
         self._lonely = session.reason_id(NO_POD_TO_BE_NEAR)
         self._disliked = session.reason_id(NEAR_EXCLUDED_PODS)
         self._unwelcome = session.reason_id(EXCLUDED_BY_PODS)
@@ -91,6 +92,7 @@ class PodAffinityScore:
             of_others=lambda says: not says.required or says.weight > 0,
         )
         self.key = self._terms.key
+        self.has_key = self._terms.matter_for
 
     def prepare(self, task: Task) -> NodeScore | None:
         terms = self._terms

@@ -17,7 +17,7 @@ import msgspec
 
 from stromboli.api import Pod, PodAffinityTerm
 from stromboli.api.selectors import affinity_term_selects
-from stromboli.cluster import Task, TaskKey
+from stromboli.cluster import Shape, Task, TaskKey
 from stromboli.scheduling.session import Session
 
 from .population import Clue, Population, Tally, clue_of
@@ -92,12 +92,16 @@ class PodTerms:
         self.population = population
         population.mark_by(self._marks)
 
-    def bearing(self, task: Task) -> Bearing:
+    def matter_for(self, shape: Shape) -> bool:
+        """Whether terms can apply to tasks of this shape. Most clusters have no such terms at all."""
         if self._by_clue is None:
             self._by_clue = {}
             self._collect(self._by_clue)
-        if not task.shape.has_pod_terms and not self._by_clue and not self._without_clue:
-            return NO_BEARING  # most clusters have no such terms at all
+        return bool(shape.has_pod_terms or self._by_clue or self._without_clue)
+
+    def bearing(self, task: Task) -> Bearing:
+        if not self.matter_for(task.shape):
+            return NO_BEARING
         known = self._bearings.get(task.key)
         if known is None:
             known = self._bearings[task.key] = self._find_bearing(task)

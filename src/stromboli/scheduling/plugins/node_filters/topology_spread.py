@@ -28,7 +28,7 @@ import numpy as np
 
 from stromboli.api import TopologySpreadConstraint
 from stromboli.api.selectors import spread_constraint_selects
-from stromboli.cluster import Task
+from stromboli.cluster import Shape, Task
 from stromboli.scheduling.callbacks import NodeFilter, NodeScore, ReasonIds, Scores
 from stromboli.scheduling.explanation.node_reasons import NO_TOPOLOGY_LABEL, TOO_UNEVEN
 from stromboli.scheduling.session import Session
@@ -65,6 +65,9 @@ class TopologySpread:
     def constraints(self, task: Task) -> list[TopologySpreadConstraint]:
         constraints = task.shape.pod.spec.topology_spread_constraints
         return [c for c in constraints if c.when_unsatisfiable == self._when]
+
+    def has_key(self, shape: Shape) -> bool:
+        return shape.has_pod_terms
 
     def key(self, task: Task) -> Hashable:
         """What the answer depends on besides the shape; None for tasks without constraints."""
