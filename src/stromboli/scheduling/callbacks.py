@@ -20,7 +20,7 @@ How answers combine (tiers from the top, plugins in the order of the file):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, Protocol
@@ -179,7 +179,7 @@ Displacement = Callable[[Job, bool], list[Callable[[Any], None]]]
 and gives it up there."""
 RoomAdjustment = Callable[[Matrix, Job | None], Matrix]
 """(room by row, job): the part of it that the job may use."""
-KeptPlaces = Callable[[Iterable[Task]], list[tuple[int, Task]]]
+KeptPlaces = Callable[[Collection[Task]], list[tuple[int, Task]]]
 """(tasks): those that could take a kept place now, with the number of their choices, in the given order."""
 KeptPlace = Callable[[Any, Task, bool], bool]
 """(statement, task, promised): take a kept place for a task; `promised`: only promise it, because its gang waits."""

@@ -7,6 +7,7 @@ plugin's callbacks, one kind at a time. `framework` combines the answers of seve
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -34,7 +35,9 @@ class ExtensionPoints:
         self.namespace_scope = "beforePriority"  # or withinPriority: the job's priority first, then the namespace
         self.namespace_shares: cb.NamespaceShares | None = None
         self._reason_ids: dict[NodeReason, int] = {}
-        self._hooks: dict[str, list[Hook]] = {}
+        self._hooks: defaultdict[str, list[Hook]] = defaultdict(list)
+        # By kind. A method of the dictionary, as this is looked up several times for every job.
+        self.hooks: Callable[[str], list[Hook]] = self._hooks.__getitem__
         self._owner = ""
         self._tier = 0
         self._is_enabled: Callable[[str], bool] = always
@@ -49,12 +52,9 @@ class ExtensionPoints:
         finally:
             self._owner = ""
 
-    def hooks(self, kind: str) -> list[Hook]:
-        return self._hooks.get(kind, [])
-
     def _add(self, kind: str, call: Callable[..., Any], flag: str | None = None) -> None:
         if self._enabled(flag or kind):
-            self._hooks.setdefault(kind, []).append(Hook(self._tier, self._owner, call))
+            self._hooks[kind].append(Hook(self._tier, self._owner, call))
 
     def _enabled(self, flag: str) -> bool:
         assert self._owner, "callbacks are registered when a plugin or feature is opened"

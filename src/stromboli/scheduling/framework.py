@@ -27,6 +27,7 @@ class Framework(ExtensionPoints):
         super().__init__(snapshot.ledger.table)
         self.snapshot = snapshot
         self.configuration = configuration
+        self._actions = frozenset(action.name for action in configuration.actions)
         self.now = now
         self.ledger = snapshot.ledger
         self.axis = snapshot.ledger.axis
@@ -47,7 +48,7 @@ class Framework(ExtensionPoints):
         self.version = 0  # grows with every commit, so that a failed attempt need not be repeated before
 
     def has_action(self, name: str) -> bool:
-        return any(action.name == name for action in self.configuration.actions)
+        return name in self._actions
 
     def action_arguments(self, name: str) -> Arguments | None:
         """The arguments of an action; None if it is not configured."""

@@ -23,6 +23,7 @@ from stromboli.scheduling.eviction import Nominations
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.gang import (
     FailedAttempts,
+    SmallJobs,
     TentativePlaces,
     complete_with_best_effort,
     conditionally_ready,
@@ -164,6 +165,8 @@ class Allocate(Action):
         holds_nothing = job.key not in self._open and job not in session.state(TentativePlaces)
         if holds_nothing and failures.repeat(session, attempt, job):
             return Outcome.NOTHING
+        if holds_nothing and not lending and session.state(SmallJobs).place(job):
+            return Outcome.DONE
         pending[job.key] = _tasks_to_place(session, job)
         outcome = self._try(session, job, pending[job.key], lending=lending)
         if holds_nothing and outcome is Outcome.NOTHING and job not in session.state(TentativePlaces):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from stromboli.cluster import Job, Matrix, Shape, Task, TaskKey, Vector
-from stromboli.scheduling.callbacks import Horizon, KeyOfTask, Rows
+from stromboli.scheduling.callbacks import FilterHook, Horizon, KeyOfTask, Rows, ScoreHook
 from stromboli.scheduling.framework import Framework
 
 from .fitting import Fitting
@@ -58,7 +58,8 @@ class Placement:
         return known
 
     def _keys_of(self, shape: Shape) -> list[KeyOfTask]:
-        hooks = [*(hook for hook in self.session.filters if not hook.live), *self.session.scores]
+        filters = [hook for hook in self.session.filters if not hook.live]
+        hooks: list[FilterHook | ScoreHook] = [*filters, *self.session.scores]
         return [
             hook.key for hook in hooks if hook.key is not None and (hook.keyed is None or hook.keyed(shape))
         ]  # fmt: skip
