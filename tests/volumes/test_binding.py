@@ -105,6 +105,23 @@ def test_the_provisioner_gives_up_and_another_node_is_tried() -> None:
     assert 5 <= outcome.started["p"] <= 6
 
 
+def test_every_node_is_tried_before_one_is_tried_again() -> None:
+    """Pauses grow to a minute. A node that failed is not open again before the last one had its turn."""
+    nodes = [node(f"n{number}") for number in range(6)]
+    fails = storage_class(takes=1, fails="n0,n1,n2,n3,n4")
+    outcome = run(nodes, fails, claim("data"), with_claims(pod("p"), "data"), until=300)
+    tried = [who for _, who in outcome.gave_back()]
+    assert (len(tried), outcome.nodes) == (5, {"p": "n5"})
+
+
+def test_nodes_that_failed_are_tried_again_if_no_other_has_room() -> None:
+    # The attempts on n0, n0 and n1 fail. n2 has no room, so n0 and n1 are tried in turns.
+    nodes = [node("n0"), node("n1"), node("n2", 1)]
+    outcome = run(nodes, storage_class(fails="3"), claim("data"), with_claims(pod("p", 2), "data"), until=120)
+    assert len(outcome.gave_back()) == 3
+    assert outcome.nodes["p"] in ("n0", "n1")
+
+
 def test_the_reason_while_nothing_works() -> None:
     outcome = run(ZONES, storage_class(fails="always"), claim("data"), with_claims(pod("p"), "data"), until=30)
     code, sentence = outcome.why("p")
@@ -340,8 +357,6 @@ def test_a_claim_without_a_class_gets_the_built_in_one() -> None:
 
 
 def test_a_class_can_be_slowed_down_later() -> None:
-    slower = patch(
-        "StorageClass", "fast", {"metadata": {"annotations": {"sim.stromboli.io/provision": "6s"}}}, at=1
-    )
+    slower = patch("StorageClass", "fast", {"metadata": {"annotations": {"sim.stromboli.io/provision": "6s"}}}, at=1)
     outcome = play(ZONES, storage_class(), claim("data"), with_claims(pod("p", at=2), "data"), slower)
     assert outcome.started == {"p": 8}

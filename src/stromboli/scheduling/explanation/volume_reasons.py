@@ -41,6 +41,10 @@ def claim_unbound(claim: str, class_name: str) -> str:
     )
 
 
+def claim_in_use(claim: str, pod: str, user: str) -> str:
+    return f"Claim {claim} is for one pod at a time (ReadWriteOncePod): {pod} waits until {user} is gone."
+
+
 def resource_claims_unsupported(pod: str) -> str:
     return (
         f"Pod {pod} has resource claims, and dynamic resource allocation is not supported; request devices in "

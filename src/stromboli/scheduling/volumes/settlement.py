@@ -190,7 +190,7 @@ def _failure(session: Session, rules: VolumeRules | None, task: Task) -> Failure
         volume = session.snapshot.volumes.volumes.get(claim.spec.volume_name)
         if volume is None:
             return Failure(reasons.volume_gone(claim_key, claim.spec.volume_name))
-        if not reaches(volume, node.labels, node.name):
+        if not reaches(volume, node.labels, node.name, zones=rules is None or rules.zones):
             return Failure(reasons.volume_elsewhere(claim_key, claim.spec.volume_name, node.name))
     held.waits_for = tuple(waits)
     if waits and rules is not None and session.now > held.since + rules.timeout:

@@ -152,4 +152,5 @@ class VolumeFilters:
         return mask
 
     def _reaching(self, volume: PersistentVolume) -> Mask:
-        return self._masks.by_affinity(volume) & self._masks.by_zones(volume)
+        mask = self._masks.by_affinity(volume)
+        return mask & self._masks.by_zones(volume) if self._rules.zones else mask
