@@ -257,6 +257,16 @@ def test_a_gang_that_shares_a_claim_starts_in_one_zone() -> None:
     assert sorted(outcome.nodes.values()) == ["a1", "a2"]
 
 
+def test_the_volume_of_a_shared_claim_is_made_for_the_first_pod() -> None:
+    """Three pods on three nodes, placed in the same cycle, each for itself. Nobody says where the volume will be."""
+    nodes = [node("a1", 1, labels=zone("a")), node("a2", 1, labels=zone("a")), node("b1", 1, labels=zone("b"))]
+    pods = [with_claims(pod(name), "data") for name in ("p", "q", "r")]
+    outcome = run(nodes, storage_class(takes=3), claim("data", mode="ReadWriteMany"), pods)
+    assert outcome.report["claims"]["default/data"]["node"] == "a1"
+    assert outcome.nodes == {"p": "a1", "q": "a2"}
+    assert outcome.gave_back() == [(3, "r")]
+
+
 def test_a_shared_claim_whose_zone_is_known_only_afterwards() -> None:
     """No driver says anything. If the first choice is wrong, the gang gives its places back once, and starts where the
     volume is."""

@@ -107,6 +107,10 @@ def place_given_back(node: str, why: str) -> str:
     return f"Gave up the place on {node}: {why}."
 
 
+def place_taken(node: str, why: str) -> str:
+    return f"Gave up the place on {node} while its volumes were made. {why}"
+
+
 def volumes_refused(pod: str, node: str, why: str, times: int, others: int, retry: str) -> str:
     """As `reasons.bind_refused`."""
     also = f" So did {others} more pods of the job." if others else ""

@@ -33,6 +33,7 @@ class VolumeChoices:
         self.taken: dict[str, str] = {
             volume: claim for held in session.ledger.held.values() for claim, volume in held.volumes.items()
         }  # the claim that has a volume since this session, or waits for it
+        self.settled: set[str] = set()  # claims for which this session has decided on a volume or a node
         self._of_task: dict[TaskKey, dict[str, str]] = {}
         self._nodes: dict[str, dict[TaskKey, Node]] = {}  # of tasks with an open claim that they share
 
