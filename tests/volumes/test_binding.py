@@ -257,6 +257,17 @@ def test_a_gang_that_shares_a_claim_starts_in_one_zone() -> None:
     assert sorted(outcome.nodes.values()) == ["a1", "a2"]
 
 
+def test_a_gang_that_shares_a_claim_goes_where_all_of_it_fits() -> None:
+    """Zone a comes first by name and has two nodes for three pods; zone b has three. The launcher is smaller."""
+    names = ["a1", "a2", "b1", "b2", "b3"]
+    nodes = [node(name, 2, labels=zone(name[0])) for name in names]
+    shared = [storage_class(), claim("data", mode="ReadWriteMany"), *(csi_node(name) for name in names)]
+    for cpus in ([2, 2, 2], [1, 2, 2, 1]):
+        head, *pods = gang("g", *cpus)
+        outcome = play(nodes, shared, head, [with_claims(one, "data") for one in pods])
+        assert set(outcome.nodes.values()) == {"b1", "b2", "b3"}
+
+
 def test_the_volume_of_a_shared_claim_is_made_for_the_first_pod() -> None:
     """Three pods on three nodes, placed in the same cycle, each for itself. Nobody says where the volume will be."""
     nodes = [node("a1", 1, labels=zone("a")), node("a2", 1, labels=zone("a")), node("b1", 1, labels=zone("b"))]

@@ -26,6 +26,9 @@ VOLUME_ELSEWHERE = NodeReason(Code.PREDICATE_VOLUME_AFFINITY, "that cannot reach
 NO_VOLUME = NodeReason(
     Code.PREDICATE_VOLUME_BINDING, "without a volume for a claim of the pod, where none can be made", resolvable=False
 )
+TOO_FEW_NEAR = NodeReason(
+    Code.PREDICATE_VOLUME_BINDING, "near too few places for the pods that share a claim", resolvable=True
+)
 CLAIM_IN_USE_THERE = NodeReason(
     Code.PREDICATE_VOLUME_IN_USE, "with another pod that uses a claim for one pod only", resolvable=True
 )
