@@ -34,6 +34,7 @@ def test_keys_stand_in_the_order_of_the_contract() -> None:
     report = run("one-node", "crowd", until=10)
     assert list(report) == [
         "end", "events", "pods", "podGroups", "jobs", "queues", "namespaces", "nodes", "summary", "reservations",
+        "claims", "volumes",
     ]  # fmt: skip
     assert list(report["events"][0]) == ["t", "type", "object", "node", "reason", "message"]
     assert list(report["pods"]["ns1/g-0"]) == [
@@ -280,9 +281,7 @@ def test_the_longest_waits_of_many_jobs(tmp_path: Path, capfdbinary: pytest.Capt
     assert rows == [f"default/p-{n:02}" for n in range(49, 9, -1)]
 
 
-def test_a_generated_group_has_the_name_of_its_owner(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_a_generated_group_has_the_name_of_its_owner(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     (tmp_path / "s.yaml").write_text(TWO_JOBS, encoding="utf-8")
     assert command(["simulate", str(tmp_path / "s.yaml")]) == 0
     told = capfdbinary.readouterr().out.decode()

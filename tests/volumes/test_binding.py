@@ -105,6 +105,23 @@ def test_the_provisioner_gives_up_and_another_node_is_tried() -> None:
     assert 5 <= outcome.started["p"] <= 6
 
 
+def test_every_node_is_tried_before_one_is_tried_again() -> None:
+    """Pauses grow to a minute. A node that failed is not open again before the last one had its turn."""
+    nodes = [node(f"n{number}") for number in range(6)]
+    fails = storage_class(takes=1, fails="n0,n1,n2,n3,n4")
+    outcome = run(nodes, fails, claim("data"), with_claims(pod("p"), "data"), until=300)
+    tried = [who for _, who in outcome.gave_back()]
+    assert (len(tried), outcome.nodes) == (5, {"p": "n5"})
+
+
+def test_nodes_that_failed_are_tried_again_if_no_other_has_room() -> None:
+    # The attempts on n0, n0 and n1 fail. n2 has no room, so n0 and n1 are tried in turns.
+    nodes = [node("n0"), node("n1"), node("n2", 1)]
+    outcome = run(nodes, storage_class(fails="3"), claim("data"), with_claims(pod("p", 2), "data"), until=120)
+    assert len(outcome.gave_back()) == 3
+    assert outcome.nodes["p"] in ("n0", "n1")
+
+
 def test_the_reason_while_nothing_works() -> None:
     outcome = run(ZONES, storage_class(fails="always"), claim("data"), with_claims(pod("p"), "data"), until=30)
     code, sentence = outcome.why("p")
@@ -240,6 +257,27 @@ def test_a_gang_that_shares_a_claim_starts_in_one_zone() -> None:
     assert sorted(outcome.nodes.values()) == ["a1", "a2"]
 
 
+def test_a_gang_that_shares_a_claim_goes_where_all_of_it_fits() -> None:
+    """Zone a comes first by name and has two nodes for three pods; zone b has three. The launcher is smaller."""
+    names = ["a1", "a2", "b1", "b2", "b3"]
+    nodes = [node(name, 2, labels=zone(name[0])) for name in names]
+    shared = [storage_class(), claim("data", mode="ReadWriteMany"), *(csi_node(name) for name in names)]
+    for cpus in ([2, 2, 2], [1, 2, 2, 1]):
+        head, *pods = gang("g", *cpus)
+        outcome = play(nodes, shared, head, [with_claims(one, "data") for one in pods])
+        assert set(outcome.nodes.values()) == {"b1", "b2", "b3"}
+
+
+def test_the_volume_of_a_shared_claim_is_made_for_the_first_pod() -> None:
+    """Three pods on three nodes, placed in the same cycle, each for itself. Nobody says where the volume will be."""
+    nodes = [node("a1", 1, labels=zone("a")), node("a2", 1, labels=zone("a")), node("b1", 1, labels=zone("b"))]
+    pods = [with_claims(pod(name), "data") for name in ("p", "q", "r")]
+    outcome = run(nodes, storage_class(takes=3), claim("data", mode="ReadWriteMany"), pods)
+    assert outcome.report["claims"]["default/data"]["node"] == "a1"
+    assert outcome.nodes == {"p": "a1", "q": "a2"}
+    assert outcome.gave_back() == [(3, "r")]
+
+
 def test_a_shared_claim_whose_zone_is_known_only_afterwards() -> None:
     """No driver says anything. If the first choice is wrong, the gang gives its places back once, and starts where the
     volume is."""
@@ -340,8 +378,6 @@ def test_a_claim_without_a_class_gets_the_built_in_one() -> None:
 
 
 def test_a_class_can_be_slowed_down_later() -> None:
-    slower = patch(
-        "StorageClass", "fast", {"metadata": {"annotations": {"sim.stromboli.io/provision": "6s"}}}, at=1
-    )
+    slower = patch("StorageClass", "fast", {"metadata": {"annotations": {"sim.stromboli.io/provision": "6s"}}}, at=1)
     outcome = play(ZONES, storage_class(), claim("data"), with_claims(pod("p", at=2), "data"), slower)
     assert outcome.started == {"p": 8}

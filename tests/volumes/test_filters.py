@@ -100,6 +100,25 @@ def test_zones_need_not_be_looked_at() -> None:
     assert play(ZONES, documents, with_claims(pod("p"), "data"), predicates=flags).started == {"p": 0}
 
 
+def test_zones_of_existing_volumes_need_not_be_looked_at() -> None:
+    """An open claim gets a volume whose labels name a zone without nodes."""
+    documents = [storage_class(provisioner="kubernetes.io/no-provisioner"), volume("disk", labels=zone("c"))]
+    pods = [claim("data"), with_claims(pod("p"), "data")]
+    assert play(ZONES, documents, pods).why("p")[0] == "PredicateVolumeBinding"
+    flags: Document = {"predicate.VolumeZoneEnable": False}
+    assert play(ZONES, documents, pods, predicates=flags).started == {"p": 1}
+
+
+def test_a_volume_with_the_old_zone_label() -> None:
+    """Nodes have had the new label since Kubernetes 1.17, and old volumes keep the old one."""
+    old = {"failure-domain.beta.kubernetes.io/zone": "b"}
+    documents = [volume("disk", of="", labels=old), claim("data", of="", volume="disk")]
+    nodes = [*ZONES, node("x1", labels={"topology.kubernetes.io/region": "r"})]
+    assert play(nodes, documents, with_claims(pod("p"), "data")).nodes == {"p": "b1"}
+    documents = [storage_class(provisioner="kubernetes.io/no-provisioner"), volume("disk", labels=old), claim("data")]
+    assert play(nodes, documents, with_claims(pod("p"), "data")).nodes == {"p": "b1"}
+
+
 def test_a_class_makes_volumes_in_its_zones_only() -> None:
     documents = [storage_class(zones=["b"]), claim("data")]
     outcome = play(ZONES, documents, with_claims(pod("p"), "data"))
@@ -130,11 +149,18 @@ def test_attach_limits_of_a_driver() -> None:
     outcome = play(nodes, storage_class(), claims, pods, until=6)
     assert outcome.started == {"p0": 1, "p1": 1, "p2": 1, "p3": 1}
     assert outcome.why("p4") == (
-        "PredicateVolumeLimits", "0 of 2 nodes are available: 2 at the maximum number of attached volumes."
+        "PredicateVolumeLimits", "0 of 2 nodes are available: 2 that cannot attach 1 more volume of csi.example.com."
     )  # fmt: skip
     assert play(nodes, storage_class(), claims, pods, until=12).started["p4"] == 9
     without = play(nodes, storage_class(), claims, pods, predicates={"predicate.NodeVolumeLimitsEnable": False})
     assert len(without.started) == 5
+
+
+def test_volumes_that_do_not_fit_are_not_attached() -> None:
+    """The class makes volumes of one driver; an existing volume of another, whose limit is used up, is too small."""
+    nodes = [node("a1", 9), csi_node("a1", 0)]
+    documents = [storage_class(provisioner="csi.other.com"), volume("small", "1Gi", driver=DRIVER), claim("data")]
+    assert play(nodes, documents, with_claims(pod("p"), "data")).started == {"p": 1}
 
 
 def test_a_gang_is_placed_within_the_limits() -> None:

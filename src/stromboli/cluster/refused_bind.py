@@ -18,6 +18,8 @@ class RefusedBind:
     failures: int = 0
     by_volumes: bool = False  # the last one: its volumes could not be made there
     by_node: dict[str, tuple[int, float]] = field(default_factory=dict)  # how many, and when the last one was
+    # Nodes that refused more often than this are avoided until no other node takes the task; then it is raised.
+    tolerated: int = 0
 
     def add(self, node: str, why: str, at: float, *, by_volumes: bool = False) -> None:
         self.node, self.why, self.at, self.by_volumes = node, why, at, by_volumes

@@ -2,7 +2,9 @@
 
 An admission policy, a webhook or a quota that refuses a bind refuses it a moment later as well. So the pod pauses,
 longer after each refusal, and the node is avoided for longer than that: the next attempt is on another node if one
-fits. Pods that were refused together spread out, or each of their attempts would hold up the binds of others.
+fits. A node that refused once is not tried again before all others that fit, however many there are: pauses grow, and
+by time alone the first nodes would be open again before the last ones had their turn. Pods that were refused together
+spread out, or each of their attempts would hold up the binds of others.
 
 Until then the task fits on no node, or not on those that were refused. Its job says who refused what, and when the next
 attempt is made.
@@ -10,6 +12,7 @@ attempt is made.
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Final
 from zlib import crc32
 
@@ -67,11 +70,17 @@ def open_bind_backoff(session: Session) -> None:
             verdicts[:] = reason
             session.due(next_attempt)
         else:
+            if len(refused.by_node) >= len(session.nodes):  # no other node is left
+                refused.tolerated = max(refused.tolerated, min(number for number, _ in refused.by_node.values()))
             for node, until in avoided_until(task.key, refused).items():
                 known = session.nodes.by_name.get(node)
-                if known is not None and until > session.now:
-                    verdicts[known.row] = reason
+                if known is None:
+                    continue
+                if until > session.now:
                     session.due(until)
+                elif refused.by_node[node][0] <= refused.tolerated:
+                    continue
+                verdicts[known.row] = reason
 
         def judge(rows: Rows) -> ReasonIds:
             return verdicts[rows]
@@ -83,7 +92,30 @@ def open_bind_backoff(session: Session) -> None:
 
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):
         session.add_filter(prepare, scope=Scope.STATIC, key=key)
-        session.add_close(lambda: _say_refusals(session))
+        session.add_close(lambda: _close(session))
+
+
+def _close(session: Session) -> None:
+    _say_refusals(session)
+    for task in session.ledger.refused_binds.values():
+        if task.status is Status.PENDING:
+            _tolerate(session, task)
+
+
+def _tolerate(session: Session, task: Task) -> None:
+    """No other node took the task: those that refused least are tried again in the next cycle."""
+    refused = task.refused
+    if refused is None or retried_at(task.key, refused) > session.now:
+        return
+    failures = [
+        number
+        for node, until in avoided_until(task.key, refused).items()
+        if node in session.nodes.by_name and until <= session.now and (number := refused.by_node[node][0])
+    ]
+    if failures and min(failures) > refused.tolerated:
+        refused.tolerated = min(failures)
+        session.ledger.changes += 1  # an attempt that failed would now end otherwise
+        session.due(session.now)
 
 
 def _say_refusals(session: Session) -> None:
@@ -96,7 +128,7 @@ def _say_refusals(session: Session) -> None:
         assert first.refused is not None
         known = first.refused
         next_attempt = retried_at(first.key, known)
-        retry = format_timestamp(next_attempt) if next_attempt > session.now else ""
+        retry = format_timestamp(ceil(next_attempt)) if next_attempt > session.now else ""
         sentence_about = volumes_refused if known.by_volumes else bind_refused
         code = Code.PREDICATE_VOLUME_BINDING if known.by_volumes else Code.BIND_REFUSED
         sentence = sentence_about(first.key, known.node, known.why, known.failures, len(tasks) - 1, retry)

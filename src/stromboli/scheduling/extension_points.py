@@ -252,6 +252,11 @@ class ExtensionPoints:
         """Whether the binds of tasks that were placed together must wait. Then the feature binds them later."""
         self._add("hold", hold, "always")
 
+    def add_withdrawal(self, withdraw: Callable[[Task, str, str], None]) -> None:
+        """Called with a task whose bind waits, a reason and a message: others get its place, and it is pending
+        again."""
+        self._add("withdrawal", withdraw, "always")
+
     def add_fallback_placement(self, place: Callable[[Any, Task], bool]) -> None:
         """Called with the statement and a task for which no node has room: place it in another way, or return False."""
         self._add("fallbackPlacement", place)

@@ -84,8 +84,8 @@ class Statement:
         return self._place_many(Kind.PIPELINE, tasks, Status.PIPELINED, nodes)
 
     def evict(self, task: Task, *, reason: str, message: str) -> None:
-        """Evict a running task. Its share is free at once, its room when it is gone. What it uses of a Reservation
-        would return there, so the Reservation goes with it."""
+        """Evict a running task, or one whose bind waits. Its share is free at once, its room when it is gone. What it
+        uses of a Reservation would return there, so the Reservation goes with it."""
         held = self.session.ledger.holdings.get(task.uses.partition("/")[0]) if task.uses else None
         if held is not None and held.annotation == task.uses and held.node is task.node:
             self.give_way(task.uses.partition("/")[0], task, reason=reason, message=message)
@@ -257,6 +257,10 @@ class Statement:
                         ledger.set_use(one, "" if source is None else source.annotation)
                     if task.job.key not in held:
                         self._bind(task.job.key, together)
+                case Kind.EVICT if task.key in ledger.held:
+                    # It does not run yet: it only gives its place back.
+                    for hook in self.session.hooks("withdrawal"):
+                        hook.call(task, operation.reason, operation.message)
                 case Kind.EVICT:
                     assert node is not None
                     ledger.settle(task, Status.RELEASING, node)

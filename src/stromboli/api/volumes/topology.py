@@ -11,9 +11,12 @@ from stromboli.api import names
 from stromboli.api.kinds.storage import CSINode, CSINodeDriver, PersistentVolume, TopologySelectorTerm
 from stromboli.api.selectors import matches_node_selector
 
-ZONE_LABELS: Final = (
-    names.ZONE, names.REGION, "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
-)  # fmt: skip
+# Labels that were replaced, with those that replaced them. Old volumes still have the first, and new nodes the second.
+SUCCESSORS: Final = {
+    "failure-domain.beta.kubernetes.io/zone": names.ZONE,
+    "failure-domain.beta.kubernetes.io/region": names.REGION,
+}
+ZONE_LABELS: Final = (names.ZONE, names.REGION, *SUCCESSORS)
 _BETWEEN_ZONES: Final = "__"
 
 Labels = Mapping[str, str]
@@ -29,7 +32,12 @@ def in_zones(zones: Iterable[tuple[str, frozenset[str]]], labels: Labels) -> boo
     """Whether a node is in the zones of a volume. A node without any zone label is everywhere."""
     if not any(label in labels for label in ZONE_LABELS):
         return True
-    return all(labels.get(label, "") in values for label, values in zones)
+    return all(_value(label, labels) in values for label, values in zones)
+
+
+def _value(label: str, labels: Labels) -> str:
+    """The value of a zone label of a node."""
+    return labels.get(label) or labels.get(SUCCESSORS.get(label, ""), "")
 
 
 def matches_affinity(volume: PersistentVolume, labels: Labels, node: str) -> bool:
@@ -39,8 +47,9 @@ def matches_affinity(volume: PersistentVolume, labels: Labels, node: str) -> boo
     return matches_node_selector(affinity.required, labels, node)
 
 
-def reaches(volume: PersistentVolume, labels: Labels, node: str) -> bool:
-    return matches_affinity(volume, labels, node) and in_zones(zones_of(volume), labels)
+def reaches(volume: PersistentVolume, labels: Labels, node: str, *, zones: bool = True) -> bool:
+    """`zones`: whether zone labels of the volume count."""
+    return matches_affinity(volume, labels, node) and (not zones or in_zones(zones_of(volume), labels))
 
 
 def reach_key(volume: PersistentVolume) -> Hashable:

@@ -15,3 +15,4 @@ class HeldBind:
     size: int = 1  # how many tasks were placed together
     volumes: dict[str, str] = field(default_factory=dict)  # the existing volume chosen for a claim
     waits_for: tuple[str, ...] = ()  # claims that are not bound, as of the last cycle
+    standing: bool = False  # since an earlier cycle; only then its place can be taken from it

@@ -21,6 +21,9 @@ from .held_binds import explain_job
 from .never import never_in_cluster, never_on_nodes, never_within_quota
 from .node_survey import NodeSurvey, NodeSurveys
 
+_SAID_FIRST = (
+    Code.BIND_REFUSED, Code.PREDICATE_VOLUME_BINDING, Code.PREDICATE_VOLUME_IN_USE, Code.CONDITIONALLY_READY
+)  # fmt: skip
 _SUMS = frozenset({Code.QUEUE_OVER_QUOTA, Code.INSUFFICIENT_NODE})
 
 
@@ -114,7 +117,7 @@ class Explainer:
         if job.waiting_count and job.is_pipelined:
             nodes = [t.node.name for t in job.tasks.values() if t.status is Status.PIPELINED and t.node is not None]
             return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(nodes))
-        for code in (Code.BIND_REFUSED, Code.PREDICATE_VOLUME_BINDING, Code.CONDITIONALLY_READY):
+        for code in _SAID_FIRST:
             if code in note.said:
                 return Explanation(code, note.said[code])
         if job.phase == "Pending" and self._admits:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stromboli.cluster import Job, Task
 from stromboli.scheduling.gang import complete_with_best_effort, place_gang
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Kind
 
-from .node_survey import NodeSurvey, NodeSurveys
+from .node_survey import NodeSurvey, NodeSurveys, rejected
 
 
 def gang_fit(
@@ -31,11 +32,17 @@ def gang_fit(
     fitting = session.placement.fitting(first)
     if alike and not fitting.alone and not fitting.counts_tasks:
         return min(missing, survey.fit_now, len(tasks)), survey
-    found, blocked = _trial(session, job, tasks)
-    return min(missing, found), survey if blocked is None else surveys.of(blocked)
+    found, blocked, then = _trial(session, job, tasks)
+    if blocked is not None:
+        survey = surveys.of(blocked)
+        more = {reason: number - survey.counts.get(reason, 0) for reason, number in then.items()}
+        survey = replace(survey, for_the_next={reason: number for reason, number in more.items() if number > 0})
+    return min(missing, found), survey
 
 
-def _trial(session: Session, job: Job, tasks: Sequence[Task]) -> tuple[int, Task | None]:
+def _trial(session: Session, job: Job, tasks: Sequence[Task]) -> tuple[int, Task | None, dict[tuple[str, str], int]]:
+    """How many were placed; the first that was not; and which nodes filters rejected for it, once the others had
+    theirs."""
     before = session.notes.of(job)
     statement = session.statement()
     place_gang(session, statement, job, deque(t for t in tasks if not t.best_effort), lending=True, conditionally=False)
@@ -43,6 +50,7 @@ def _trial(session: Session, job: Job, tasks: Sequence[Task]) -> tuple[int, Task
         complete_with_best_effort(session, statement, job)
     found = sum(operation.kind is Kind.ALLOCATE for operation in statement.operations)
     blocked = session.notes.of(job).blocked
+    then = {} if blocked is None else rejected(session, session.placement.fitting(blocked))
     statement.discard()
     session.notes.recall(job, before)
-    return found, blocked
+    return found, blocked, then

@@ -7,7 +7,7 @@ now is available, also if the room is not enough for a whole gang.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,8 @@ class NodeSurvey:
     fit_empty: int  # … and how many would have on empty nodes
     usable: int  # nodes that no lasting reason rules out
     too_large: tuple[str, int, int] | None  # (resource, requested, most on a node), if no usable node has enough
+    # Available nodes that filters reject for the next pod of a gang once the others are placed, by (code, phrase).
+    for_the_next: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def dominant(self) -> str:
@@ -60,7 +62,8 @@ class NodeSurvey:
 
     def sentence(self, *, gang: bool = False) -> str:
         counts = [(phrase, number) for (_, phrase), number in self.counts.items()]
-        return reasons.node_counts(self.nodes, self.available, counts, gang=gang)
+        then = [(phrase, number) for (_, phrase), number in self.for_the_next.items()]
+        return reasons.node_counts(self.nodes, self.available, counts, gang=gang, for_the_next=then)
 
 
 def _rank(code: str) -> int:
@@ -90,7 +93,7 @@ class NodeSurveys:
     def _survey(self, task: Task) -> NodeSurvey:
         session = self._session
         fitting = session.placement.fitting(task)
-        counts = _rejected(session, fitting)
+        counts = rejected(session, fitting)
         lasting = _ruled_out(session, fitting, task)
         left = fitting.mask.copy()
         if session.ledger.in_transit:
@@ -133,7 +136,7 @@ class NodeSurveys:
         )
 
 
-def _rejected(session: Session, fitting: Fitting) -> dict[tuple[str, str], int]:
+def rejected(session: Session, fitting: Fitting) -> dict[tuple[str, str], int]:
     """Nodes that a filter rejects, by (code, phrase)."""
     counts: dict[tuple[str, str], int] = {}
     ids, numbers = np.unique(fitting.reasons[fitting.reasons > 0], return_counts=True)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.cluster import Job, Matrix, Queue, Status, Task, Vector
+from stromboli.cluster import Job, Ledger, Matrix, Queue, Status, Task, Vector
 
-EVICTABLE = frozenset({Status.BOUND, Status.RUNNING})
+_RUNS = frozenset({Status.BOUND, Status.RUNNING})
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -34,21 +34,33 @@ class Bound:
     youngest: float
 
 
+def is_evictable(ledger: Ledger, task: Task) -> bool:
+    """Whether the task runs, or has had its place since an earlier cycle and waits for its bind. A bind that is on its
+    way cannot be stopped, and what was decided in this cycle is not taken back in it."""
+    if task.status in _RUNS:
+        return True
+    if task.status is not Status.BINDING:
+        return False
+    held = ledger.held.get(task.key)
+    return held is not None and held.standing
+
+
+def has_evictable(job: Job) -> bool:
+    """Whether some of its tasks may be evictable."""
+    return bool(job.counts[Status.RUNNING] or job.counts[Status.BOUND] or job.held)
+
+
 class QueueColumns:
     """Tasks of a queue that were evictable when the session first needed them, in the order of rows. Nobody becomes
     evictable in a session."""
 
-    def __init__(self, queue: Queue) -> None:
-        running = [
-            job
-            for job in queue.jobs.values()
-            if job.object is not None and (job.counts[Status.RUNNING] or job.counts[Status.BOUND])
-        ]
+    def __init__(self, ledger: Ledger, queue: Queue) -> None:
+        running = [job for job in queue.jobs.values() if job.object is not None and has_evictable(job)]
         tasks = [
             (task.node.row, task)
             for job in running
             for task in job.tasks.values()
-            if task.status in EVICTABLE and task.node is not None and task.preemptable
+            if task.node is not None and task.preemptable and is_evictable(ledger, task)
         ]
         self.queue = queue
         self.tasks = [task for _, task in tasks]
@@ -63,7 +75,8 @@ class QueueColumns:
 class Candidates:
     """The evictable tasks of several queues. `rank`: how much a queue minds to lose a task; lower loses first."""
 
-    def __init__(self, columns: Iterable[QueueColumns], rank: Callable[[Queue], Any]) -> None:
+    def __init__(self, ledger: Ledger, columns: Iterable[QueueColumns], rank: Callable[[Queue], Any]) -> None:
+        self._ledger = ledger
         parts = [part for part in columns if part]
         self.tasks = [task for part in parts for task in part.tasks]
         self.namespaces = {task.namespace for task in self.tasks}
@@ -88,10 +101,10 @@ class Candidates:
         """Which of them could still be evicted. `inside`: of this job only; `outside`: not of this job. `best_effort`:
         only those that request nothing."""
         tasks = self.tasks
-        flags = np.array([task.status in EVICTABLE for task in tasks], dtype=np.bool_)
+        flags = np.array([is_evictable(self._ledger, task) for task in tasks], dtype=np.bool_)
         if inside is not None:
             flags &= np.array([task.job is inside for task in tasks], dtype=np.bool_)
-        if outside is not None and (outside.counts[Status.RUNNING] or outside.counts[Status.BOUND]):
+        if outside is not None and has_evictable(outside):
             flags &= np.array([task.job is not outside for task in tasks], dtype=np.bool_)
         if best_effort:
             flags &= np.array([task.best_effort for task in tasks], dtype=np.bool_)

@@ -16,6 +16,7 @@ from .prospects import Prospects
 
 class EvictionMemory:
     def __init__(self, session: Session) -> None:
+        self._ledger = session.ledger
         self.failed: dict[Any, tuple[int, int]] = {}  # searches without a result, and when (see `VictimSearch`)
         self.prospects: dict[Any, Prospects] = {}
         self.candidates: dict[Any, Candidates] = {}
@@ -26,7 +27,7 @@ class EvictionMemory:
         """Tasks of a queue that could be evicted; false if there are none."""
         known = self._evictable.get(queue.name)
         if known is None:
-            known = self._evictable[queue.name] = QueueColumns(queue)
+            known = self._evictable[queue.name] = QueueColumns(self._ledger, queue)
         return known
 
     def composition(self, job: Job) -> Hashable:

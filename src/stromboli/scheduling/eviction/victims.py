@@ -21,7 +21,7 @@ from stromboli.scheduling.queue_books import RowMask
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .candidates import EVICTABLE, Candidates, Flags
+from .candidates import Candidates, Flags, is_evictable
 from .memory import EvictionMemory
 from .plans import EvictionPlan, EvictionUnit
 from .prospects import Prospects
@@ -209,7 +209,7 @@ class VictimSearch:
         known = self._known.candidates.get(key)
         if known is None:
             columns = [self._known.evictable(queue) for queue in self.queues]
-            known = self._known.candidates[key] = Candidates(columns, self.rank)
+            known = self._known.candidates[key] = Candidates(self.session.ledger, columns, self.rank)
         return known
 
     def _open_rows(self, fitting: Fitting) -> Flags:
@@ -232,7 +232,7 @@ class VictimSearch:
         ]
 
     def _may_be_asked(self, candidate: Task) -> bool:
-        return candidate.status in EVICTABLE and (candidate.job is self.job) == self.inside
+        return is_evictable(self.session.ledger, candidate) and (candidate.job is self.job) == self.inside
 
     def _rows_of_torn_gangs(self, carried: Iterable[EvictionUnit]) -> set[int]:
         """Where tasks of gangs are left that were complete, and are not any more."""
@@ -241,7 +241,7 @@ class VictimSearch:
             for unit in carried
             if is_torn(self.session, unit) and (job := unit.tasks[0].job) is not None
             for task in job.tasks.values()
-            if task.status in EVICTABLE and task.node is not None
+            if task.node is not None and is_evictable(self.session.ledger, task)
         }
 
     def _forget_if_entitled(

@@ -13,7 +13,7 @@ from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
-from .candidates import EVICTABLE
+from .candidates import is_evictable
 from .plans import EvictionPlan, EvictionUnit
 
 Amounts = list[int]  # by column of the task's request
@@ -115,7 +115,7 @@ class Planner:
     def _members(self, evictor: Task, job: Job) -> list[Task]:
         members = []
         for task in job.tasks.values():
-            if task.status in EVICTABLE:
+            if is_evictable(self._session.ledger, task):
                 if not self._session.may_evict(self._kind, evictor, task, whole=True):
                     return []
                 members.append(task)

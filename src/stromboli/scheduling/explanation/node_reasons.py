@@ -22,20 +22,18 @@ BIND_REFUSED = NodeReason(Code.BIND_REFUSED, "avoided for a while, because a bin
 VOLUMES_REFUSED = NodeReason(
     Code.PREDICATE_VOLUME_BINDING, "avoided for a while, because volumes could not be made there", resolvable=False
 )
-VOLUME_ELSEWHERE = NodeReason(
-    Code.PREDICATE_VOLUME_AFFINITY, "that cannot reach a volume of the pod", resolvable=False
-)
+VOLUME_ELSEWHERE = NodeReason(Code.PREDICATE_VOLUME_AFFINITY, "that cannot reach a volume of the pod", resolvable=False)
 NO_VOLUME = NodeReason(
     Code.PREDICATE_VOLUME_BINDING, "without a volume for a claim of the pod, where none can be made", resolvable=False
 )
-VOLUMES_ATTACHED = NodeReason(
-    Code.PREDICATE_VOLUME_LIMITS, "at the maximum number of attached volumes", resolvable=True
+TOO_FEW_NEAR = NodeReason(
+    Code.PREDICATE_VOLUME_BINDING, "near too few places for the pods that share a claim", resolvable=True
 )
 CLAIM_IN_USE_THERE = NodeReason(
     Code.PREDICATE_VOLUME_IN_USE, "with another pod that uses a claim for one pod only", resolvable=True
 )
 CLAIM_IN_USE = NodeReason(
-    Code.PREDICATE_VOLUME_IN_USE, "that have to wait for another pod that uses a claim for one pod only",
+    Code.PREDICATE_VOLUME_IN_USE, "that must wait for another pod, which uses a claim for one pod only",
     resolvable=False,
 )  # fmt: skip
 PORT_IN_USE = NodeReason(
@@ -63,6 +61,13 @@ TOO_UNEVEN = NodeReason(
 def without_claims(code: str) -> NodeReason:
     """For a pod that can run nowhere, because of its claims; `reasons` has the sentence."""
     return NodeReason(code, "that cannot run the pod without its claims", resolvable=False)
+
+
+def attach_limit(driver: str, volumes: int) -> NodeReason:
+    """`volumes`: how many the pod brings."""
+    noun = "volume" if volumes == 1 else "volumes"
+    text = f"that cannot attach {volumes} more {noun} of {driver}"
+    return NodeReason(Code.PREDICATE_VOLUME_LIMITS, text, resolvable=True)
 
 
 def tainted(taint: str) -> NodeReason:

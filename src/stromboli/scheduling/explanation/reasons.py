@@ -9,7 +9,7 @@ Amounts are those of the cluster at the end of a cycle, and requests those of al
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from stromboli.api import names
 from stromboli.api.quantity import format_amount
@@ -219,17 +219,30 @@ def object_warning(kind: str, value: str) -> tuple[str, str]:
     return "NoPriorityClass", f"PriorityClass {value} does not exist; the group has priority 0 until it is created."
 
 
-def node_counts(nodes: int, available: int, counts: Iterable[tuple[str, int]], *, gang: bool = False) -> str:
+def node_counts(
+    nodes: int,
+    available: int,
+    counts: Collection[tuple[str, int]],
+    *,
+    gang: bool = False,
+    for_the_next: Collection[tuple[str, int]] = (),
+) -> str:
     """Which nodes can run a pod, and why the others cannot: (problem, number of nodes) pairs. The most frequent problem
     comes first. All numbers together are the number of nodes. `gang`: it is about the first pod of a gang that has no
-    node once the others have theirs; before that, there may be nodes for it."""
+    node once the others have theirs; before that, there may be nodes for it. `for_the_next`: what is wrong with them
+    after that."""
     if nodes == 0:
         return "The cluster has no nodes; add some."
-    parts = [f"{number} {text}" for text, number in sorted(counts, key=lambda pair: (-pair[1], pair[0]))]
-    problems = (": " + ", ".join(parts)) if parts else ""
+    problems = (": " + _listed(counts)) if counts else ""
     if gang and available:
-        return f"{available} of {nodes} nodes have room for some of them{problems}."
+        then = f" For the next one: {_listed(for_the_next)}." if for_the_next else ""
+        return f"{available} of {nodes} nodes have room for some of them{problems}.{then}"
     return f"{available} of {nodes} nodes are available{problems}."
+
+
+def _listed(counts: Iterable[tuple[str, int]]) -> str:
+    """The most frequent first."""
+    return ", ".join(f"{number} {text}" for text, number in sorted(counts, key=lambda pair: (-pair[1], pair[0])))
 
 
 def some_nodes(number: int, nodes: int, phrase: str) -> str:

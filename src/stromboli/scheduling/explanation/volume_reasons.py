@@ -41,6 +41,10 @@ def claim_unbound(claim: str, class_name: str) -> str:
     )
 
 
+def claim_in_use(claim: str, pod: str, user: str) -> str:
+    return f"Claim {claim} is for one pod at a time (ReadWriteOncePod): {pod} waits until {user} is gone."
+
+
 def resource_claims_unsupported(pod: str) -> str:
     return (
         f"Pod {pod} has resource claims, and dynamic resource allocation is not supported; request devices in "
@@ -101,6 +105,10 @@ def mate_failed() -> str:
 
 def place_given_back(node: str, why: str) -> str:
     return f"Gave up the place on {node}: {why}."
+
+
+def place_taken(node: str, why: str) -> str:
+    return f"Gave up the place on {node} while its volumes were made. {why}"
 
 
 def volumes_refused(pod: str, node: str, why: str, times: int, others: int, retry: str) -> str:

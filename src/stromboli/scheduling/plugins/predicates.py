@@ -73,7 +73,9 @@ class Predicates(Plugin):
             if choices.matter:
                 session.add_filter(filters.changing, scope=Scope.CLUSTER)
                 session.add_handlers(allocate=choices.allocate, deallocate=choices.deallocate)
-            session.add_filter(ClaimInUseFilter(session).prepare, scope=Scope.CLUSTER)
+            in_use = ClaimInUseFilter(session)
+            session.add_filter(in_use.prepare, scope=Scope.CLUSTER)
+            session.add_close(in_use.explain)
         if self._volumes.limits and session.snapshot.volumes.csi_nodes:
             limits = AttachLimitsFilter(session)
             session.add_filter(limits.prepare, scope=Scope.NODE, remaining=limits.remaining)

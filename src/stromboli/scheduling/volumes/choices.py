@@ -28,10 +28,12 @@ class VolumeChoices:
         self._session = session
         self._index = session.snapshot.volumes
         self._states = session.state(ClaimStates)
+        self._zones = self._states.rules.zones
         self.version = 0  # grows whenever a choice is made or undone
         self.taken: dict[str, str] = {
             volume: claim for held in session.ledger.held.values() for claim, volume in held.volumes.items()
         }  # the claim that has a volume since this session, or waits for it
+        self.settled: set[str] = set()  # claims for which this session has decided on a volume or a node
         self._of_task: dict[TaskKey, dict[str, str]] = {}
         self._nodes: dict[str, dict[TaskKey, Node]] = {}  # of tasks with an open claim that they share
 
@@ -94,7 +96,7 @@ class VolumeChoices:
             assert state.claim is not None
             claim_key = key(state.claim)
             if state.named_by is not None:
-                if not reaches(state.named_by, node.labels, node.name):
+                if not self._reaches(state.named_by, node):
                     return None
                 chosen[claim_key] = state.named_by.metadata.name
                 continue
@@ -112,12 +114,15 @@ class VolumeChoices:
             holder = self.taken.get(name)
             if holder == claim:
                 # Another pod takes it for the same claim: it is the one to share, if it can be shared there.
-                return volume if reaches(volume, node.labels, node.name) else None
-            if found is None and holder is None and name not in besides and reaches(volume, node.labels, node.name):
+                return volume if self._reaches(volume, node) else None
+            if found is None and holder is None and name not in besides and self._reaches(volume, node):
                 found = volume
                 if claim not in self._index.shared:
                     break
         return found
+
+    def _reaches(self, volume: PersistentVolume, node: Node) -> bool:
+        return reaches(volume, node.labels, node.name, zones=self._zones)
 
     def _can_make(self, state: ClaimState, claim: str, node: Node) -> bool:
         assert state.claim is not None

@@ -54,7 +54,7 @@ class ClaimStates:
         self._session = session
         self._index = session.snapshot.volumes
         rules = volume_rules(session.configuration)
-        self._rules = rules if rules is not None else VolumeRules(False, False, False, 0.0)
+        self.rules = rules if rules is not None else VolumeRules(False, False, False, 0.0)
         self._known: dict[str, ClaimState] = {}
         self._free: dict[int, list[PersistentVolume]] = {}  # by the signature of a claim
         self._signatures: dict[Hashable, int] = {}
@@ -103,7 +103,7 @@ class ClaimStates:
         """Why the task can run nowhere, whatever the nodes are."""
         if task.pod.spec.resource_claims:
             return _refusal(Code.RESOURCE_CLAIMS_UNSUPPORTED, reasons.resource_claims_unsupported(task.key))
-        if not self._rules.binding:
+        if not self.rules.binding:
             return None
         for claim in task.volumes.claims:
             state = self.of(claim)
@@ -187,7 +187,7 @@ class ClaimStates:
         if not node or node not in self._session.nodes.by_name:
             return ""
         since = selected_at(claim)
-        return "" if since is not None and self._session.now > since + self._rules.timeout else node
+        return "" if since is not None and self._session.now > since + self.rules.timeout else node
 
 
 def _refusal(code: str, sentence: str) -> Refusal:

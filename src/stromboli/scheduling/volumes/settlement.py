@@ -54,6 +54,7 @@ def open_volumes(session: Session) -> None:
     if rules is not None and rules.binding and session.snapshot.volumes.users:
         with session.registering(FEATURE, tier=len(session.configuration.tiers)):
             session.add_hold(lambda job, tasks: _hold(session, job, tasks, rules.timeout))
+            session.add_withdrawal(lambda task, reason, message: _withdraw(session, task, reason, message))
 
 
 # -- binds that begin to wait -----------------------------------------------------------------------------------------
@@ -68,8 +69,19 @@ def _hold(session: Session, job: Job, tasks: Sequence[Task], timeout: float) -> 
     begin = _Beginning(session, session.ledger.held_groups, len(tasks))
     for task in tasks:
         session.ledger.hold(task, begin.held(task))
+    if begin.continues:
+        _stand(session, tasks)
+        session.due(session.now)  # nothing is written that would call for another cycle
     session.due(begin.since + timeout)
     return True
+
+
+def _stand(session: Session, tasks: Sequence[Task]) -> None:
+    """From now on others may take these places."""
+    for task in tasks:
+        held = session.ledger.held[task.key]
+        session.ledger.changes += not held.standing
+        held.standing = True
 
 
 class _Beginning:
@@ -85,7 +97,13 @@ class _Beginning:
         self._decisions = session.cycle.decisions
         self._at = format_timestamp(session.now)
         self._now = session.now
-        self._settled: set[str] = set()  # several tasks may have one claim
+        self._settled = self._choices.settled  # several tasks may have one claim
+        self._writes = False
+
+    @property
+    def continues(self) -> bool:
+        """Whether all was settled before: the scheduler was restarted."""
+        return not self._writes
 
     def held(self, task: Task) -> HeldBind:
         node = task.node
@@ -115,14 +133,17 @@ class _Beginning:
             held.since = held.since if before is None else min(held.since, before)
         elif claim_key not in self._settled and volume:
             decision = ClaimVolume(volume, claim_key, claim.metadata.uid, task.key, task.uid, node)
-            self._decisions.append(decision)
-            self._settled.add(claim_key)
+            self._decide(decision, claim_key)
         elif claim_key not in self._settled:
             self._select(task, node, claim_key)
 
     def _select(self, task: Task, node: str, claim_key: str) -> None:
         self._index.selected.discard(claim_key)
-        self._decisions.append(SelectNode(claim_key, node, task.key, task.uid, self._at))
+        self._decide(SelectNode(claim_key, node, task.key, task.uid, self._at), claim_key)
+
+    def _decide(self, decision: ClaimVolume | SelectNode, claim_key: str) -> None:
+        self._writes = True
+        self._decisions.append(decision)
         self._settled.add(claim_key)
 
 
@@ -160,6 +181,7 @@ def _continue_job(session: Session, rules: VolumeRules | None, groups: dict[int,
                 _bind(session, task)
         else:
             waiting = True
+            _stand(session, tasks)
             if rules is not None:
                 session.due(min(session.ledger.held[task.key].since for task in tasks) + rules.timeout)
 
@@ -190,7 +212,7 @@ def _failure(session: Session, rules: VolumeRules | None, task: Task) -> Failure
         volume = session.snapshot.volumes.volumes.get(claim.spec.volume_name)
         if volume is None:
             return Failure(reasons.volume_gone(claim_key, claim.spec.volume_name))
-        if not reaches(volume, node.labels, node.name):
+        if not reaches(volume, node.labels, node.name, zones=rules is None or rules.zones):
             return Failure(reasons.volume_elsewhere(claim_key, claim.spec.volume_name, node.name))
     held.waits_for = tuple(waits)
     if waits and rules is not None and session.now > held.since + rules.timeout:
@@ -224,15 +246,30 @@ def _give_back(session: Session, task: Task, failure: Failure | None) -> None:
     """The task is pending again. Without a failure of its own, it was placed with one that failed."""
     ledger = session.ledger
     held = ledger.held[task.key]
-    if failure is not None:
-        _clean_up(session, held, task, failure)
-        if failure.refused:
-            task.refused = task.refused or RefusedBind()
-            task.refused.add(held.node, failure.why, session.now, by_volumes=True)
-            ledger.refused_binds[task.key] = task
+    if failure is not None and failure.refused:
+        _clean_up(session, held, task)
+        task.refused = task.refused or RefusedBind()
+        task.refused.add(held.node, failure.why, session.now, by_volumes=True)
+        ledger.refused_binds[task.key] = task
     why = failure.why if failure is not None else reasons.mate_failed()
-    notice = Notice("Pod", task.key, "VolumesNotReady", reasons.place_given_back(held.node, why), warning=True)
-    session.cycle.decisions.append(notice)
+    _leave(session, task, "VolumesNotReady", reasons.place_given_back(held.node, why))
+
+
+def _withdraw(session: Session, task: Task, reason: str, message: str) -> None:
+    """Others get the place of the task. Those of its job that are left wait for each other from now on: together they
+    are enough, but each group of them may not be."""
+    held = session.ledger.held[task.key]
+    _clean_up(session, held, task)
+    _leave(session, task, reason, reasons.place_taken(held.node, message))
+    assert task.job is not None
+    left = [one for key in task.job.tasks if (one := session.ledger.held.get(key)) is not None]
+    for one in left:
+        one.group, one.size = min(other.group for other in left), len(left)
+
+
+def _leave(session: Session, task: Task, reason: str, message: str) -> None:
+    ledger = session.ledger
+    session.cycle.decisions.append(Notice("Pod", task.key, reason, message, warning=True))
     if task.backfill and not is_backfill(task.pod):
         ledger.leave(task)
         task.backfill = False
@@ -241,15 +278,22 @@ def _give_back(session: Session, task: Task, failure: Failure | None) -> None:
     ledger.settle(task, Status.PENDING, None)
 
 
-def _clean_up(session: Session, held: HeldBind, task: Task, failure: Failure) -> None:
-    """Take back what we asked for, so that the claim can get its volume elsewhere."""
+def _clean_up(session: Session, held: HeldBind, task: Task) -> None:
+    """Take back what we asked for, so that the claim can get its volume elsewhere. Not if others wait for it, too."""
     index, decide = session.snapshot.volumes, session.cycle.decisions.append
-    for claim_key in task.volumes.claims if failure.refused else ():
+    for claim_key in task.volumes.claims:
         claim = index.claims.get(claim_key)
-        if claim is None or is_bound(claim):
+        if claim is None or is_bound(claim) or _others_wait(session, task, claim_key):
             continue
         volume = index.volumes.get(held.volumes.get(claim_key, ""))
         if volume is not None and is_for(volume, claim):
             decide(UnclaimVolume(volume.metadata.name, claim_key))
         elif selected_at(claim) is not None and selected_node(claim):
             decide(UnselectNode(key(claim)))
+
+
+def _others_wait(session: Session, task: Task, claim: str) -> bool:
+    held = session.ledger.held
+    return any(claim in held[user].waits_for for user in session.snapshot.volumes.users.get(claim, ()) if (
+        user != task.key and user in held
+    ))

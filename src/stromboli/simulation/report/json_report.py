@@ -26,6 +26,7 @@ from stromboli.simulation.journal import Event, PodRecord
 from stromboli.simulation.virtual_time import from_wall_clock, to_seconds
 
 from .summary import build_summary
+from .volumes import claims, volumes
 
 Section = dict[str, Any]
 
@@ -45,6 +46,8 @@ def build_report(engine: Engine) -> Section:
         "nodes": _nodes(engine.cluster, engine.cycle.kept, nodes_in_force(engine.world.store.list(Queue))),
         "summary": build_summary(engine),
         "reservations": _reservations(engine),
+        "claims": claims(engine.world.store),
+        "volumes": volumes(engine.world.store),
     }
 
 
@@ -208,7 +211,6 @@ def _namespaces(engine: Engine) -> Section:
             "weight": 1 if known is None else known.weight,
         }
     return namespaces
-
 
 
 def _nodes(cluster: Cluster, kept: Mapping[str, Iterable[JobKey]], locked_by: Mapping[str, str]) -> Section:

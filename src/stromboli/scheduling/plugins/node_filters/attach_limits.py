@@ -14,14 +14,17 @@ import numpy as np
 
 from stromboli.api import PersistentVolumeClaim
 from stromboli.api.volumes.topology import driver_on
-from stromboli.cluster import PODS, Task
+from stromboli.cluster import OCCUPYING, PODS, Status, Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, RemainingCount, Rows
-from stromboli.scheduling.explanation.node_reasons import CLAIM_IN_USE, CLAIM_IN_USE_THERE, VOLUMES_ATTACHED
+from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.explanation.node_reasons import CLAIM_IN_USE, CLAIM_IN_USE_THERE, attach_limit
+from stromboli.scheduling.explanation.volume_reasons import claim_in_use
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.volumes import VolumeChoices
+from stromboli.scheduling.volumes import ClaimStates, VolumeChoices
 
 from .population import is_there
 
+_USES: Final = OCCUPYING | {Status.PIPELINED, Status.RELEASING}
 _ENOUGH: Final = 1 << 40  # of what has no limit
 
 Attached = tuple[tuple[str, Hashable], ...]
@@ -34,6 +37,7 @@ class AttachLimitsFilter:
         self._nodes = session.nodes.nodes
         self._index = session.snapshot.volumes
         self._choices = session.state(VolumeChoices)
+        self._states = session.state(ClaimStates)
         self._limits: dict[str, Rows | None] = {}  # by driver and row; -1: no limit
         self._attached: dict[str, Attached] = {}  # by the key of a task
         self._counted: dict[Hashable, tuple[Rows, int]] = {}  # with how far the ledger's log was read
@@ -54,7 +58,6 @@ class AttachLimitsFilter:
         by_driver: dict[str, set[Hashable]] = {}
         for driver, volume in wanted:
             by_driver.setdefault(driver, set()).add(volume)
-        reason = self._session.reason_id(VOLUMES_ATTACHED)
         shares = any(claim in self._index.shared for claim in task.volumes.claims)
 
         def judge(rows: Rows) -> ReasonIds:
@@ -62,6 +65,7 @@ class AttachLimitsFilter:
             for driver, volumes in by_driver.items():
                 limits = self.limits_of(driver)
                 assert limits is not None
+                reason = self._session.reason_id(attach_limit(driver, len(volumes)))
                 # Most nodes have far fewer volumes than they take, and need not be counted.
                 near = np.flatnonzero((limits[rows] >= 0) & (self.at_most()[rows] + len(volumes) > limits[rows]))
                 counts = self.counts(driver) if len(near) else limits
@@ -145,7 +149,7 @@ class AttachLimitsFilter:
         class_name = claim.spec.storage_class_name or ""
         if class_name in index.classes:
             yield index.classes[class_name].provisioner, claim_key
-        for free in index.free.get(class_name, {}).values():
+        for free in self._states.free_volumes(self._states.of(claim_key)):
             if free.spec.csi is not None:
                 yield free.spec.csi.driver, claim_key
 
@@ -206,6 +210,17 @@ class ClaimInUseFilter:
             return None
         there, elsewhere = self._session.reason_id(CLAIM_IN_USE_THERE), self._session.reason_id(CLAIM_IN_USE)
         return self._judge(others, there, elsewhere)
+
+    def explain(self) -> None:
+        """At the end of a cycle: a claim in use keeps other pods from every node, so it is the reason why they wait."""
+        for claim in sorted(self._index.for_one_pod & self._index.users.keys()):
+            users = self._index.users[claim].values()
+            user = next((task for task in users if task.node is not None and task.status in _USES), None)
+            for task in users if user is not None else ():
+                if task.status is Status.PENDING and task.job is not None:
+                    assert user is not None
+                    sentence = claim_in_use(claim, task.key, user.key)
+                    self._session.notes.of(task.job).said[Code.PREDICATE_VOLUME_IN_USE] = sentence
 
     def _judge(self, others: list[Task], there: int, elsewhere: int) -> Callable[[Rows], ReasonIds]:
         def judge(rows: Rows) -> ReasonIds:

@@ -16,12 +16,13 @@ from stromboli.api import PersistentVolume
 from stromboli.api import key as object_key
 from stromboli.cluster import Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Refusal, Rows
-from stromboli.scheduling.explanation.node_reasons import NO_VOLUME, VOLUME_ELSEWHERE, without_claims
+from stromboli.scheduling.explanation.node_reasons import NO_VOLUME, TOO_FEW_NEAR, VOLUME_ELSEWHERE, without_claims
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.volumes import ClaimStates, VolumeChoices, VolumeRules
 from stromboli.scheduling.volumes.claim_states import ClaimState
 
 from .node_facts import Mask, NodeFacts
+from .shared_volumes import SharedVolumes
 from .volume_masks import VolumeMasks
 
 
@@ -34,6 +35,7 @@ class VolumeFilters:
         self._states = session.state(ClaimStates)
         self._choices = session.state(VolumeChoices)
         self._masks = VolumeMasks(self._index, facts)
+        self._shared = SharedVolumes(session)
 
     def key(self, task: Task) -> Hashable:
         """What the answers depend on; None for tasks without volumes."""
@@ -45,9 +47,16 @@ class VolumeFilters:
         if volumes.ephemeral and (problem := self._states.problem(task)) is not None:
             return problem.subject
         signature = self._states.signature
+        if self._index.shared and task.job is not None and task.job.min_available > 1 and self._shares_open(task):
+            # Whether there is room for all that share a claim depends on the gang.
+            return (task.job.key, volumes.inline, *[signature(claim) for claim in volumes.claims])
         if len(volumes.claims) == 1 and not volumes.inline:
             return signature(volumes.claims[0])
         return (volumes.inline, *[signature(claim) for claim in volumes.claims])
+
+    def _shares_open(self, task: Task) -> bool:
+        shared = self._index.shared
+        return any(claim in shared and self._states.of(claim).is_open for claim in task.volumes.claims)
 
     def refusal(self, task: Task) -> Refusal | None:
         return self._states.problem(task) if task.volumes.claims or task.pod.spec.resource_claims else None
@@ -114,15 +123,23 @@ class VolumeFilters:
         states = [state for state in self._states.open_claims(task) if self._changes(state)]
         if not states:
             return None
-        reason = self._session.reason_id(NO_VOLUME)
-        version = -1
+        keys = [object_key(state.claim) for state in states if state.claim is not None]
+        shared = [claim for claim in keys if claim in self._index.shared]
+        reason, narrow = self._session.reason_id(NO_VOLUME), self._session.reason_id(TOO_FEW_NEAR)
+        version: Hashable = None
         answers: ReasonIds = np.zeros(len(self._nodes), dtype=np.int32)
 
         def judge(rows: Rows) -> ReasonIds:
             nonlocal version
-            if version != self._choices.version:
-                version = self._choices.version
+            now = (self._choices.version, len(self._session.ledger.log) if shared else 0)
+            if version != now:
+                version = now
                 answers[:] = np.where(self._possible(states), 0, reason)
+                for claim in shared:
+                    if self._choices.selected(claim) is None:
+                        mask = self._shared.too_narrow(task, claim)
+                        if mask is not None:
+                            answers[(answers == 0) & mask] = narrow
             return answers[rows]
 
         return judge
@@ -152,4 +169,5 @@ class VolumeFilters:
         return mask
 
     def _reaching(self, volume: PersistentVolume) -> Mask:
-        return self._masks.by_affinity(volume) & self._masks.by_zones(volume)
+        mask = self._masks.by_affinity(volume)
+        return mask & self._masks.by_zones(volume) if self._rules.zones else mask

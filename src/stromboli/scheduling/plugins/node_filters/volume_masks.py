@@ -14,7 +14,7 @@ import numpy as np
 from stromboli.api import LabelSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume
 from stromboli.api import PersistentVolumeClaim as Claim
 from stromboli.api.volumes.claims import requested_size
-from stromboli.api.volumes.topology import ZONE_LABELS, zones_of
+from stromboli.api.volumes.topology import SUCCESSORS, ZONE_LABELS, zones_of
 from stromboli.cluster import VolumeIndex
 from stromboli.scheduling.volumes.provisioning import class_of, counts_capacity, sufficient
 
@@ -54,9 +54,15 @@ class VolumeMasks:
             return self.everywhere()
         key = ("zones", zones)
         if key not in self._known:
-            mask = self.labelled([(label, values) for label, values in zones])
-            self._known[key] = mask | self._nodes_without_zones()
+            masks = [self._in_zone(label, values) for label, values in zones]
+            self._known[key] = reduce(np.logical_and, masks) | self._nodes_without_zones()
         return self._known[key]
+
+    def _in_zone(self, label: str, values: frozenset[str]) -> Mask:
+        mask = self.labelled([(label, values)])
+        if label in SUCCESSORS:
+            mask |= (self._facts.column(label).codes == 0) & self.labelled([(SUCCESSORS[label], values)])
+        return mask
 
     def provisioning(self, claim: Claim) -> Mask:
         """Nodes for which the class of a claim makes a volume of that size."""
