@@ -453,8 +453,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--load", type=float, default=0.93)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--variant", action="append", help="none, thresholds, pending; may be given several times. thresholds:60 empties "
-        "nodes below 60 % and fills others, pending:30:2 moves at most 2 pods for a job, once it has waited for 30 minutes",
+        "--variant", action="append",
+        help="none, thresholds or pending; may be given several times. thresholds:60 empties nodes below 60 %% and "
+        "fills others; pending:30:2 moves at most 2 pods for a job, once it has waited for 30 minutes",
     )  # fmt: skip
     parser.add_argument("--read", action="append", type=Path, help="show results of --output json instead")
     parser.add_argument("--plot", type=Path, help="an SVG or PNG file")

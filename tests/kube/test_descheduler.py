@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from random import Random
 
 from kube.client import Refused, eventually
@@ -126,7 +126,8 @@ def _is_served(cluster: Cluster) -> bool:
 
 def measure(cluster: Cluster, pod: str, cpu: str) -> None:
     cluster.admin.create(f"{METRICS}/namespaces/{cluster.namespace}/pods", {
-        "metadata": {"name": pod}, "containers": [{"name": "main", "usage": {"cpu": cpu, "memory": "10Mi"}}],
+        "apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics", "metadata": {"name": pod},
+        "containers": [{"name": "main", "usage": {"cpu": cpu, "memory": "10Mi"}}],
     })  # fmt: skip
 
 
@@ -244,7 +245,8 @@ class GangRun:
     def _clean_up(self) -> None:
         cluster = self._cluster
         for name in list(cluster.pods()):
-            cluster.delete_pod(name, grace=0)
+            with suppress(Refused):  # it has just gone by itself
+                cluster.delete_pod(name, grace=0)
         for one in migrations(cluster):
             cluster.admin.delete(f"{RESERVATIONS}/{one['metadata']['name']}")
         notes = {"scheduling.stromboli.io/cooldown-until": None, "scheduling.stromboli.io/emptied-for": None}
