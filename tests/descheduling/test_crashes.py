@@ -18,6 +18,7 @@ from stromboli.descheduling import Write
 from stromboli.simulation.descheduler_component import DeschedulerComponent
 from stromboli.simulation.virtual_time import Microseconds
 
+
 def motivating_is_whole(outcome: Outcome) -> bool:
     """Both moves are complete and the job has run; or nothing moved."""
     running = [len(outcome.running_on(name)) for name in "abc"]
