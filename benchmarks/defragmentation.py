@@ -21,10 +21,12 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import msgspec
 
 from stromboli.api import (
     Container,
@@ -49,7 +51,7 @@ from stromboli.api import (
     key,
     names,
 )
-from stromboli.cluster import Applied, Cluster
+from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.descheduling import Descheduler, Policy
 from stromboli.descheduling import Registry as Plugins
 from stromboli.scheduling.cycle import Scheduler
@@ -67,12 +69,13 @@ DAY = 24 * HOUR
 SIZES = ((1, 0.46), (2, 0.24), (4, 0.16), (8, 0.14))  # GPUs, and the part of all jobs
 SERVICES = {1: 0.7, 2: 0.6, 4: 0.0, 8: 0.0}  # the part of each size that can be moved
 MEAN_HOURS = {1: 30.0, 2: 24.0, 4: 18.0, 8: 14.0}
+LONGEST = 120.0  # hours
 PERIOD = 120.0  # seconds between cycles
 ROUND = 600  # seconds between runs of the descheduler
 VARIANTS = ("none", "thresholds", "pending")
 
 CONFIGURATION = """
-actions: "enqueue, reclaim, allocate, preempt, reserve, backfill"
+actions: "enqueue, allocate, reserve, backfill"
 tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: pdb}]
 - plugins:
@@ -108,18 +111,21 @@ class Outcome:
 
 
 def generate(*, days: float, nodes: int, load: float, seed: int) -> list[Work]:
-    """Arrivals by chance, at a rate that asks for this part of all GPUs on average."""
+    """Arrivals by chance, at a rate that requests this part of all GPUs on average. What arrived earlier and has not
+    ended is there at the start, with the rest of its time."""
     random = Random(seed)
     mean = sum(part * gpus * MEAN_HOURS[gpus] for gpus, part in SIZES) * HOUR  # GPU-seconds of a job
     gap = mean / (load * nodes * GPUS)
     works: list[Work] = []
-    at = -24 * HOUR  # the first day fills the cluster
+    at = -LONGEST * HOUR
     while at < days * DAY:
         at += random.expovariate(1 / gap)
         gpus = random.choices([size for size, _ in SIZES], [part for _, part in SIZES])[0]
-        hours = min(120.0, random.expovariate(1 / MEAN_HOURS[gpus]) + 0.25)
+        hours = min(LONGEST, random.expovariate(1 / MEAN_HOURS[gpus]) + 0.25)
         service = random.random() < SERVICES[gpus]
-        works.append(Work(f"w{len(works):05d}", gpus, max(0.0, round(at)), hours, service))
+        if at + hours * HOUR > 0:
+            hours += min(0.0, at) / HOUR
+            works.append(Work(f"w{len(works):05d}", gpus, max(0.0, round(at)), hours, service))
     return works
 
 
@@ -158,11 +164,20 @@ def _objects(works: Sequence[Work], nodes: int) -> list[ScenarioObject]:
 
 
 def policy_of(variant: str) -> Policy | None:
-    if variant == "none":
+    mode, value, most = (*variant.split(":"), "", "")[:3]
+    if mode == "none":
         return None
     arguments: dict[str, Any] = {"ResourceType": "gpu"}
-    if variant == "pending":
-        arguments |= {"forPending": True, "coolDownTime": 600, "maxMovesForPending": 8}
+    if mode == "pending":
+        arguments |= {
+            "forPending": True, "minPendingTime": float(value or 0) * 60, "maxMovesForPending": int(most or 8),
+        }  # fmt: skip
+    elif value:
+        low = float(value)
+        arguments |= {
+            "lowThresholds": {"gpu": low}, "defragmentThresholds": {"gpu": max(75.0, low + 1)},
+            "protectionThresholds": {"gpu": 100},
+        }  # fmt: skip
     document = {
         "apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "deschedulingInterval": f"{ROUND}s",
         "profiles": [{
@@ -205,6 +220,26 @@ class _Idle:
         return int(table.idle[:, axis.index[GPU]].clip(min=0).sum())
 
 
+class _PodGarbageCollector:
+    """Deletes pods that have finished, as Kubernetes does. A month of them would slow every pass down."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._world = engine.world
+        self._finished: dict[str, Pod] = {}
+
+    def observe(self, event: Applied | Deleted) -> None:
+        pod = event.object
+        if isinstance(pod, Pod) and isinstance(event, Applied) and pod.status.phase in ("Succeeded", "Failed"):
+            self._finished[key(pod)] = pod
+
+    def __call__(self, at: Microseconds) -> None:
+        for name in sorted(self._finished):
+            pod = self._world.store.current(self._finished[name])
+            if pod is not None:
+                self._world.delete(pod, at)
+        self._finished.clear()
+
+
 def simulate(works: Sequence[Work], nodes: int, days: float, variant: str) -> Outcome:
     registry = Registry(installed_plugins=(), installed_actions=())
     configuration = registry.load(CONFIGURATION)
@@ -222,8 +257,14 @@ def simulate(works: Sequence[Work], nodes: int, days: float, variant: str) -> Ou
         scenario, Journal(), new_scheduler=lambda: Scheduler(configuration, registry), period=microseconds(PERIOD),
         until=microseconds(days * DAY), new_descheduler=None if policy is None else new_descheduler,
     )  # fmt: skip
-    idle = _Idle(engine, nodes)
-    engine.on_cycle = idle
+    idle, collector = _Idle(engine, nodes), _PodGarbageCollector(engine)
+
+    def on_cycle(at: Microseconds) -> None:
+        idle(at)
+        collector(at)
+
+    engine.on_cycle = on_cycle
+    engine.on_event = collector.observe
     began = time.process_time()
     engine.run()
     return _outcome(engine, works, nodes, days, variant, idle, time.process_time() - began)
@@ -241,7 +282,7 @@ def _outcome(
     by_day: dict[int, list[float]] = {}
     for work in works:
         if work.at == 0.0:
-            continue  # the first day only fills the cluster
+            continue  # it was there at the start
         gave_up = work.service and work.name not in first
         end = min(days * DAY, work.at + work.hours * HOUR) if gave_up else days * DAY
         waited = (first.get(work.name, end) - work.at) / 60
@@ -268,8 +309,9 @@ def _outcome(
 def _figures(waits: list[float]) -> dict[str, float]:
     ordered = sorted(waits)
     if not ordered:
-        return {"mean": 0.0, "p95": 0.0, "max": 0.0}
+        return {"jobs": 0, "mean": 0.0, "p95": 0.0, "max": 0.0}
     return {
+        "jobs": len(ordered),
         "mean": sum(ordered) / len(ordered),
         "p95": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))],
         "max": ordered[-1],
@@ -293,7 +335,7 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
 
 
 def _large(outcome: Outcome) -> float:
-    return outcome.jobs * dict(SIZES)[GPUS]
+    return outcome.waits[GPUS]["jobs"]
 
 
 def plot(outcomes: Sequence[Outcome], path: Path) -> None:
@@ -410,7 +452,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--load", type=float, default=0.93)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--variant", action="append", choices=VARIANTS, help="may be given several times")
+    parser.add_argument(
+        "--variant", action="append",
+        help="none, thresholds or pending; may be given several times. thresholds:60 empties nodes below 60 %% and "
+        "fills others; pending:30:2 moves at most 2 pods for a job, once it has waited for 30 minutes",
+    )  # fmt: skip
+    parser.add_argument("--read", action="append", type=Path, help="show results of --output json instead")
     parser.add_argument("--plot", type=Path, help="an SVG or PNG file")
     parser.add_argument("--output", choices=("table", "json"), default="table")
     parser.add_argument("--plan", action="store_true", help="measure how long plans take instead")
@@ -422,10 +469,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 pods, moves, seconds = plan_seconds(nodes, pending=pending)
                 print(f"{nodes:6} {pods:7} {'pending' if pending else 'thresholds':11} {moves:6} {seconds:8.2f}")
         return 0
-    works = generate(days=options.days, nodes=options.nodes, load=options.load, seed=options.seed)
-    outcomes = [simulate(works, options.nodes, options.days, variant) for variant in options.variant or VARIANTS]
+    if options.read:
+        outcomes = [msgspec.json.decode(path.read_bytes(), type=list[Outcome]) for path in options.read]
+        outcomes = [outcome for each in outcomes for outcome in each]
+    else:
+        works = generate(days=options.days, nodes=options.nodes, load=options.load, seed=options.seed)
+        outcomes = [simulate(works, options.nodes, options.days, variant) for variant in options.variant or VARIANTS]
     if options.output == "json":
-        print(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
+        print(msgspec.json.format(msgspec.json.encode(outcomes)).decode())
     else:
         print_table(outcomes)
     if options.plot:

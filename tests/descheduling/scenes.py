@@ -158,6 +158,7 @@ class Scene:
     policy: Document
     config: Document | None = None
     until: float = 60
+    flags: tuple[str, ...] = ()
 
     def but(self, *more: Document, **changes: Any) -> Scene:
         return replace(self, documents=(*self.documents, *more), **changes)
@@ -173,7 +174,8 @@ class Scene:
                 config = Path(folder) / "config.json"
                 config.write_text(json.dumps(self.config))
                 arguments += ["--config", str(config)]
-            result = CliRunner().invoke(cli, [*arguments, "--output", "json"], catch_exceptions=False)
+            arguments += [*self.flags, "--output", "json"]
+            result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
         assert result.exit_code == 0, result.stderr
         return Outcome(json.loads(result.stdout))
 
@@ -212,6 +214,11 @@ class Outcome:
         pods = self.report["pods"]
         here = [key for key, pod in pods.items() if pod["node"] == name and pod["phase"] == "Running"]
         return sorted(key.removeprefix("default/") for key in here)
+
+    @property
+    def kept_nodes(self) -> list[str]:
+        """Nodes that cluster-autoscaler may not remove."""
+        return [name for name, found in self.report["nodes"].items() if found.get("scaleDownDisabled")]
 
     @property
     def held(self) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from descheduling.decision_scenes import CASES as MEETINGS
+from descheduling.decision_scenes import Check
 from descheduling.scenes import (
     FOR_PENDING,
     Scene,
@@ -127,7 +129,8 @@ def check_stateful(found: Scene) -> None:
     assert {"y-0", "y-1"} <= set(outcome.running_on("a"))
 
 
-CASES = {
+CASES: dict[str, tuple[Scene, Check]] = {
+    **MEETINGS,
     "motivating": (MOTIVATING, check_motivating),
     "62 quota": (QUOTA, check_quota),
     "64 gang": (GANG, check_gang),
@@ -144,10 +147,16 @@ def test_decision(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("at", range(3, 16))
+@pytest.mark.parametrize("at", range(3, 13))
 def test_decision_with_a_restart(name: str, at: int) -> None:
     found, check = CASES[name]
     check(found.but(restart(at)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_decision_with_a_restart_in_every_second(name: str) -> None:
+    found, check = CASES[name]
+    check(found.but(*(restart(at) for at in range(1, min(30, int(found.until))))))
 
 
 @pytest.mark.parametrize("at", range(3, 13))

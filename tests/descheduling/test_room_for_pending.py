@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from builders import group, node, pod
 from descheduling.plans import moves, plans_of, policy, replicas
-from stromboli.cluster import JobKey
+from stromboli.cluster import JobKey, Node, Task
 from stromboli.descheduling import Options
+from stromboli.descheduling.plugins.pending_room import PendingRoom
 
 
 def waiting(name: str, gpu: int, *, count: int = 1) -> list[object]:
@@ -79,3 +82,24 @@ def test_a_gang_gets_several_nodes() -> None:
     (plan,) = plans_of(objects, PENDING)
     assert {(source, target) for _, source, target in moves(plan)} == {("a", "c"), ("b", "d")}
     assert [place.node for place in plan.places] == ["a", "b"]
+
+
+def test_copies_of_a_job_get_the_same_answer_from_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    # a and b miss one GPU each for a job of 4, c and d have one to spare each: two of ten jobs get room. The third
+    # search is in vain, so that the others need none.
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "abcd"),
+        *replicas("a", 5, on="a", gpu=1), *replicas("b", 5, on="b", gpu=1), *replicas("c", 7, on="c", gpu=1),
+        *replicas("d", 7, on="d", gpu=1), *(each for number in range(10) for each in waiting(f"big{number}", 4)),
+    ]  # fmt: skip
+    searched = []
+    search = PendingRoom._make_room
+
+    def counted(self: PendingRoom, task: Task, mark: tuple[int, int]) -> Node | None:
+        searched.append(task.key)
+        return search(self, task, mark)
+
+    monkeypatch.setattr(PendingRoom, "_make_room", counted)
+    plans = plans_of(objects, PENDING)
+    assert [plan.job for plan in plans] == ["default/big0", "default/big1"]
+    assert len(searched) == 3

@@ -8,54 +8,22 @@ from typing import Any
 import pytest
 
 from builders import node as node_object
+from descheduling.decision_scenes import BOTH, STATE
 from descheduling.plans import moves, plans_of, set_of
 from descheduling.plans import policy as loaded
 from descheduling.plans import replicas as objects_of
 from descheduling.scenes import (
-    FOR_PENDING,
-    Outcome,
     defragment,
-    job,
     node,
     pod,
     policy,
     queue,
     replicas,
-    restart,
-    run_by_hand,
     scene,
 )
 from stromboli.api import Queue
 
 # -- 66: Defragmentation and LoadAware ------------------------------------------------------------------------------
-
-BOTH = [
-    defragment(low=30, middle=60, high=95, coolDownTime=100),
-    ("LoadAware", {"thresholds": {"cpu": 40}, "targetThresholds": {"cpu": 70}, "coolDownTime": 100}),
-]
-
-
-def test_defragmentation_does_not_overload_by_real_use() -> None:
-    # Requests: a 6 of 10, b 1 of 10. In fact the pods of a use 6.5, and that of b uses 1: 75 % > 70 on a.
-    documents = [
-        node("a", cpu=10), node("b", cpu=10), replicas("x", "a", 5, cpu=1, usage="cpu=1"),
-        replicas("w", "a", 1, cpu=1, usage="cpu=1500m"), replicas("y", "b", 1, cpu=1, usage="cpu=1"),
-    ]  # fmt: skip
-    alone = scene(*documents, policy=policy(BOTH[0]), until=20).outcome
-    assert alone.moves["succeeded"] == 1
-    both = scene(*documents, policy=policy(*BOTH), until=20).outcome
-    assert both.moves["planned"] == 0
-
-
-def test_load_aware_does_not_leave_a_node_for_defragmentation() -> None:
-    # a uses 9 of 10 by 4 pods that request 1 each (40 %). If one left, 30 % would stay, if two, 20 %: below low (30).
-    documents = [
-        node("a", cpu=10), node("b", cpu=10), replicas("x", "a", 4, cpu=1, usage="cpu=2250m"),
-        replicas("y", "b", 4, cpu=1, usage="cpu=100m"),
-    ]  # fmt: skip
-    outcome = scene(*documents, policy=policy(*BOTH), until=20).outcome
-    assert outcome.moves["planned"] == 1
-
 
 def test_no_ping_pong_over_200_cycles() -> None:
     """Both plugins, every 5 seconds, with loads that change: no workload moves more than once per cooldown."""
@@ -114,47 +82,7 @@ def test_pods_of_others_on_a_locked_node_leave_first() -> None:
     assert [move for plan in plans for move in moves(plan)] == [("x-0", "a", "c"), ("x-1", "a", "c")]
 
 
-def test_what_reservations_hold_is_used_and_cannot_be_moved() -> None:
-    hold = {
-        "apiVersion": "scheduling.volcano.sh/v1alpha1", "kind": "Reservation", "metadata": {"name": "held"},
-        "spec": {
-            "nodeName": "b", "owners": [{"labelSelector": {"matchLabels": {"app": "none"}}}],
-            "template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}},
-        },
-    }  # fmt: skip
-    outcome = scene(
-        node("a", cpu=10), node("b", cpu=10), replicas("x", "a", 6, cpu=1), replicas("y", "b", 1, cpu=1), hold,
-        policy=policy(defragment()), until=20,
-    ).outcome  # fmt: skip
-    assert outcome.moves["planned"] == 0
-
-
-# -- 63 and 64: starving jobs, and two evictors ---------------------------------------------------------------------
-
-
-def test_a_job_that_holds_nodes_is_served_there() -> None:
-    # The job needs 6 of 8 GPUs. Services use 3 on a, so it can hold only b, whose 4 pods end in 10 minutes. On a one
-    # move would be enough; on b, which it holds, it takes two.
-    config = {
-        "actions": "enqueue, allocate, reserve, backfill",
-        "configurations": [{"name": "reserve", "arguments": {
-            "starvingJobTimeThreshold": 1, "reservedNodePercent": 100,
-        }}],
-        "tiers": [{"plugins": [{"name": name} for name in (
-            "priority", "gang", "predicates", "proportion", "nodeorder", "reservation",
-        )]}],
-    }  # fmt: skip
-    ends = {"scheduling.stromboli.io/estimate": "600s"}
-    outcome = scene(
-        node("a", gpu=8), node("b", gpu=8), node("c", gpu=8), replicas("a", "a", 3, gpu=1),
-        replicas("b", "b", 4, gpu=1, notes=ends), replicas("c", "c", 6, gpu=1),
-        job("big", 1, gpu=6, at=2, movable=False), run_by_hand(20),
-        policy=policy(FOR_PENDING, interval=0), config=config, until=40,
-    ).outcome  # fmt: skip
-    assert {event["node"] for event in outcome.report["events"] if event["type"] == "Reserved"} == {"b"}
-    assert outcome.times("Reserved")[0] < 20
-    assert sorted(name for _, _, name, _ in outcome.events("MigrationSucceeded")) == ["b-0", "b-1"]
-    assert outcome.report["pods"]["default/big-w-0"]["node"] == "b"
+# -- 64: two evictors -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("offset", range(10))
@@ -202,22 +130,7 @@ def test_nodes_that_somebody_counts_on_are_kept() -> None:
 # -- 72: the state of a group ---------------------------------------------------------------------------------------
 
 
-def test_the_state_of_a_group_with_several_moves() -> None:
-    # Two pods of one gang of 4 (minimum 2) leave b. The first fails because it is deleted; both share one plan.
-    def state(outcome: Outcome) -> str | None:
-        found: str | None = outcome.report["podGroups"]["default/gang"]["migrationState"]
-        return found
-
-    documents = [
-        node("a", cpu=10), node("b", cpu=10), replicas("x", "a", 4, cpu=1),
-        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "gang"},
-         "spec": {"minMember": 2}},
-        replicas("g", ["a", "a", "b", "b"], cpu=1, group="gang", grace=3),
-    ]  # fmt: skip
-    chosen = policy(defragment(), interval=0)
-    manual = run_by_hand(5)
-    assert state(scene(*documents, manual, policy=chosen, until=5).outcome) == "Pending"
-    assert state(scene(*documents, manual, policy=chosen, until=6).outcome) == "Running"
-    assert state(scene(*documents, manual, policy=chosen, until=20).outcome) == "Succeeded"
-    again = scene(*documents, manual, restart(6), restart(7), policy=chosen, until=20).outcome
-    assert state(again) == "Succeeded"
+@pytest.mark.parametrize(("until", "state"), [(5, "Pending"), (6, "Running"), (20, "Succeeded")])
+def test_the_state_of_a_group_with_several_moves(until: float, state: str) -> None:
+    outcome = STATE.but(until=until).outcome
+    assert outcome.report["podGroups"]["default/gang"]["migrationState"] == state

@@ -67,6 +67,12 @@ DESCHEDULER: Mapping[tuple[str, str], str] = {
     ("policy", "poddisruptionbudgets"): "list watch",
     ("apps", "replicasets"): "list watch",
     ("apps", "statefulsets"): "list watch",
+    ("", "persistentvolumeclaims"): "list watch",
+    ("", "persistentvolumes"): "list watch",
+    ("storage.k8s.io", "storageclasses"): "list watch",
+    ("storage.k8s.io", "csinodes"): "list watch",
+    ("storage.k8s.io", "csidrivers"): "list watch",
+    ("storage.k8s.io", "csistoragecapacities"): "list watch",
     ("batch.volcano.sh", "jobs"): "list watch",
     ("scheduling.volcano.sh", "queues"): "list watch",
     ("scheduling.volcano.sh", "podgroups"): "list watch patch",
@@ -89,7 +95,11 @@ JOB_PLUGINS: Mapping[tuple[str, str], str] = {
 }
 """What the component job-plugins adds for the controllers."""
 
-ACCOUNTS = {"stromboli-scheduler": SCHEDULER, "stromboli-controllers": CONTROLLERS}
+ACCOUNTS = {
+    "stromboli-scheduler": SCHEDULER,
+    "stromboli-controllers": CONTROLLERS,
+    "stromboli-descheduler": DESCHEDULER,
+}
 
 EVERYBODY: Mapping[tuple[str, str], str] = {
     ("authorization.k8s.io", "selfsubjectaccessreviews"): "create",

@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 import yaml
 
+from kube.accounts import start_process, token_of
 from kube.client import Client, Refused, eventually
-from kube.cluster import QUEUES, Cluster, Program, configuration
+from kube.cluster import NODES, QUEUES, Cluster, configuration
 from kube.conftest import Kubectl
 from kube.crd_install import server_version
+from kube.moves import LOW_NODES, apply_with, own_address, policy_file, state_of, two_nodes
 from kube.rbac import ACCOUNTS, EVERYBODY, JOB_PLUGINS, NAMESPACE, VERBS, permissions
 from kube.server import ApiServer
 from kube.volume_story import volume_story
-from live.kustomize import WAYS, render
+from live.kustomize import DEPLOY, WAYS, render
 from stromboli.kube.crds.validation_rules import ALL_RULES, CEL
-from stromboli.kube.runtime.process import lease_name
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -33,7 +34,9 @@ def way_for(server: tuple[int, int]) -> str:
 
 @pytest.fixture(scope="module")
 def manifests(api_server: ApiServer) -> str:
-    return yaml.safe_dump_all(render(WAYS[way_for(server_version(api_server.client()))]))
+    """What fits this server, and the descheduler."""
+    objects = render(WAYS[way_for(server_version(api_server.client()))]) + render(DEPLOY / "descheduler")
+    return yaml.safe_dump_all(objects)
 
 
 @pytest.fixture(scope="module")
@@ -280,13 +283,6 @@ def test_accounts_may_not_read_diagnostic_paths(may: Ask) -> None:
         assert not may(path=path, verb="get")
 
 
-def token_of(client: Client, account: str) -> str:
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-    token: str = client.create(path, request)["status"]["token"]
-    return token
-
-
 def test_a_service_account_token_grants_just_these_permissions(
     installed: ApiServer, admin: Client, account: str
 ) -> None:
@@ -316,7 +312,7 @@ def test_the_processes_can_do_their_work_with_these_rights(
     """Everything they ever write is written once, on two nodes of 4 CPUs, and nothing is forbidden."""
     config = tmp_path / "scheduler.yaml"
     config.write_text(configuration(reserve={"starvingJobTimeThreshold": "2s"}), encoding="utf-8")
-    processes = [_start(cluster, "scheduler", "--config", str(config)), _start(cluster, "controllers")]
+    processes = [start_process(cluster, "scheduler", "--config", str(config)), start_process(cluster, "controllers")]
     cluster.hollow_nodes(2, cpu=4, volumes=True)
     for process in processes:
         eventually(process.is_ready, timeout=60)
@@ -359,21 +355,38 @@ def test_the_processes_can_do_their_work_with_these_rights(
         assert "forbidden" not in process.log
 
 
-def _start(cluster: Cluster, command: str, *arguments: str) -> Program:
-    """A process as deploy/ runs it: with the token of its account, and its lease beside it."""
-    account = f"stromboli-{command}"
-    # The story's scheduler has a name of its own, and so has its lease.
-    role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles/{account}"
-    rules = cluster.admin.get(role)["rules"]
-    rules[1]["resourceNames"] = [account, lease_name(command, cluster.name)]
-    cluster.admin.patch(role, {"rules": rules})
-    content = json.loads(cluster.server.kubeconfig.read_text(encoding="utf-8"))
-    content["users"][0]["user"] = {"token": token_of(cluster.admin, account)}
-    kubeconfig = cluster.folder / f"{account}.kubeconfig"
-    kubeconfig.touch(mode=0o600)
-    kubeconfig.write_text(json.dumps(content), encoding="utf-8")
-    options = ["--scheduler-name", cluster.name, "--lease-namespace", NAMESPACE, "--probe-port", "0"]
-    return cluster.start(command, "--kubeconfig", str(kubeconfig), "--log-format", "json", *options, *arguments)
+def test_the_descheduler_can_do_its_work_with_these_rights(installed: ApiServer, cluster: Cluster) -> None:
+    """It moves a pod, sets a node aside for a job, protects it from an autoscaler, and asks who may give it orders."""
+    processes = [start_process(cluster, "scheduler"), start_process(cluster, "controllers")]
+    policy = policy_file(cluster, "24h", "Defragmentation", LOW_NODES)
+    address = own_address()
+    process = start_process(cluster, "descheduler", "--policy", str(policy), "--keep-nodes", "--probe-host", address)
+    with two_nodes(cluster) as (_, y, _, there):
+        for each in (*processes, process):
+            eventually(each.is_ready, timeout=60)
+        assert apply_with(process, None)[0] == 403
+        assert apply_with(process, "nobody knows it")[0] == 403
+        assert apply_with(process, token_of(cluster.admin, "stromboli-controllers"))[0] == 403
+        status, answer = apply_with(process, token_of(cluster.admin, "stromboli-scheduler"))  # it may evict pods
+        assert (status, len(answer["plans"])) == (200, 1)
+        eventually(lambda: y.runs_on(there), timeout=60)
+        eventually(lambda: state_of(cluster, "y") == "Succeeded", timeout=60)
+
+        # On one node 6 of 8 CPUs are in use, on the other none. A pod of 4 takes that one. A job of 3 waits then: one
+        # pod has to leave for it.
+        cluster.single("other", cpu="4")
+        cluster.all_bound(["other"], timeout=60)
+        for name in (node["metadata"]["name"] for node in cluster.admin.list(NODES)):
+            notes = {"scheduling.stromboli.io/cooldown-until": None, "scheduling.stromboli.io/emptied-for": None}
+            cluster.admin.patch(f"{NODES}/{name}", {"metadata": {"annotations": notes}})
+        cluster.single("big", cpu="5")
+        eventually(lambda: cluster.group_of("big").get("status", {}).get("phase") == "Inqueue", timeout=60)
+        token = token_of(cluster.admin, "stromboli-scheduler")
+        status, answer = apply_with(process, token, f"?for={cluster.namespace}/big")
+        assert (status, answer["plans"] != []) == (200, True), answer
+        cluster.all_bound(["big"], timeout=60)
+    assert process.terminate() == 0
+    assert "forbidden" not in process.log
 
 
 def _job(cluster: Cluster, storage_class: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from stromboli.scheduling.cycle import Scheduler
 from . import migration
 from .migration import Write, start_plan
 from .node_protection import protect_nodes
-from .planning import Objects, Plan, RealUse, View, resting_until
+from .planning import Anomalies, Objects, Plan, RealUse, View, resting_until
 from .planning.real_use import requested
 from .plugin import EvictorPlugin, Guard
 from .policy import Policy, Profile
@@ -49,6 +49,7 @@ class Descheduler:
         self._keep_nodes = keep_nodes
         self.cluster = Cluster(scheduler_name=scheduler_name)
         self._outdated = everything is not None
+        self._anomalies = Anomalies()
 
     def observe(self, event: ClusterEvent) -> None:
         if not self._outdated:
@@ -72,7 +73,7 @@ class Descheduler:
         self._outdated = bool(session.cycle.decisions) and self._everything is not None
         view = View(
             session, objects, real_use=self.real_use, node_selector=policy.node_selector,
-            scheduler_name=self._scheduler_name,
+            scheduler_name=self._scheduler_name, anomalies=self._anomalies,
         )  # fmt: skip
         plans: list[Plan] = []
         chosen = list(policy.profiles if profiles is None else profiles)

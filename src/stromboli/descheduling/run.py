@@ -52,6 +52,7 @@ class Run:
         self.view = view
         self.profile = profile
         self.options = options or Options()
+        self.is_regular = options is None  # not by hand
         self.plans: list[Plan] = []
         self.disruptions: Disruptions = Disruptions(view) if before is None else before.disruptions
         self.refused: dict[TaskKey, str] = {}  # why pods that were looked at stay

@@ -226,15 +226,20 @@ class _Pass:
         by_group: dict[str, list[Migration]] = {}
         for move in moves:
             by_group.setdefault(move.group, []).append(move)
-        for group in self._objects.list(PodGroup):
-            of_group = by_group.get(key(group), [])
-            if not of_group and not is_unfinished(group):
-                continue
+        # Most groups were never moved. A pass follows every change, so those are sorted out without a call for each.
+        moved = [group for group in self._objects.list(PodGroup) if group.status.migration_state is not None]
+        groups = {key(group): group for group in moved if is_unfinished(group)}
+        for name in by_group:
+            group = self._objects.get(PodGroup, name)
+            if group is not None:
+                groups[name] = group
+        for name, group in sorted(groups.items()):
+            of_group = by_group.get(name, [])
             left = [move for move in of_group if move.reservation.metadata.name not in self._over]
-            failure = self._failures.get(key(group))
+            failure = self._failures.get(name)
             if not of_group:  # somebody deleted its Reservations
                 failure = ("ReservationDeleted", "its Reservation was deleted")
-            updated = progressed(group, left, self._now, failure=failure, cooldown=self._cooldowns.get(key(group)))
+            updated = progressed(group, left, self._now, failure=failure, cooldown=self._cooldowns.get(name))
             if updated != group:
                 self.writes.append(UpdateGroup(updated))
 

@@ -5,9 +5,11 @@ view          the cluster as plans change it, tentatively and with the scheduler
 cooldowns     nodes and groups that rest after a move
 disruptions   gangs and disruption budgets, with everything that is planned so far
 real_use      what pods really use
+anomalies     how long a node has been overloaded
 picture       a plan as text, with the nodes before and after
 """
 
+from .anomalies import Anomalies, AnomalyCondition
 from .cooldowns import Cooldowns, cooldown_of, resting_until
 from .disruptions import Disruptions
 from .moves import Move, Place, Plan
@@ -15,6 +17,8 @@ from .real_use import RealUse, use_annotation
 from .view import Objects, View
 
 __all__ = [
+    "Anomalies",
+    "AnomalyCondition",
     "Cooldowns",
     "Disruptions",
     "Move",

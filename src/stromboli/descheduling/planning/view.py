@@ -19,6 +19,7 @@ from stromboli.api.selectors import matches_labels
 from stromboli.cluster import OCCUPYING, Job, JobKey, Node, Status, Task
 from stromboli.scheduling.session import Session
 
+from .anomalies import Anomalies
 from .cooldowns import Cooldowns
 from .moves import Move
 from .real_use import RealUse, requested
@@ -48,8 +49,11 @@ class View:
         real_use: RealUse = requested,
         node_selector: LabelSelector | None = None,
         scheduler_name: str = "",
+        anomalies: Anomalies | None = None,
     ) -> None:
-        """`scheduler_name`: only pods of this scheduler are moved; "": of any."""
+        """`scheduler_name`: only pods of this scheduler are moved; "": of any. `anomalies`: as earlier runs left
+        them."""
+        self.anomalies = Anomalies() if anomalies is None else anomalies
         self.scheduler_name = scheduler_name
         self.session = session
         self.nodes = session.nodes

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from stromboli.cluster import Node, Task
 from stromboli.descheduling.evictor.default_evictor import read_namespaces
+from stromboli.descheduling.planning import AnomalyCondition
 from stromboli.descheduling.planning.cooldowns import DEFAULT_COOLDOWN
 from stromboli.descheduling.planning.view import Mask
 from stromboli.descheduling.plugin import Guard
@@ -169,12 +170,16 @@ class LowNodeUtilization(_ByUtilization):
                 high |= use > high_limits[name]
                 excess = np.maximum(excess, np.nan_to_num(use - high_limits[name]))
         low &= known
-        high &= known & view.sources
+        high &= self._lasting(run, high, known) & known & view.sources
         if not low.any() or not high.any() or int(low.sum()) <= self._number:
             return
         for row in sorted(np.flatnonzero(high).tolist(), key=lambda row: (-float(excess[row]), row)):
             if run.may_be_source(row):
                 self._relieve(run, view.nodes.nodes[row], low, high_limits)
+
+    def _lasting(self, run: Run, high: Mask, known: Mask) -> Mask:
+        """Which nodes have been used too much for long enough; `known`: those that are measured."""
+        return high
 
     def _relieve(self, run: Run, node: Node, low: Mask, limits: Thresholds) -> None:
         moved = 0
@@ -216,6 +221,22 @@ class LoadAware(LowNodeUtilization):
         arguments.get("metrics")  # accepted: the metrics API is always used
         arguments.get("duration")
         self._sums: dict[str, Percent] = {}
+        self._condition = AnomalyCondition(
+            arguments.integer("consecutiveAbnormalities", 0, minimum=0),
+            arguments.integer("consecutiveNormalities", 3, minimum=0),
+            arguments.duration("anomalyTimeout", 60.0, minimum=0),
+        )
+
+    def _lasting(self, run: Run, high: Mask, known: Mask) -> Mask:
+        """Runs by hand look at what the regular ones have measured, and do not count."""
+        view = run.view
+        if not self._condition.abnormalities:
+            return high
+        if run.is_regular:
+            for row in np.flatnonzero(known).tolist():
+                view.anomalies.observe(view.nodes.nodes[row].name, bool(high[row]), view.now, self._condition)
+        lasting = [view.anomalies.lasts(node.name, view.now, self._condition) for node in view.nodes.nodes]
+        return np.asarray(high & np.array(lasting, dtype=np.bool_))
 
     def _real(self, run: Run, task: Task, name: str) -> float | None:
         use = run.view.real_use(task.pod)

@@ -11,7 +11,7 @@ makes them), so nobody else takes what the moves free. All limits of that action
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from itertools import combinations, islice
 from typing import Final
 
@@ -50,6 +50,7 @@ class PendingRoom:
         self._cooldown = cooldown
         self._evictable = evictable
         self._max_moves = max_moves
+        self._in_vain: set[Hashable] = set()  # kinds of jobs that no moves make room for
 
     def make(self, only: JobKey | None, *, min_pending: float = 0.0) -> None:
         """Plan for one job, or for all that wait, in the order in which they may hold nodes."""
@@ -58,7 +59,19 @@ class PendingRoom:
         if only is not None and not waiting:
             self._run.options.notes.append(f"no room can be made for {only}: {self._why_not(only)}")
         for job in sorted(waiting, key=lambda job: rank(self._session, job)):
-            self._plan_for(job)
+            kind = self._kind(job)
+            if kind is None or kind not in self._in_vain:
+                found = self._plan_for(job)
+                if not found and kind is not None:
+                    self._in_vain.add(kind)
+
+    def _kind(self, job: Job) -> Hashable | None:
+        """Jobs of one kind get the same answer. Where many copies of a job wait, one search is enough: plans that are
+        made in between leave less room, not more. None if nobody else gets the same answer."""
+        if job.key in holders(self._session):
+            return None
+        key = self._session.placement.key
+        return job.queue.name, job.namespace, tuple(key(task) for task in self._tasks_of(job))
 
     # -- whom ---------------------------------------------------------------------------------------------------
 
@@ -98,7 +111,7 @@ class PendingRoom:
 
     # -- a plan -------------------------------------------------------------------------------------------------
 
-    def _plan_for(self, job: Job) -> None:
+    def _plan_for(self, job: Job) -> bool:
         run, view = self._run, self._view
         mark = run.mark
         places: list[Place] = []
@@ -108,19 +121,20 @@ class PendingRoom:
                 node = self._make_room(task, mark)
             if node is None or len(run.moves_since(mark)) > self._max_moves:
                 run.undo(mark)
-                return
+                return False
             view.place(task, node)
             places.append(Place(task.key, node.name))
         moves = run.moves_since(mark)
         if not moves or not self._within_limit(job, places):
             run.undo(mark)
-            return
+            return False
         sources = sorted({move.source for move in moves})
         named = f"node {sources[0]}" if len(sources) == 1 else f"nodes {', '.join(sources)}"
         run.accept(
             mark, plugin=self._plugin, subject=job.key, goal=f"makes room for {job.key} on {named}",
             cooldown=self._cooldown, job=job.key, places=places,
         )  # fmt: skip
+        return True
 
     def _tasks_of(self, job: Job) -> list[Task]:
         """The tasks that have to start together, without those that request nothing."""

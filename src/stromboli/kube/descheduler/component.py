@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
@@ -51,6 +51,7 @@ from stromboli.kube.runtime import (
     Leadership,
     Log,
     garbage_collection,
+    volume_kinds,
 )
 from stromboli.scheduling.cycle import Scheduler
 
@@ -117,6 +118,7 @@ class DeschedulerComponent:
         self._events: list[Applied | Deleted] = []
         self._gone: set[str] = set()  # uids of Reservations that we deleted; the watch may not show it yet
         self._wake = asyncio.Event()
+        self._is_reconfigured = asyncio.Event()
         self._busy = asyncio.Lock()  # one pass or run at a time
         self._descheduler = self._new_descheduler()
         self._is_active = False
@@ -159,7 +161,8 @@ class DeschedulerComponent:
             *(reflector.run() for reflector in self._reflectors.values()),
             self._recorder.run(),
             self._policy.run(lambda policy: self._wake.set(), lambda reason: None),
-            self._scheduler.run(lambda scheduler: self._wake.set(), lambda reason: None),
+            self._scheduler.run(lambda scheduler: self._reconfigured(), lambda reason: None),
+            self._watch_more(),
         ]
         tasks = [asyncio.create_task(work) for work in background]
         try:
@@ -171,12 +174,17 @@ class DeschedulerComponent:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._thread.shutdown(wait=True)
 
+    def _reconfigured(self) -> None:
+        self._is_reconfigured.set()
+        self._wake.set()
+
     async def _make_reflectors(self, stop: asyncio.Event) -> bool:
         """False if the stop came first."""
         while not stop.is_set():
             try:
                 modern = await self._client.serves(POD_DISRUPTION_BUDGETS.group_version)
                 has_sets = await self._serves_stateful_sets()
+                volumes = await volume_kinds(self._client, self._scheduler.current.configuration)
             except Failure as failure:
                 _log.warning("the API server does not answer yet", failure=failure.message)
                 await _wait(stop, 1.0)
@@ -184,16 +192,35 @@ class DeschedulerComponent:
             budgets = POD_DISRUPTION_BUDGETS if modern else LEGACY_BUDGETS
             kinds: tuple[Resource[Any], ...] = (
                 PRIORITY_CLASSES, NAMESPACES, RESOURCE_QUOTAS, budgets, QUEUES, REPLICA_SETS, STATEFUL_SETS, JOBS,
-                NODES, RESERVATIONS, POD_GROUPS, PODS,
+                NODES, RESERVATIONS, POD_GROUPS, PODS, *volumes,
             )  # fmt: skip
-            for resource in kinds:
-                if resource is STATEFUL_SETS and not has_sets:
-                    continue  # their pods stay where they are
-                self._reflectors[resource.type] = Reflector(
-                    self._client, resource, self._receive, on_relist=self._metrics.relisted
-                )
+            # Without StatefulSets, their pods stay where they are.
+            self._add_reflectors(kind for kind in kinds if kind is not STATEFUL_SETS or has_sets)
             return True
         return False
+
+    def _add_reflectors(self, kinds: Iterable[Resource[Any]]) -> list[Reflector[Any]]:
+        new = {
+            kind.type: Reflector(self._client, kind, self._receive, on_relist=self._metrics.relisted)
+            for kind in kinds
+            if kind.type not in self._reflectors
+        }
+        self._reflectors |= new
+        return list(new.values())
+
+    async def _watch_more(self) -> None:
+        """Watch kinds about volumes that only a later configuration of the scheduler needs."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._is_reconfigured.wait()
+                self._is_reconfigured.clear()
+                try:
+                    kinds = await volume_kinds(self._client, self._scheduler.current.configuration)
+                except Failure as failure:
+                    _log.warning("cannot ask which kinds the API server has", failure=failure.message)
+                    continue
+                for reflector in self._add_reflectors(kinds):
+                    group.create_task(reflector.run())
 
     async def _serves_stateful_sets(self) -> bool:
         """Not every server does: the embedded one has none."""

@@ -79,7 +79,11 @@ class WriteExecutor:
     async def write(self, writes: Sequence[Write], objects: LiveObjects) -> bool:
         """Whether all were written. Raises nothing."""
         complete = True
+        unwritten: set[str] = set()  # groups whose state could not be written
         for write in writes:
+            if isinstance(write, DeleteReservation) and _group_of(write.reservation) in unwritten:
+                complete = False  # without its Reservation, the next pass could not tell how the move ended
+                continue
             try:
                 await self._carry_out(write, objects)
             except Fenced:
@@ -91,6 +95,8 @@ class WriteExecutor:
                     _log.warning("cannot write", write=type(write).__name__, failure=failure.message)
                 if isinstance(write, CreateReservation):
                     return False  # the rest of its plan would be in vain; the next pass gives up what there is
+                if isinstance(write, UpdateGroup) and not is_not_found(failure):
+                    unwritten.add(key(write.group))
             else:
                 self._metrics.wrote(type(write).__name__, "written")
         return complete
@@ -104,7 +110,7 @@ class WriteExecutor:
             case DeleteReservation(reservation):
                 await self._delete(reservation)
             case UpdateGroup(group):
-                await self._update(POD_GROUPS, group, objects.get(PodGroup, key(group)))
+                await self._update_group(group, objects.get(PodGroup, key(group)))
             case AnnotateNode(name, annotations):
                 node = objects.get(Node, name)
                 if node is not None and _differs(node, annotations):
@@ -145,6 +151,21 @@ class WriteExecutor:
                 )
                 self._on_object(written)
                 version = written.metadata.resource_version
+
+    async def _update_group(self, group: PodGroup, before: PodGroup | None) -> None:
+        """Nobody else writes these fields, and the scheduler writes others of the same group all the time. So its
+        version does not matter, as long as it is the same group."""
+        if before is None:
+            return
+        for patch, subresource in zip(object_and_status_patches(before, group), ("", "status"), strict=True):
+            if patch:
+                patch["metadata"] = {**patch.get("metadata", {}), "uid": before.metadata.uid}
+                written = await self._send(
+                    lambda patch=patch, subresource=subresource: self._client.patch(  # type: ignore[misc]
+                        POD_GROUPS, key(group), patch, subresource=subresource
+                    )
+                )
+                self._on_object(written)
 
     async def _delete(self, reservation: Reservation) -> None:
         try:
@@ -192,6 +213,11 @@ class WriteExecutor:
         if not self._fence.is_leader:
             raise Fenced
         return await request()
+
+
+def _group_of(reservation: Reservation) -> str:
+    move = migration_of(reservation)
+    return "" if move is None else move.group
 
 
 def _differs(node: Node, annotations: dict[str, str | None]) -> bool:

@@ -8,6 +8,7 @@ event_recorder       Kubernetes events
 logs                 structured log lines
 config_reload        a configuration file that may change at any time
 crd_check            whether our custom resources are installed
+volume_kinds         which kinds about volumes are watched
 garbage_collection   Python's garbage collector, run between cycles
 """
 
@@ -20,6 +21,7 @@ from .logs import Log, configure_logging
 from .loop_lag import LoopLag
 from .metrics import SECONDS_BUCKETS, ProcessMetrics, labelled_gauge
 from .process import Component, ProcessContext, ProcessOptions, run_process
+from .volume_kinds import volume_kinds
 
 __all__ = [
     "NOT_INSTALLED",
@@ -42,4 +44,5 @@ __all__ = [
     "labelled_gauge",
     "missing_definitions",
     "run_process",
+    "volume_kinds",
 ]

@@ -49,6 +49,7 @@ from stromboli.kube.runtime import (
     Log,
     garbage_collection,
     missing_definitions,
+    volume_kinds,
 )
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
@@ -64,7 +65,6 @@ from .reservation_writer import ReservationWriter
 from .status_patch_queue import StatusPatchQueue
 from .status_writer import StatusWriter
 from .true_reasons import invalid_pod, says, with_true_reasons
-from .volume_kinds import volume_kinds
 from .volume_writer import VolumeWriter
 
 _log = Log("scheduler")

@@ -230,8 +230,14 @@ def _nodes(cluster: Cluster, kept: Mapping[str, Iterable[JobKey]], locked_by: Ma
             "reserved": _format(_without_pods(cluster.axis, table.reserved[node.row])),
             "reservedFor": sorted({*_reserved_for(cluster, node.name), *kept.get(node.name, ())}),
             "lockedBy": locked_by.get(node.name),
+            **_scale_down(node.object.metadata.annotations),
         }
     return nodes
+
+
+def _scale_down(annotations: Mapping[str, str]) -> dict[str, bool]:
+    """Whether cluster-autoscaler must leave the node alone; nothing for the nodes that it may remove."""
+    return {"scaleDownDisabled": True} if annotations.get(names.SCALE_DOWN_DISABLED) == "true" else {}
 
 
 def _reserved_for(cluster: Cluster, node_name: str) -> set[JobKey]:

@@ -1,4 +1,7 @@
-"""Which kinds about volumes the scheduler watches: those that its configuration uses and the API server serves."""
+"""Which kinds about volumes are watched: those that the scheduler's configuration uses and the API server serves.
+
+The descheduler plans with the scheduler's own rules, so it watches the same kinds.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,10 @@ from stromboli.kube.client import (
     Client,
     Resource,
 )
-from stromboli.kube.runtime import missing_definitions
 from stromboli.scheduling.configuration import Configuration
 from stromboli.scheduling.volumes import volume_rules
+
+from .crd_check import missing_definitions
 
 _OF_DRIVERS: Final = (CSI_NODES, CSI_DRIVERS, CSI_STORAGE_CAPACITIES)
 
