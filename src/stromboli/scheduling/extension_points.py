@@ -101,7 +101,7 @@ class ExtensionPoints:
         keyed: Callable[[Shape], bool] | None = None,
     ) -> None:
         """`key`: what the answer depends on besides the shape of a task. `live`: the key of a task may change during
-        the session; then it is the same for all tasks of a job that have no nominated node. `keyed`: whether tasks of
+        the session; then it is the same for all tasks of a job that were promised no node. `keyed`: whether tasks of
         a shape have a key at all; constant in a session, and asked once per shape. `remaining`: the filter counts
         tasks, and this is how many more a node takes. Then equal tasks are still placed in one step; with None for a
         task, one by one."""
