@@ -25,7 +25,7 @@ def kept_room(session: Session, job: Job) -> Mapping[int, Vector]:
     room, found = session.state(ReservedRoom), dict[str, tuple[int, Vector]]()
     kinds = Counter[tuple[int, int]]()
     examples: dict[tuple[int, int], Task] = {}
-    for _, task in room.find(task for task in session.pending_tasks(job) if not task.best_effort):
+    for _, task in room.find([task for task in session.pending_tasks(job) if not task.best_effort]):
         kind = (id(session.state(Matches).of(task)), task.shape.id)
         kinds[kind] += 1
         examples[kind] = task
