@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from builders import START, established, group, node, pod, pods, queue, quota
-from stromboli.api import Job, JobSpec, JobState, JobStatus, KObject, ObjectMeta, names
+from stromboli.api import Job, JobSpec, JobState, JobStatus, KObject, ObjectMeta, decode, names
 from stromboli.insight import Picture, State, document, inspect
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
@@ -105,6 +105,21 @@ def test_namespaces_show_their_weight_and_share() -> None:
     )  # fmt: skip
     (namespace,) = seen.namespaces
     assert (namespace.queue, namespace.namespace, namespace.weight, namespace.share) == ("default", "ns", 3, 0.25)
+
+
+def test_a_reservation_says_for_whom_and_how_long() -> None:
+    selector = {"labelSelector": {"matchLabels": {"app": "a"}}}
+    job = {"controller": {"kind": "Job", "namespace": "ns", "name": "j"}}
+    template = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": 1}}}]}}
+    made: list[KObject] = []
+    for name, owners, more in (("r1", [job, selector], {}), ("r2", [selector], {"ttl": 0, "queue": "q"})):
+        spec = {"template": template, "owners": owners, **more}
+        kind = {"apiVersion": "scheduling.volcano.sh/v1alpha1", "kind": "Reservation"}
+        made.append(decode({**kind, "metadata": {"name": name}, "spec": spec}))
+    r1, r2 = picture(queue("q"), made).reservations
+    assert (r1.owner, r1.queue, r1.phase) == ("Job ns/j or 1 more", "default", "Pending")
+    assert r1.expires == r1.created + 86_400
+    assert (r2.owner, r2.queue, r2.expires) == ("app=a", "q", None)
 
 
 def test_a_document_is_plain_data() -> None:

@@ -167,6 +167,19 @@ class TestRoomOfOthers:
         )  # fmt: skip
         assert outcome.bound() == {}
 
+    @pytest.mark.parametrize(("other", "gives_way"), [(5, False), (1, True)])
+    def test_the_order_of_namespaces(self, other: float, gives_way: bool) -> None:
+        """2 CPUs are held for ns2. A pod of 1 in `default` ranks higher. With 5 CPUs `default` has more than ns2 would
+        have left; with 1, and 4 that ns2 uses, it has not."""
+        held = reservation("r", 2)
+        held["spec"]["template"]["metadata"] = {"namespace": "ns2"}
+        theirs = pod("theirs", 4, on="n1")
+        theirs["metadata"]["namespace"] = "ns2"
+        used = [pod("old", other, on="n1", preemptable=False), *([theirs] if other == 1 else [])]
+        outcome = play(HIGH, node("n1", 7), used, held, pod("urgent", 1, at=2, priority="high"), until=5)
+        assert (outcome.phases()[-1] == (2, "Pending")) is gives_way
+        assert ("urgent" in outcome.bound()) is gives_way
+
     def test_migrations_do_not_give_way(self) -> None:
         replaced = {"namespace": "default", "name": "old", "uid": "u1"}
         old = pod("old", 2, on="n2")
@@ -324,6 +337,31 @@ class TestStarvingJobs:
         )  # fmt: skip
         assert outcome.phases() == [(5, "Pending"), (5, "Failed")]
 
+
+    def test_what_is_held_for_the_job_itself(self) -> None:
+        """8 CPUs, 2 of them held for the gang of 4 x 2. Its node is set aside whole, the pod of 1 that comes at 10
+        seconds waits, and the gang starts when the last of the others has ended."""
+        scene = [
+            node("n1", 8), reservation("r", 2), pod("a", 3, run=9), pod("b", 3, run=12), pod("late", 1, at=10),
+            *[owned(one) for one in gang("g", 2, 2, 2, 2, at=1)],
+        ]  # fmt: skip
+        outcome = play(scene, until=13, reserve={"starvingJobTimeThreshold": 4})
+        assert {name: when for name, (when, _) in outcome.bound().items() if name.startswith("g-")} == {
+            f"g-{number}": 12 for number in range(4)
+        }
+        assert len(outcome.reservation()["owners"]) == 1
+
+    def test_what_is_held_for_others_stays_in_the_quota(self) -> None:
+        """The queue may have 8 and has 3 held for others. A pod of 6 cannot start as long as that is so: no node is set
+        aside for it, and a pod of another queue starts."""
+        scene = [
+            node("n1", 3), node("n2", 8), queue("q", capability={"cpu": 8}), queue("o"),
+            reservation("r", 3, queue="q", nodeName="n1"), pod("a", 5, queue="o", on="n2"),
+            pod("big", 6, queue="q", at=1), pod("b", 1, queue="o", at=8),
+        ]  # fmt: skip
+        outcome = play(scene, until=10, reserve={"starvingJobTimeThreshold": 4})
+        assert outcome.bound() == {"b": (8, "n2")}
+        assert outcome.node("n2")["reserved"] == {}
 
     def test_a_waiting_reservation_of_their_namespace(self) -> None:
         """A gang of ns1 has starved, and another namespace waits, too. A Reservation of ns1 that has no node yet is

@@ -8,7 +8,7 @@ plugin's callbacks, one kind at a time. `framework` combines the answers of seve
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -237,6 +237,10 @@ class ExtensionPoints:
     def add_admission_credit(self, credit: Callable[[Job], Vector | None]) -> None:
         """What counts as used already and is there for this job, when it is to be admitted."""
         self._add("admissionCredit", credit)
+
+    def add_kept_room(self, find: Callable[[Job], Mapping[int, Vector]]) -> None:
+        """By row: what counts as used there and does not drain, but is there for this job."""
+        self._add("keptRoom", find)
 
     def add_concessions(self, find: cb.Concessions, is_possible: Callable[[str], bool]) -> None:
         """What gives way to a task before any pod is evicted for it. `is_possible`: whether anything does, by the rules

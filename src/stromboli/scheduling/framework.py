@@ -123,6 +123,10 @@ class Framework(ExtensionPoints):
         """May the queue use so much more, whatever it deserves? It counts what it really uses."""
         return self._first_refusal("allocatableOnOwnRows", queue, request, self.books.unused(queue))
 
+    def kept_room(self, job: Job) -> list[tuple[int, Vector]]:
+        """(row, how much) of what counts as used there and does not drain, but is there for this job."""
+        return [pair for hook in self.hooks("keptRoom") for pair in hook.call(job).items()]
+
     def admission_credit(self, job: Job) -> Vector | int:
         """What counts as used, but is there for this job."""
         total: Vector | int = 0

@@ -165,10 +165,11 @@ def never_in_cluster(resource: str, requested: int, total: int) -> str:
 
 
 def never_beside_services_of_queue(who: str, refusal: Refusal) -> str:
-    """The queue may not have so much, beside pods of it that do not end."""
+    """The queue may not have so much, beside pods of it that do not end and what its Reservations hold."""
     resource = refusal.resource
     need, total = format_amount(resource, refusal.need), format_amount(resource, refusal.total)
-    stays = f", of which pods that do not end use {format_amount(resource, refusal.have)}" if refusal.have > 0 else ""
+    kept = format_amount(resource, refusal.have)
+    stays = f", of which pods that do not end and Reservations keep {kept}" if refusal.have > 0 else ""
     return (
         f"The {who} can never start: {need} {resource} requested, and queue {refusal.subject} may have at most "
         f"{total}{stays}. Request less, or raise the queue's capability."

@@ -1,9 +1,9 @@
 """When a Reservation is given up for somebody else.
 
 What it holds is not work, so in preemption and reclaim it goes before any pod, whole, and waits for a node again. In
-preemption it gives way to jobs of higher priority in its queue. In reclaim it does if its queue has more than it
-deserves of something that the claimant's queue lacks, and keeps what it is guaranteed. Reservations of migrations never
-give way: a pod is about to be evicted for them.
+preemption it gives way to jobs of higher priority in its queue, unless the order of namespaces forbids it. In reclaim
+it does if its queue has more than it deserves of something that the claimant's queue lacks, and keeps what it is
+guaranteed. Reservations of migrations never give way: a pod is about to be evicted for them.
 """
 
 from __future__ import annotations
@@ -87,8 +87,20 @@ def _give_way(name: str, kind: str, job: Job) -> Callable[[Any, Task], Any]:
 
 
 def _in_preemption(session: Session, job: Job, task: Task, reservation: Reservation, held: Holding) -> bool:
-    ranks_lower = _priority(session, reservation) < job.priority
-    return ranks_lower and held.queue is job.queue and _by_priority(session)
+    if held.queue is not job.queue or _priority(session, reservation) >= job.priority or not _by_priority(session):
+        return False
+    return _keeps_namespace_order(session, job, task, held)
+
+
+def _keeps_namespace_order(session: Session, job: Job, task: Task, held: Holding) -> bool:
+    """Where namespaces come before priorities, no priority takes a namespace past another one of its queue, neither by
+    pods nor by Reservations: allocate would give the room back to the other."""
+    shares, inside = session.namespace_shares, job.queue.by_namespace
+    if shares is None or session.namespace_scope != "beforePriority" or held.namespace in ("", job.namespace):
+        return True
+    mine = inside[job.namespace] + task.request if job.namespace in inside else task.request
+    theirs = inside[held.namespace] - held.remainder
+    return shares.share(mine) * shares.weight(held.namespace) <= shares.share(theirs) * shares.weight(job.namespace)
 
 
 def _by_priority(session: Session) -> bool:

@@ -112,7 +112,7 @@ class ReservedRoom:
         return self._slots_for(next(iter(job.tasks.values())))
 
     def _slots_for(self, task: Task) -> int:
-        return sum(_times(usable, held, task.request) for _, usable, held in self.usable(task))
+        return sum(places_in(usable, held, task.request) for _, usable, held in self.usable(task))
 
     def _look(self, matches: MatchSet, known: _Choices | None, task: Task) -> _Choices:
         """Look again at Reservations that have changed; each change makes a new holding."""
@@ -199,7 +199,7 @@ class ReservedRoom:
         for _, usable, held in self.usable(task):
             if not count:
                 break
-            times = min(count, _times(usable, held, request))
+            times = min(count, places_in(usable, held, request))
             row = held.node.row
             # What the Reservation names, it has. The rest comes from the node.
             from_node = [column for column in asked if column not in usable.columns]
@@ -251,7 +251,7 @@ class ReservedRoom:
         return placement.fitting(task, without=_LEFT_OUT).takes(row, placement.room_now_on(row))
 
 
-def _times(usable: Usable, held: Holding, request: Vector) -> int:
+def places_in(usable: Usable, held: Holding, request: Vector) -> int:
     """How many pods with this request a Reservation has enough for."""
     if usable.object.spec.allocate_once:
         return 1

@@ -8,6 +8,7 @@ from stromboli.scheduling.session import Session
 
 from .admission import admission_credit
 from .giving_way import concessions, is_possible, protect_users
+from .kept_room import kept_room
 from .room import ReservedRoom
 from .unplaced import is_configured
 
@@ -22,6 +23,7 @@ def open_reservations(session: Session) -> None:
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):
         session.add_kept_places(room.find, room.place, room.place_many)
         session.add_admission_credit(lambda job: admission_credit(session, job))
+        session.add_kept_room(lambda job: kept_room(session, job))
         session.add_concessions(
             lambda kind, task: concessions(session, kind, task), lambda kind: is_possible(session, kind)
         )

@@ -35,18 +35,21 @@ class DrainedRoom:
         """By row: what a job will find there, apart from what it uses itself and from what is set aside for others."""
         room, _ = self._left_for(job)
         own = [task for task in self._of_job.get(job.key, ()) if not self._may_evict(job, task)]
-        if own:
+        kept = self._session.kept_room(job)
+        if own or kept:
             room = room.copy()
             for task in own:
                 assert task.node is not None
                 room[task.node.row] += task.request
+            for row, amount in kept:
+                room[row] += amount
         return room
 
     def stays_in_queue(self, job: Job) -> Vector:
-        """What the job's queue will still have, in other jobs."""
+        """What the job's queue will still have, in other jobs and for other pods."""
         _, stays = self._left_for(job)
         own = [-task.request for task in self._of_job.get(job.key, ()) if not self._may_evict(job, task)]
-        return sum(own, start=stays)
+        return sum([*own, *(-amount for _, amount in self._session.kept_room(job))], start=stays)
 
     def stays_in_namespace(self, job: Job) -> Vector:
         """What the job's namespace will still have in its queue."""
@@ -62,7 +65,8 @@ class DrainedRoom:
         known = self._known.get(kind)
         if known is None:
             nodes = self._session.nodes
-            room, stays = nodes.allocatable - nodes.held, self._session.axis.zeros()
+            held = [one.remainder for one in self._session.ledger.holdings.values() if one.queue is job.queue]
+            room, stays = nodes.allocatable - nodes.held, sum(held, start=self._session.axis.zeros())
             for task in self._endless:
                 if not self._may_evict(job, task):
                     assert task.node is not None
