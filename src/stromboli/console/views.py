@@ -25,7 +25,7 @@ def status_view(picture: Picture) -> Answer:
     return Answer(_status_data(picture), [_queue_table(picture)], head, hints)
 
 
-def _status_data(picture: Picture) -> object:
+def _status_data(picture: Picture) -> dict[str, object]:
     whole = document(picture)
     return {
         "now": whole["now"],

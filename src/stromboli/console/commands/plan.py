@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,6 +46,8 @@ def plan(source: Source, files: tuple[str, ...], output: str) -> None:
         raise UserError(f"{where}: has no job; give a Job, PodGroup, ReplicaSet or Pod.")
     state = source.read()
     plans = [plan_submission(state, objects, job, *source.scheduling(), is_live=source.is_live) for job in jobs]
+    assumption = f"the scheduler runs with {source.configuration}"
+    plans = [replace(one, assumptions=[*one.assumptions, assumption]) if one.assumptions else one for one in plans]
     lines: list[str] = []
     for one in plans:
         lines += [*([""] if lines else []), *_lines(one, state.now)]

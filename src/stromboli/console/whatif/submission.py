@@ -114,4 +114,4 @@ def _assumptions(state: State, scheduler: Scheduler) -> list[str]:
         found.append(f"{known} of {len(jobs)} running jobs end when they say, and the others run on")
     elif jobs:
         found.append("all running jobs run on, because none says when it ends")
-    return [*found, "the scheduler runs with the configuration given here"]
+    return found
