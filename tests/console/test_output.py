@@ -46,6 +46,15 @@ def test_a_terminal_gets_colours_and_hints(terminal: None, capsys: pytest.Captur
     assert "Hint" in text
 
 
+def test_waiting_is_no_step_for_a_job_that_can_never_start() -> None:
+    assert next_step("InsufficientNode", "Waiting to be admitted") == (
+        "Request less, wait until pods finish, or add nodes."
+    )
+    assert next_step("InsufficientNode", "The gang can never start: 68 cpu requested, and the cluster has 48.") == (
+        "Request less, or add nodes that are large enough."
+    )
+
+
 def test_no_color_is_respected(
     terminal: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -53,6 +62,65 @@ def test_no_color_is_respected(
     text = shown(ANSWER, "table", capsys)
     assert "\x1b" not in text
     assert "Hint" in text
+
+
+def test_control_characters_never_reach_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """A terminal would obey them: `ESC ]0;` sets its title, U+202E turns the line around."""
+    table = Table(("name",))
+    table.add("a\x1b]0;t\x07\u202eb")
+    text = shown(Answer(1, [table], ["\x9b31m", output.styled("bo\x1bld", bold=True)]), "table", capsys)
+    assert text.splitlines() == ["\\x9b31m", "bo\\x1bld", "", "NAME", r"a\x1b]0;t\x07\u202eb"]
+
+
+def test_errors_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["jobs", "--scenario", "\x1b[31mx"]) == 2
+    assert capsys.readouterr().err == "stromboli: error: \\x1b[31mx: No such file or directory\n"
+
+
+def test_a_table_that_is_too_wide_becomes_entries(
+    terminal: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lines that a terminal breaks in the middle cannot be read."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "30")
+    table = Table(("job", "queue", ">age", "reason"))
+    table.add("default/training", "science", "5s", "InsufficientNode")
+    table.add("default/other", "", "5s", "")
+    assert shown(Answer(1, [table]), "table", capsys).splitlines() == [
+        "default/training", "  queue science, age 5s,", "  reason InsufficientNode", "default/other", "  age 5s",
+    ]  # fmt: skip
+    monkeypatch.setenv("COLUMNS", "80")
+    assert shown(Answer(1, [table]), "table", capsys).startswith("JOB ")
+
+
+def test_a_second_more_is_not_a_change(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    ages = iter([1, 3, 5])
+
+    def ask() -> Answer:
+        try:
+            table = Table(("job", ">age"))
+            table.add("a", f"{next(ages)}s")
+        except StopIteration:
+            raise Stop from None
+        return Answer({"now": 1}, [table])
+
+    monkeypatch.setattr("stromboli.console.output.time.sleep", lambda seconds: None)
+    with pytest.raises(Stop):
+        output.repeat(ask, "table", 1.0, live=True)
+    assert capsys.readouterr().out == "JOB  AGE\na     1s\n"
+
+
+def test_an_interrupt_inside_an_import_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C while a class is made comes as a RuntimeError of that class."""
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise RuntimeError("Error calling __set_name__ on 'Field' instance") from KeyboardInterrupt()
+
+    monkeypatch.setattr(console.cli, "main", interrupted)
+    assert run(["jobs"]) == 130
+    assert capsys.readouterr().err == ""
 
 
 class Stop(Exception):

@@ -10,8 +10,12 @@ import pytest
 
 from console.situations import Document, Situation, situation, volcano_job
 from starvation.scenes import gang, node, pod, priority_class, queue
+from stromboli.api import KObject, Namespace, ObjectMeta, Pod
 from stromboli.console.main import run
 from stromboli.console.whatif.counterfactuals import LEAST_TRIALS, MOST_TRIALS, most_trials
+from stromboli.console.whatif.submission import plan_submission
+from stromboli.insight import State
+from stromboli.scheduling.registry import Registry
 
 
 def planned(
@@ -89,10 +93,21 @@ def test_text_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "has no job; give a Job, PodGroup, ReplicaSet or Pod." in capsys.readouterr().err
     file.write_text(json.dumps(volcano_job("new", 1, 1, queue="nowhere")), encoding="utf-8")
     assert run(["plan", "-f", str(file), *empty.write(tmp_path)]) == 0
-    assert capsys.readouterr().out == 'default/new would be refused: spec.queue: there is no queue "nowhere"\n'
+    assert capsys.readouterr().out == 'default/new would not start: spec.queue: there is no queue "nowhere"\n'
 
 
 def test_fewer_trials_on_large_clusters() -> None:
     assert [most_trials(objects) for objects in (0, 3_000, 10_000, 1_000_000)] == [
         MOST_TRIALS, MOST_TRIALS, 15, LEAST_TRIALS,
     ]  # fmt: skip
+
+
+def test_an_api_server_creates_nothing_in_a_missing_namespace() -> None:
+    """A scenario needs no namespaces; a cluster does. Somebody who may not list them gets an answer without."""
+    registry = Registry()
+    wanted = Pod(metadata=ObjectMeta(name="new", namespace="lab"))
+    for known, refused in ((["default"], True), (["default", "lab"], False), ([], False)):
+        namespaces: list[KObject] = [Namespace(metadata=ObjectMeta(name=name)) for name in known]
+        state = State(namespaces, 1000.0)
+        found = plan_submission(state, [wanted], "lab/new", registry, registry.default(), is_live=True)
+        assert ("There is no namespace lab;" in found.refused) == refused

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from console.applied import starts_after
-from console.situations import JOBS, SITUATIONS, Situation, situation, with_spec
-from starvation.scenes import node, pod
+from console.situations import JOBS, SITUATIONS, Situation, situation, volcano_job, with_spec
+from starvation.scenes import gang, node, pod
 from stromboli.console.main import run
 from stromboli.console.whatif.counterfactuals import Prospects, prospects
 from stromboli.insight import State, explain, inspect
@@ -129,6 +129,35 @@ def test_a_job_that_starts_by_itself_needs_no_change(tmp_path: Path) -> None:
     """The nodes are reserved for another job, which does not drain them, and so it is this job's turn."""
     found = found_for(SITUATIONS["NodeResourceReserved"], tmp_path)
     assert (found.starts_now, found.counterfactuals) == (True, [])
+
+
+def test_a_job_has_ended_when_its_waiting_pods_have_too(tmp_path: Path) -> None:
+    """4 CPUs. `half` runs two of its three pods with 2 CPUs each; if only those ended, its third would go first."""
+    scene = situation(
+        "late", 5, node("n1", 4), *gang("half", 2, 2, 2, least=1), *gang("late", 2, 2, at=2)
+    )  # fmt: skip
+    assert "starts when default/half ends" in [one.sentence for one in found_for(scene, tmp_path).counterfactuals]
+
+
+def test_only_jobs_whose_end_would_help_are_the_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A service runs on. That is no reason why a pod with a gate, or one larger than any node, does not start."""
+    gated = with_spec(pod("gated", 1), schedulingGates=[{"name": "example.com/gate"}])
+    for late in (gated, pod("large", 8)):
+        scene = situation(late["metadata"]["name"], 5, node("n1", 4), pod("service", 1, on="n1"), late)
+        assert "Expected    no start is in sight\n" in why(scene, tmp_path, capsys)
+
+
+def test_amounts_that_no_unit_divides_are_rounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """16Gi times the overcommit factor 1.2 are 20615843020 bytes."""
+    scene = situation(
+        "late", 5, node("n1", 8, memory="16Gi"), volcano_job("first", 1, 1, pods=_memory("12Gi")),
+        volcano_job("late", 1, 1, pods=_memory("8Gi")),
+    )  # fmt: skip
+    assert "8Gi requested, 7.2Gi of 19.2Gi available" in " ".join(why(scene, tmp_path, capsys).split())
+
+
+def _memory(amount: str) -> dict[str, object]:
+    return {"containers": [{"name": "main", "resources": {"requests": {"cpu": 1, "memory": amount}}}]}
 
 
 def test_a_pod_of_another_scheduler_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from embedded.api import Api, HttpTransport
+from embedded.api import MERGE, Api, HttpTransport
 from stromboli.console.main import run
+from stromboli.console.source import Source
 from stromboli.console.up.cluster import Plan, run_cluster
 from stromboli.console.up.machines import Machines, read_machines
 from stromboli.errors import UserError
@@ -118,3 +119,44 @@ def test_options_that_make_no_sense(capsys: pytest.CaptureFixture[str], monkeypa
     ):
         assert run(["up", *arguments]) == 2
         assert problem in capsys.readouterr().err
+
+
+def test_pods_for_the_default_scheduler_run_as_well(tmp_path: Path) -> None:
+    """What `kubectl run` creates names no scheduler, and there is no other one here."""
+    machines = [Machines(["node-0"], {"cpu": "4", "memory": "8Gi", "pods": "110"})]
+    plan = Plan(folder=tmp_path / "data", persistent=False, machines=machines, period=0.2)
+    plain = {"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+
+    def script(api: Api) -> None:
+        assert api.create(PODS, plain)["spec"]["schedulerName"] == "volcano"
+        for event in api._transport.events(PODS, {"watch": "true", "timeoutSeconds": "60"}, {}):
+            if event["object"]["status"]["phase"] == "Running":
+                break
+        else:
+            raise AssertionError("the pod never runs")
+        # Applied again as it was written.
+        again = {"spec": {"schedulerName": "default-scheduler"}}
+        assert api.call("PATCH", f"{PODS}/plain", again, kind=MERGE).status == 200
+
+    in_cluster(plan, script)
+
+
+def test_the_configuration_is_published(tmp_path: Path) -> None:
+    """So that `stromboli why` decides as the scheduler does, without --config."""
+    config = tmp_path / "scheduler.yaml"
+    config.write_text('actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n')
+    machines = [Machines(["node-0"], {"cpu": "4", "memory": "8Gi", "pods": "110"})]
+    plan = Plan(folder=tmp_path / "data", persistent=False, machines=machines, period=0.2, config=config)
+
+    def script(api: Api) -> None:
+        path = "/api/v1/namespaces/stromboli-system/configmaps"
+        for event in api._transport.events(path, {"watch": "true", "timeoutSeconds": "60"}, {}):
+            if event["object"]["metadata"]["name"] == "stromboli-scheduler":
+                assert event["object"]["data"] == {"stromboli.yaml": config.read_text()}
+                break
+        source = Source(kubeconfig=tmp_path / "data" / "kubeconfig")
+        source.read()
+        assert source.configuration == "ConfigMap stromboli-system/stromboli-scheduler"
+        assert [action.name for action in source.scheduling()[1].actions] == ["enqueue", "allocate"]
+
+    in_cluster(plan, script)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
+from msgspec.structs import replace
+
 from builders import START, established, group, node, pod, pods, queue, quota
-from stromboli.api import Job, JobSpec, JobState, JobStatus, KObject, ObjectMeta, decode, names
+from stromboli.api import Job, JobSpec, JobState, JobStatus, KObject, ObjectMeta, OwnerReference, decode, names
+from stromboli.api.kinds.metadata import Condition
+from stromboli.api.timestamps import parse_timestamp
 from stromboli.insight import Picture, State, document, inspect
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
@@ -72,9 +76,7 @@ def test_a_waiting_job_has_the_reason_of_the_cycle() -> None:
 
 
 def test_a_job_without_pods_has_a_reason_too() -> None:
-    seen = picture(
-        node("n1", cpu=4), group("ns/g", min_member=2, phase="Pending", min_resources={"cpu": 40})
-    )
+    seen = picture(node("n1", cpu=4), group("ns/g", min_member=2, phase="Pending", min_resources={"cpu": 40}))
     assert seen.jobs[0].reason == "InsufficientNode"
     assert seen.jobs[0].message.startswith("The gang can never start")
 
@@ -128,3 +130,26 @@ def test_a_document_is_plain_data() -> None:
     assert plain["now"] == "2030-01-01T00:16:40Z"
     assert plain["nodes"][0]["allocatable"] == {"cpu": "1500m", "memory": "3Gi"}
     assert plain["queues"][0]["deservedShare"] == 0.0
+
+
+def test_a_suspended_job_keeps_its_minimum_and_its_age() -> None:
+    """Its group is gone, and while its pods terminate only they are left."""
+    job = Job(
+        metadata=ObjectMeta(name="train", namespace="ns", uid="u", creation_timestamp="2000-01-01T00:00:00Z"),
+        spec=JobSpec(min_available=3),
+        status=JobStatus(state=JobState(phase="Aborting")),
+    )
+    owner = OwnerReference(api_version=job.api_version, kind="Job", name="train", uid="u", controller=True)
+    left = pod("ns/train-0", group="train-u", cpu=1, node="n1")
+    left = replace(left, metadata=replace(left.metadata, owner_references=[owner]))
+    (seen,) = picture(node("n1", cpu=8), job, left).jobs
+    assert (seen.name, seen.phase, seen.min_available) == ("ns/train", "Aborting", 3)
+    assert seen.created == parse_timestamp("2000-01-01T00:00:00Z")
+
+
+def test_the_reason_that_other_programs_look_for_is_no_code() -> None:
+    waits = pod("ns/a", group="a", cpu=1)
+    said = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="No room.")
+    waits = replace(waits, status=replace(waits.status, conditions=[said]))
+    (seen,) = picture(node("n1", cpu=8), group("ns/a", phase="Inqueue"), waits).jobs
+    assert (seen.reason, seen.message) == ("", "No room.")

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulation.scenario_runner import SCENARIOS, FirstFit, engine_for, load, run, run_text
+from stromboli.api.quantity import readable_amount
 from stromboli.console.main import run as command
 from stromboli.simulation.engine import Engine
 from stromboli.simulation.journal import Journal
 from stromboli.simulation.progress import progress_line
 from stromboli.simulation.report import build_report, encode_report
-from stromboli.simulation.report.amounts import readable_amount
 from stromboli.simulation.virtual_time import microseconds
 
 FILES = ("one-node", "crowd", "in-turn", "replicas")

@@ -78,6 +78,20 @@ def format_amount(resource: str, amount: int) -> str:
     return str(amount)
 
 
+def readable_amount(resource: str, amount: int) -> str:
+    """For people: `1.5` cores, `7.63Gi` of memory, `3` devices. The text may be rounded, to three digits."""
+    if resource == "cpu":
+        return f"{amount / 1000:g}" if amount < 10_000_000 else str(round(amount / 1000))
+    exact = format_amount(resource, amount)
+    if len(exact) <= 5 or _unit_of(resource) != "bytes":
+        return exact
+    size, units = float(amount), ["", *_BINARY]
+    while size >= 1024 and len(units) > 1:
+        size = size / 1024
+        del units[0]
+    return f"{size:.3g}{units[0]}" if size < 1000 else f"{size:.0f}{units[0]}"
+
+
 def parse_duration(text: Written) -> float:
     """Seconds of a duration: Go's syntax (`1h30m`, `250ms`), days (`2d`), or plain seconds (`90`, `1.5`)."""
     return _parse_duration(_as_text(text, "a duration"))
@@ -164,9 +178,7 @@ def _parse_duration(text: str) -> float:
     body = text.removeprefix("+")
     seconds = _sum_of_parts(body) if 0 < len(body) <= _LONGEST_TEXT else None
     if seconds is None:
-        raise QuantityError(
-            f'must be a duration such as "30s", "5m" or "1h30m", or plain seconds, not {_quoted(text)}'
-        )
+        raise QuantityError(f'must be a duration such as "30s", "5m" or "1h30m", or plain seconds, not {_quoted(text)}')
     if seconds > _LONGEST_SECONDS:
         raise QuantityError(f"must be a shorter duration than {_quoted(text)}")
     return float(seconds)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from stromboli.api.quantity import format_duration
-from stromboli.simulation.report.amounts import readable_amount as readable
+from stromboli.api.quantity import readable_amount as readable
 
 _DAY: Final = 86_400.0
 

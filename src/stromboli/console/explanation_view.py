@@ -6,13 +6,11 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-import click
-
 from stromboli.api.timestamps import format_timestamp
 from stromboli.insight import JobExplanation, document
 
 from .amounts import age, all_listed, listed, plural, some
-from .output import Answer
+from .output import Answer, line_width, styled
 from .whatif.counterfactuals import Counterfactual, Prospects
 
 _WIDTH = 100
@@ -42,7 +40,7 @@ def _data(explanation: JobExplanation, prospects: Prospects | None) -> dict[str,
 
 def _lines(explanation: JobExplanation, prospects: Prospects | None, now: float) -> Iterator[str]:
     job = explanation.job
-    yield click.style(_headline(explanation, now), bold=True)
+    yield styled(_headline(explanation, now), bold=True)
     if not job.waits:
         return
     if explanation.reasons:
@@ -54,15 +52,15 @@ def _lines(explanation: JobExplanation, prospects: Prospects | None, now: float)
         if explanation.reasons[0].next_step:
             yield from _paragraph("Next step", explanation.reasons[0].next_step)
     if prospects is not None:
-        yield from _what_if(prospects, now)
+        yield from _what_if(prospects, now, waits_for_others=bool(explanation.waits_for))
 
 
 def reason_lines(explanation: JobExplanation) -> Iterator[str]:
     for reason in explanation.reasons:
         yield ""
-        yield click.style(reason.code or "NotTried", fg="yellow")
+        yield styled(reason.code or "NotTried", fg="yellow")
         yield from textwrap.wrap(
-            reason.message, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+            reason.message, line_width(_WIDTH), initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
         )
 
 
@@ -85,8 +83,8 @@ def _numbers(explanation: JobExplanation) -> Iterator[str]:
     if one.needs:
         each = f" ({listed(one.each)} each)" if one.each and one.pods_needed > 1 else ""
         pods = f"{one.pods_needed} pods together" if one.pods_needed > 1 else "1 pod"
-        yield _row("Needs", f"{pods}: {listed(one.needs)}{each}")
-        yield _row("Free", f"{all_listed(one.free)}; at most {all_listed(one.largest)} on one node")
+        yield from _paragraph("Needs", f"{pods}: {listed(one.needs)}{each}")
+        yield from _paragraph("Free", f"{all_listed(one.free)}; at most {all_listed(one.largest)} on one node")
     if one.pods_that_fit is not None:
         yield _row("Fit now", f"{one.pods_that_fit} of {one.pods_needed}")
         counts = [f"{count.nodes} {count.phrase}" for count in one.node_counts]
@@ -111,7 +109,7 @@ def _kept(explanation: JobExplanation) -> Iterator[str]:
         yield from _paragraph("Kept" if number == 0 else "", f"{kept.node} ({kept.how}{missing}{waits})")
 
 
-def _what_if(prospects: Prospects, now: float) -> Iterator[str]:
+def _what_if(prospects: Prospects, now: float, *, waits_for_others: bool) -> Iterator[str]:
     yield ""
     if prospects.starts_now:
         assert prospects.expected_start is not None
@@ -121,7 +119,7 @@ def _what_if(prospects: Prospects, now: float) -> Iterator[str]:
         after = f", when {some(prospects.after)} ends" if prospects.after else ""
         yield from _paragraph("Expected", f"starts about {_moment(prospects.expected_start, now)}{after}")
     else:
-        yield from _paragraph("Expected", f"no start is in sight{_why_no_start(prospects)}")
+        yield from _paragraph("Expected", f"no start is in sight{_why_no_start(prospects, waits_for_others)}")
     if prospects.counterfactuals:
         yield ""
         yield "Tried on a copy of the cluster:"
@@ -131,8 +129,10 @@ def _what_if(prospects: Prospects, now: float) -> Iterator[str]:
         yield from _paragraph("", "No single change that was tried on a copy of the cluster starts it now.")
 
 
-def _why_no_start(prospects: Prospects) -> str:
-    if not prospects.without_end:
+def _why_no_start(prospects: Prospects, waits_for_others: bool) -> str:
+    """Running jobs without an end are the cause only where their end would help."""
+    ends_help = waits_for_others or any(one.is_an_end for one in prospects.counterfactuals)
+    if not prospects.without_end or not ends_help:
         return ""
     if prospects.without_end == 1:
         return ": one running job does not say how long it runs"
@@ -156,6 +156,6 @@ def _row(label: str, text: str) -> str:
 
 def _paragraph(label: str, text: str) -> Iterator[str]:
     """The text beside its label."""
-    lines = textwrap.wrap(text, _WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(text, line_width(_WIDTH) - _LABEL, break_long_words=False, break_on_hyphens=False) or [""]
     for number, line in enumerate(lines):
         yield _row(label if number == 0 else "", line)

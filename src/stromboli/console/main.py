@@ -22,6 +22,7 @@ import click
 
 from stromboli import __version__
 from stromboli.errors import UserError
+from stromboli.printable import printable
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -174,9 +175,7 @@ def run(arguments: Sequence[str], *, name: str = "stromboli") -> int:
     """Run one command line and return its exit status. Raises nothing but SystemExit. `name`: what the user typed."""
     try:
         # The name alone shows the help. Whether click calls that an error depends on its version.
-        result = cli.main(
-            list(arguments) or ["--help"], prog_name=name, complete_var=_COMPLETE, standalone_mode=False
-        )
+        result = cli.main(list(arguments) or ["--help"], prog_name=name, complete_var=_COMPLETE, standalone_mode=False)
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -184,16 +183,23 @@ def run(arguments: Sequence[str], *, name: str = "stromboli") -> int:
         _discard_stdout()
         return OUR_FAULT
     except Exception as error:
-        return _report(error)
+        return INTERRUPTED if _is_interrupt(error) else _report(error)
     # The status of `ctx.exit(status)` is returned as the result; commands return None.
     return result if isinstance(result, int) else 0
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Ctrl-C while a class is created, during an import, arrives wrapped in a RuntimeError."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def _report(error: Exception) -> int:
     if os.environ.get("STROMBOLI_DEBUG") == "1":
         traceback.print_exception(error)
     message, status = _explained(error)
-    line = " ".join(message.split())
+    line = printable(" ".join(message.split()))
     if len(line) > LONGEST_MESSAGE:
         line = line[: LONGEST_MESSAGE - 3] + "..."
     print(f"stromboli: error: {line}", file=sys.stderr)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +19,14 @@ from typing import Any, Final
 import click
 
 from stromboli.errors import UserError
+from stromboli.printable import printable
 
 TABLE: Final = "table"
 WIDE: Final = "wide"
 _GAP: Final = "  "
 _NONE: Final = "-"
 _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
+_AGES: Final = frozenset({">age", ">waits", ">expires"})
 _COLOURS: Final = {
     "Running": "cyan", "Completed": "green", "Succeeded": "green", "Open": "green", "Available": "green",
     "Pending": "yellow", "Inqueue": "yellow", "Waiting": "yellow", "Restarting": "yellow",
@@ -57,7 +61,17 @@ class Table:
     title: str = ""
 
     def add(self, *cells: object) -> None:
-        self.rows.append([_NONE if cell in ("", None) else str(cell) for cell in cells])
+        self.rows.append([_NONE if cell in ("", None) else printable(str(cell)) for cell in cells])
+
+
+class Styled(str):
+    """A line with colours of our own."""
+
+    __slots__ = ()
+
+
+def styled(text: str, **style: Any) -> Styled:
+    return Styled(click.style(printable(text), **style))
 
 
 @dataclass(slots=True)
@@ -81,15 +95,15 @@ def text(answer: Answer, output: str) -> str:
         import yaml
 
         return yaml.safe_dump(answer.data, sort_keys=False, allow_unicode=True, width=120)
-    lines = list(answer.head)
+    lines = [line if isinstance(line, Styled) else printable(line) for line in answer.head]
     for table in answer.tables:
         if lines:
             lines.append("")
         if table.title:
-            lines.append(click.style(table.title, bold=True))
+            lines.append(styled(table.title, bold=True))
         lines += _lines(table, wide=output == WIDE)
     if answer.hints and is_terminal():
-        lines += ["", *(click.style(hint, dim=True) for hint in answer.hints)]
+        lines += ["", *(styled(hint, dim=True) for hint in answer.hints)]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -99,6 +113,10 @@ def _lines(table: Table, *, wide: bool) -> list[str]:
     right = [">" in table.columns[i][:2] for i in chosen]
     rows = [names, *([row[i] for i in chosen] for row in table.rows)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(names))]
+    whole = sum(widths) + len(_GAP) * (len(widths) - 1)
+    room = line_width(whole)
+    if not wide and whole > room:
+        return [line for row in rows[1:] for line in _entry(names, row, room)]
     lines = []
     for number, row in enumerate(rows):
         cells = [
@@ -107,6 +125,17 @@ def _lines(table: Table, *, wide: bool) -> list[str]:
         ]
         lines.append(_GAP.join(cells).rstrip())
     return lines
+
+
+def _entry(names: Sequence[str], row: Sequence[str], room: int) -> list[str]:
+    """A row that is too wide for the terminal: its name, and below it what is known."""
+    known = [f"{name.lower()} {cell}" for name, cell in zip(names[1:], row[1:], strict=True) if cell != _NONE]
+    below = textwrap.wrap(", ".join(known), max(room, 20), initial_indent=_GAP, subsequent_indent=_GAP)
+    return [_bold(row[0]), *below]
+
+
+def _bold(name: str) -> str:
+    return click.style(name, bold=True) if _colours() else name
 
 
 def _painted(padded: str, word: str, *, header: bool) -> str:
@@ -120,6 +149,11 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def line_width(most: int) -> int:
+    """As wide as the terminal, but no wider than this. What goes elsewhere is not folded to a terminal's width."""
+    return min(most, shutil.get_terminal_size().columns) if is_terminal() else most
+
+
 def _colours() -> bool:
     return is_terminal() and not os.environ.get("NO_COLOR")
 
@@ -131,14 +165,25 @@ def repeat(ask: Callable[[], Answer], output: str, watch: float | None, *, live:
         return
     if not live:
         raise UserError("--watch needs a cluster: a scenario at one time does not change.")
-    before = ""
+    before: object = None
     while True:
-        now = text(ask(), output)
+        answer = ask()
         if is_terminal():
             sys.stdout.write(_CLEAR)
-            click.echo(now, nl=False, color=_colours())
-        elif now != before:
-            click.echo(now, nl=False)
+            click.echo(text(answer, output), nl=False, color=_colours())
+        elif (now := _without_clock(answer)) != before:
+            click.echo(text(answer, output), nl=False)
             sys.stdout.flush()
-        before = now
+            before = now
         time.sleep(watch)
+
+
+def _without_clock(answer: Answer) -> object:
+    """What is compared: a job that is a second older is not a change."""
+    data = {**answer.data, "now": None} if isinstance(answer.data, dict) else answer.data
+    rows = [
+        [cell for column, cell in zip(table.columns, row, strict=True) if column not in _AGES]
+        for table in answer.tables
+        for row in table.rows
+    ]
+    return data, rows, [] if answer.tables else answer.head

@@ -50,6 +50,7 @@ class Source:
     scenario: tuple[str, ...] = ()
     at: float = 0.0
     _scheduling: tuple[Registry, Configuration] | None = field(default=None, init=False)
+    _published: str | None = field(default=None, init=False)  # the configuration that the cluster has
 
     @property
     def is_live(self) -> bool:
@@ -61,11 +62,32 @@ class Source:
             from stromboli.scheduling.registry import Registry
 
             registry = Registry()
-            if self.config is None:
-                self._scheduling = registry, registry.default()
-            else:
+            if self.config is not None:
                 self._scheduling = registry, registry.load(_text(self.config), where=str(self.config))
+            elif self._published is not None:
+                self._scheduling = registry, registry.load(self._published, where=self.configuration)
+            else:
+                self._scheduling = registry, registry.default()
         return self._scheduling
+
+    @property
+    def configuration(self) -> str:
+        """What the scheduler on the copy decides with, once something was read."""
+        if self.config is not None:
+            return str(self.config)
+        if self._published is not None:
+            from stromboli.kube.runtime.published_configuration import WHERE
+
+            return WHERE
+        return "the built-in configuration"
+
+    @property
+    def hints(self) -> list[str]:
+        """Nobody can tell which configuration another process has read."""
+        if not self.is_live or self.config is not None:
+            return []
+        other = "" if self._published is not None else "; if the scheduler has another one, give it with --config"
+        return [f"Decided with {self.configuration}{other}"]
 
     def scheduler(self) -> Scheduler:
         from stromboli.scheduling.cycle import Scheduler
@@ -75,15 +97,24 @@ class Source:
 
     def read(self) -> State:
         if self.is_live:
-            from stromboli.kube.commands.cluster_state import read_state
-
-            return self.with_client(lambda client: read_state(client, self.scheduler_name))
+            return self.with_client(self._read_cluster)
 
         from stromboli.insight import State
         from stromboli.simulation.rehearsal import objects_at
 
         objects, now = objects_at(self.scenario, self.at, *self.scheduling())
         return State(objects, now)
+
+    async def _read_cluster(self, client: Client) -> State:
+        from stromboli.kube.commands.cluster_state import read_state
+        from stromboli.kube.runtime.published_configuration import published_configuration
+
+        state, published = await asyncio.gather(
+            read_state(client, self.scheduler_name), published_configuration(client)
+        )
+        if published != self._published:
+            self._published, self._scheduling = published, None
+        return state
 
     def with_client(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Run something against the API server; failures become errors for the user."""
@@ -126,7 +157,7 @@ _STATE_OPTIONS = (
         "--config",
         metavar="FILE",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="The configuration that the scheduler runs with; by default the built-in one.",
+        help="The configuration that the scheduler runs with; by default that of the cluster, or the built-in one.",
     ),
     click.option(
         "--scenario", metavar="FILE", multiple=True, help="Look at a simulated scenario instead of a cluster."

@@ -25,7 +25,7 @@ def status_view(picture: Picture) -> Answer:
     return Answer(_status_data(picture), [_queue_table(picture)], head, hints)
 
 
-def _status_data(picture: Picture) -> object:
+def _status_data(picture: Picture) -> dict[str, object]:
     whole = document(picture)
     return {
         "now": whole["now"],
@@ -104,6 +104,8 @@ def jobs_view(picture: Picture, jobs: Sequence[JobPicture]) -> Answer:
             job.reason, job.priority, job.kind, listed(job.requested), some(job.nodes), job.message,
         )  # fmt: skip
     first = next((job.name for job in jobs if job.waits), "")
+    if not jobs:
+        return Answer([], head=["No jobs."])
     return Answer(document(list(jobs)), [table], hints=[f"stromboli why {first}"] if first else [])
 
 
@@ -118,7 +120,7 @@ def nodes_view(picture: Picture) -> Answer:
             some(node.reserved_for), node.locked_by, listed(node.held), listed(node.backfilled), node.pods,
             some(node.jobs), listed(node.releasing),
         )  # fmt: skip
-    return Answer(document(picture.nodes), [table])
+    return Answer(document(picture.nodes), [table] if picture.nodes else [], [] if picture.nodes else ["No nodes."])
 
 
 def _state(node: NodePicture) -> str:

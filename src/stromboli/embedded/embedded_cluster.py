@@ -33,7 +33,9 @@ class EmbeddedCluster(Service):
         host: str = LOOPBACK,
         port: int = 0,
         logs: LogSource | None = None,
+        scheduler_name: str = "",
     ) -> None:
+        """`scheduler_name`: of the only scheduler, which also gets the pods that name none."""
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
         self.url = ""
@@ -43,6 +45,7 @@ class EmbeddedCluster(Service):
         self._host = host
         self._port = port
         self._logs = logs
+        self._scheduler_name = scheduler_name
         self._backend: SqliteBackend | None = None
         self._server: HttpServer | None = None
 
@@ -51,7 +54,8 @@ class EmbeddedCluster(Service):
         if self._persistent:
             self._backend = SqliteBackend(self.folder / "objects.sqlite")
         store = Store(self._backend)
-        api = self.api = ApiServer(store, random=Random(SystemRandom().getrandbits(128)), now=time.time())
+        random = Random(SystemRandom().getrandbits(128))
+        api = self.api = ApiServer(store, random=random, now=time.time(), scheduler_name=self._scheduler_name)
         hosts = (*_LOCAL_NAMES, self._host) if self._host not in (*_LOCAL_NAMES, "0.0.0.0", "::") else _LOCAL_NAMES
         identity = server_identity(self.folder, hosts)
         token = load_token(self.folder)

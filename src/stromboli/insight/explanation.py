@@ -134,7 +134,7 @@ def _starts(cycle: Cycle, job: Job) -> bool:
 
 def _ranked(dominant: Explanation, others: Iterable[Reason]) -> list[Reason]:
     """Each code once, but for reasons of nodes, of which there may be several with one code."""
-    first = Reason(dominant.code, dominant.message, next_step(dominant.code))
+    first = Reason(dominant.code, dominant.message, next_step(dominant.code, dominant.message))
     found = [first]
     for reason in others:
         if reason.code and reason.code != dominant.code and reason not in found:
@@ -147,13 +147,15 @@ def _not_considered(seen: JobPicture, cluster: Cluster, now: float) -> JobExplan
     found: list[Reason] = []
     for decision in orphans(cluster, now):
         if isinstance(decision, PatchGroup) and decision.job == seen.group:
-            found += [Reason(c.reason, c.message, next_step(c.reason)) for c in decision.conditions if c.message]
+            found += [
+                Reason(c.reason, c.message, next_step(c.reason, c.message)) for c in decision.conditions if c.message
+            ]
         elif isinstance(decision, PatchPod):
             task = cluster.tasks.get(decision.task)
             if task is not None and task.job is not None and task.job.key == seen.group:
-                found.append(Reason(decision.reason, decision.message, next_step(decision.reason)))
+                found.append(Reason(decision.reason, decision.message, next_step(decision.reason, decision.message)))
     if not found and seen.reason:
-        found.append(Reason(seen.reason, seen.message, next_step(seen.reason)))
+        found.append(Reason(seen.reason, seen.message, next_step(seen.reason, seen.message)))
     return JobExplanation(seen, starts_next=False, reasons=list(dict.fromkeys(found)))
 
 
@@ -162,7 +164,7 @@ def _not_considered(seen: JobPicture, cluster: Cluster, now: float) -> JobExplan
 
 def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
     explainer = Explainer(session)
-    reasons = [Reason(why.code, why.message, next_step(why.code)) for why in explainer.blockers(job)]
+    reasons = [Reason(why.code, why.message, next_step(why.code, why.message)) for why in explainer.blockers(job)]
     axis = session.axis
     tasks = session.pending_tasks(job)
     missing = explainer.missing(job)

@@ -21,6 +21,8 @@ from .picture import JobPicture, PodCounts
 from .queue_view import without_pods
 
 _WAITING_CONDITION = "Waiting"
+_NO_CODES = frozenset({"Unschedulable", "NotEnoughResources"})
+"""Reasons of conditions that programs written for Kubernetes and Volcano look for. They say nothing about the cause."""
 
 
 def name_of(job: Job) -> str:
@@ -65,11 +67,11 @@ def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) 
         queue=queue or job.queue.name,
         priority=job.priority,
         phase=_phase(job, user_job),
-        min_available=job.min_available,
+        min_available=job.min_available if user_job is None else _minimum(user_job),
         pods=_counts(tasks),
         requested=without_pods(cluster.axis, _sum(cluster, [*waiting, *running])),
         allocated=without_pods(cluster.axis, job.allocated),
-        created=created,
+        created=created if user_job is None else creation_time(user_job),
         waiting_since=_waiting_since(job, created) if waiting or _is_kept_out(job) else None,
         started=min((start for task in running if (start := _start(task)) is not None), default=None),
         ends=_end(running),
@@ -92,7 +94,7 @@ def _without_group(job: JobObject) -> JobPicture:
         queue=job.spec.queue or "default",
         priority=0,
         phase=status.state.phase or "Pending",
-        min_available=job.spec.min_available or 0,
+        min_available=_minimum(job),
         pods=PodCounts(status.pending, status.running, status.terminating, status.succeeded, status.failed),
         requested={},
         allocated={},
@@ -100,6 +102,13 @@ def _without_group(job: JobObject) -> JobPicture:
         reason=status.state.reason,
         message=status.state.message,
     )
+
+
+def _minimum(job: JobObject) -> int:
+    """Also of a Job that is suspended and has no group, or whose group is not updated yet."""
+    if job.spec.min_available is not None:
+        return job.spec.min_available
+    return sum(task.replicas if task.min_available is None else task.min_available for task in job.spec.tasks)
 
 
 def _phase(job: Job, user_job: JobObject | None) -> str:
@@ -169,9 +178,13 @@ def _said(job: Job, waiting: list[Task]) -> tuple[str, str]:
     for task in waiting:
         for condition in task.pod.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
-                return condition.reason, condition.message
+                return _code(condition.reason), condition.message
     if job.object is not None and _is_kept_out(job):
         for group_condition in job.object.status.conditions:
             if group_condition.type == "Unschedulable" and group_condition.status == "True":
-                return group_condition.reason, group_condition.message
+                return _code(group_condition.reason), group_condition.message
     return "", ""
+
+
+def _code(reason: str) -> str:
+    return "" if reason in _NO_CODES else reason

@@ -110,7 +110,7 @@ def _command(source: Source, name: str, action: str, done: str) -> None:
         except Failure as failure:
             if not is_not_found(failure):
                 raise
-            raise UserError(f"There is no Job {name}; only Jobs can be suspended. Try: stromboli jobs") from None
+            raise UserError(f"There is no Job {name}; only Jobs can be {done}. Try: stromboli jobs") from None
         if action == _RESUME and job.status.state.phase not in ("Aborted", "Aborting"):
             raise UserError(f"Job {name} is not suspended: it is {job.status.state.phase or 'Pending'}.")
         if action == _ABORT and job.status.state.phase not in ("", "Pending", "Running"):

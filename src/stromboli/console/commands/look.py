@@ -38,11 +38,17 @@ def _show(source: Source, output: str, watch: float | None, view: Callable[[Pict
 def status(source: Source, output: str, watch: float | None) -> None:
     """Show the cluster: queues with their shares, jobs by phase, nodes by use.
 
-    What a queue deserves is computed on this machine, with the configuration that --config names.
+    What a queue deserves is computed on this machine, with the configuration of the cluster, or that of --config.
     """
     from stromboli.console.views import status_view
 
-    _show(source, output, watch, status_view)
+    def view(picture: Picture) -> Answer:
+        answer = status_view(picture)
+        answer.data["configuration"] = source.configuration
+        answer.hints += source.hints
+        return answer
+
+    _show(source, output, watch, view)
 
 
 @click.command(epilog=_examples("queues", "-o wide"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stromboli.console.output import Answer, output_option, show
+from stromboli.console.output import Answer, output_option, show, styled
 from stromboli.console.source import Source, state_options
 from stromboli.errors import UserError
 
@@ -41,9 +42,12 @@ def plan(source: Source, files: tuple[str, ...], output: str) -> None:
     objects = [manifest.object for manifest in read_manifests(files)]
     jobs = submitted_jobs(objects)
     if not jobs:
-        raise UserError(f"{files[0]}: has no job; give a Job, PodGroup, ReplicaSet or Pod.")
+        where = "standard input" if files[0] == "-" else files[0]
+        raise UserError(f"{where}: has no job; give a Job, PodGroup, ReplicaSet or Pod.")
     state = source.read()
-    plans = [plan_submission(state, objects, job, *source.scheduling()) for job in jobs]
+    plans = [plan_submission(state, objects, job, *source.scheduling(), is_live=source.is_live) for job in jobs]
+    assumption = f"the scheduler runs with {source.configuration}"
+    plans = [replace(one, assumptions=[*one.assumptions, assumption]) if one.assumptions else one for one in plans]
     lines: list[str] = []
     for one in plans:
         lines += [*([""] if lines else []), *_lines(one, state.now)]
@@ -57,15 +61,15 @@ def _lines(plan: Plan, now: float) -> Iterator[str]:
     from stromboli.console.explanation_view import reason_lines
 
     if plan.refused:
-        yield f"{plan.job} would be refused: {plan.refused}"
+        yield f"{plan.job} would not start: {plan.refused}"
         return
     if plan.starts_now:
-        yield click.style(f"{plan.job} would start now.", bold=True)
+        yield styled(f"{plan.job} would start now.", bold=True)
     elif plan.expected_start is not None:
         when = f"{format_timestamp(plan.expected_start)} (in {age(plan.expected_start - now)})"
-        yield click.style(f"{plan.job} would wait, and start about {when}.", bold=True)
+        yield styled(f"{plan.job} would wait, and start about {when}.", bold=True)
     else:
-        yield click.style(f"{plan.job} would wait. No start is in sight.", bold=True)
+        yield styled(f"{plan.job} would wait. No start is in sight.", bold=True)
     if plan.explanation is not None:
         yield from reason_lines(plan.explanation)
     if plan.placements:

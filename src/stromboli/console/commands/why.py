@@ -33,8 +33,7 @@ def why(source: Source, job: str, what_if: bool, output: str, watch: float | Non
     """Explain why a job waits, and what would start it.
 
     JOB is the name of a Job, PodGroup, ReplicaSet or pod. The scheduler decides once on a copy of the cluster, on this
-    machine, and its reasons are shown. Each line about what would start the job was tried on such a copy. Give the
-    --config that the scheduler of the cluster runs with.
+    machine, and its reasons are shown. Each line about what would start the job was tried on such a copy.
     """
     name = job if "/" in job else f"default/{job}"
     repeat(lambda: _answer(source, source.read(), name, what_if), output, watch, live=source.is_live)
@@ -52,7 +51,10 @@ def _answer(source: Source, state: State, name: str, what_if: bool) -> Answer:
     if what_if and explanation.job.waits:
         picture = inspect(state, source.scheduler()).picture
         found = prospects(state, picture, explanation, *source.scheduling())
-    return explanation_view(explanation, found, state.now)
+    answer = explanation_view(explanation, found, state.now)
+    answer.data["configuration"] = source.configuration
+    answer.hints += source.hints
+    return answer
 
 
 def _not_found(state: State, name: str) -> str:

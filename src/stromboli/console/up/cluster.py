@@ -32,6 +32,7 @@ from stromboli.kube.runner import ProcessLogs, ProcessRunner
 from stromboli.kube.runtime import Component, LoopLag, ProcessContext, ProcessMetrics, ProcessOptions
 from stromboli.kube.runtime.garbage_collection import disable_automatic_collection
 from stromboli.kube.runtime.process import SWITCH_INTERVAL
+from stromboli.kube.runtime.published_configuration import keep_published
 
 from .definitions import install_default_class, install_definitions
 from .machines import Machines
@@ -100,8 +101,9 @@ async def _server(plan: Plan) -> AsyncIterator[Server]:
         return
     logs = ProcessLogs(plan.folder / "logs") if plan.runs_processes else None
     embedded = EmbeddedCluster(
-        plan.folder, persistent=plan.persistent, host=plan.host, port=plan.port, logs=logs
-    )
+        plan.folder, persistent=plan.persistent, host=plan.host, port=plan.port, logs=logs,
+        scheduler_name=plan.scheduler_name,
+    )  # fmt: skip
     async with embedded:
         yield embedded
 
@@ -126,6 +128,7 @@ async def _run_parts(
         if not stop.is_set():
             plan.on_ready(server)
             working = [asyncio.create_task(_run_work(one, client)) for one in work]
+            working.append(asyncio.create_task(keep_published(client, plan.config)))
             await _first_failure_or(stopping, [*parts, node_task], working)
     finally:
         await _cancel([*working, stopping])

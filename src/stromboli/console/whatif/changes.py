@@ -211,7 +211,7 @@ class Ended:
     """Other jobs have finished."""
 
     jobs: tuple[str, ...]
-    pods: frozenset[str]  # that run now
+    pods: frozenset[str]  # all of theirs that have not ended yet
 
     @property
     def phrase(self) -> str:

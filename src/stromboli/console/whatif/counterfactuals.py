@@ -61,6 +61,11 @@ class Counterfactual:
     evicts: list[str] = field(default_factory=list)
     at: float | None = None  # when it is expected to happen by itself
 
+    @property
+    def is_an_end(self) -> bool:
+        """It happens by itself once other jobs end."""
+        return isinstance(self.change, Ended)
+
 
 @dataclass(frozen=True, slots=True)
 class Prospects:
@@ -153,7 +158,12 @@ class _Search:
         self._trials = trials
         self._codes = {reason.code for reason in explanation.reasons}
         self._is_admitted = explanation.pods_that_fit is not None
-        self._running = _running_pods(state.objects)
+        self._unfinished = _unfinished_pods(state.objects)
+        self._running = {
+            group: found
+            for group, pods in self._unfinished.items()
+            if (found := [pod for pod in pods if pod.spec.node_name])
+        }
 
     def of_the_job(self) -> Iterator[Counterfactual]:
         yield from self._minimum()
@@ -302,14 +312,14 @@ class _Search:
 
     def _pods_of(self, jobs: Sequence[str]) -> set[str]:
         groups = [job.group for job in self._picture.jobs if job.name in jobs]
-        return {key(pod) for group in groups for pod in self._running.get(group, ())}
+        return {key(pod) for group in groups for pod in self._unfinished.get(group, ())}
 
 
-def _running_pods(objects: Iterable[KObject]) -> dict[str, list[Pod]]:
-    """By group."""
+def _unfinished_pods(objects: Iterable[KObject]) -> dict[str, list[Pod]]:
+    """By group. A job has ended when all of these have, also those that still wait."""
     found: dict[str, list[Pod]] = {}
     for pod in objects:
-        if isinstance(pod, Pod) and pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed"):
+        if isinstance(pod, Pod) and pod.status.phase not in ("Succeeded", "Failed"):
             found.setdefault(f"{pod.metadata.namespace}/{group_name_of(pod)}", []).append(pod)
     return found
 

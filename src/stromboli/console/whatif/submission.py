@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from stromboli.api import Job, KObject, Pod, PodGroup, ReplicaSet, group_name_of, key
+from stromboli.api import Job, KObject, Namespace, Pod, PodGroup, ReplicaSet, group_name_of, key
 from stromboli.insight import JobExplanation, State, explain, inspect
 from stromboli.scheduling.configuration import Configuration
 from stromboli.scheduling.cycle import Scheduler
@@ -50,8 +50,19 @@ def submitted_jobs(objects: Sequence[KObject]) -> list[str]:
 
 
 def plan_submission(
-    state: State, objects: Sequence[KObject], job: str, registry: Registry, configuration: Configuration
+    state: State,
+    objects: Sequence[KObject],
+    job: str,
+    registry: Registry,
+    configuration: Configuration,
+    *,
+    is_live: bool = False,
 ) -> Plan:
+    """`is_live`: the objects are those of an API server, which creates nothing in a namespace that does not exist."""
+    if is_live and (missing := _missing_namespace(state, objects, job)):
+        create = f"kubectl create namespace {missing}"
+        return Plan(job, refused=f"There is no namespace {missing}; create it first, with: {create}")
+
     def rehearse(submitted: Sequence[KObject], seconds: float) -> tuple[Outcome, Rehearsal]:
         rehearsal = Rehearsal(
             state.objects, state.now, registry, configuration,
@@ -85,6 +96,14 @@ def plan_submission(
     )
 
 
+def _missing_namespace(state: State, objects: Sequence[KObject], job: str) -> str:
+    """ "" if it exists, if it is among the manifests, or if nobody may list namespaces."""
+    known = {obj.metadata.name for obj in state.objects if isinstance(obj, Namespace)}
+    coming = {obj.metadata.name for obj in objects if isinstance(obj, Namespace)}
+    namespace = job.partition("/")[0]
+    return namespace if known and namespace not in known | coming else ""
+
+
 def _assumptions(state: State, scheduler: Scheduler) -> list[str]:
     jobs = [job for job in inspect(state, scheduler).picture.jobs if job.pods.running]
     known = sum(job.ends is not None for job in jobs)
@@ -95,4 +114,4 @@ def _assumptions(state: State, scheduler: Scheduler) -> list[str]:
         found.append(f"{known} of {len(jobs)} running jobs end when they say, and the others run on")
     elif jobs:
         found.append("all running jobs run on, because none says when it ends")
-    return [*found, "the scheduler runs with the configuration given here"]
+    return found

@@ -17,6 +17,7 @@ from . import pod_table
 from .strategy import Context, Object, Strategy, dig
 
 PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
 _FINISHED: Final = ("Succeeded", "Failed")
 _EVICTING_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _MAY_CHANGE: Final = (
@@ -114,6 +115,12 @@ def _validate_resources(resources: Object, path: str) -> list[FieldError]:
     return errors
 
 
+def _set_scheduler(spec: Object, context: Context) -> None:
+    """Where one scheduler places everything, there is nobody else to wait for."""
+    if context.scheduler_name and spec.get("schedulerName") == _DEFAULT_SCHEDULER:
+        spec["schedulerName"] = context.scheduler_name
+
+
 class PodStrategy(Strategy):
     counts_generations = False
     returns_deleted = True
@@ -133,12 +140,15 @@ class PodStrategy(Strategy):
 
     def before_create(self, obj: Object, context: Context) -> None:
         spec = obj.setdefault("spec", {})
+        _set_scheduler(spec, context)
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
         _set_priority(obj, context)
         _tolerate_lost_nodes(spec)
 
     def before_update(self, obj: Object, old: Object, context: Context) -> None:
         obj["status"] = old.get("status", {})
+        # `kubectl apply` sends the name that the user wrote again.
+        _set_scheduler(obj.get("spec") or {}, context)
 
     def validate(self, obj: Object) -> list[FieldError]:
         return validate_pod_spec(obj.get("spec") or {}, "spec")

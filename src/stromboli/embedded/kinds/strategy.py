@@ -27,6 +27,7 @@ class Context:
     store: Store
     random: Random
     now: float
+    scheduler_name: str = ""  # of the scheduler that places pods which name none; "": leave them alone
 
 
 @dataclass(frozen=True, slots=True)

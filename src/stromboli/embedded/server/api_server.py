@@ -40,11 +40,12 @@ Handler = Callable[[Route, Request, float], Outcome]
 
 
 class ApiServer:
-    def __init__(self, store: Store, *, random: Random | None = None, now: float) -> None:
+    def __init__(self, store: Store, *, random: Random | None = None, now: float, scheduler_name: str = "") -> None:
+        """`scheduler_name`: of the only scheduler there is. It gets the pods for the default scheduler as well."""
         random = random or Random()
         self.store = store
         self.catalog = Catalog(store)
-        self.writer = Writer(store, random)
+        self.writer = Writer(store, random, scheduler_name)
         self.deleter = Deleter(store, self.writer)
         self._reader = Reader(store, random)
         self._patcher = Patcher(store, self.writer)

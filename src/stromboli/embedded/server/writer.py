@@ -50,12 +50,13 @@ class Written:
 
 
 class Writer:
-    def __init__(self, store: Store, random: Random) -> None:
+    def __init__(self, store: Store, random: Random, scheduler_name: str = "") -> None:
         self._store = store
         self._random = random
+        self._scheduler_name = scheduler_name
 
     def context(self, now: float) -> Context:
-        return Context(self._store, self._random, now)
+        return Context(self._store, self._random, now, self._scheduler_name)
 
     # -- decoding -----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ metrics, loop_lag    the metrics that all processes have
 event_recorder       Kubernetes events
 logs                 structured log lines
 config_reload        a configuration file that may change at any time
+published_configuration  where the scheduler's configuration can be read
 crd_check            whether our custom resources are installed
 volume_kinds         which kinds about volumes are watched
 garbage_collection   Python's garbage collector, run between cycles

@@ -6,7 +6,7 @@ numbers, one for each code, for whoever asks about a single job.
 
 from __future__ import annotations
 
-from .reasons import Code
+from .reasons import Code, says_never
 
 _STEPS = {
     Code.QUEUE_CLOSED: "Open the queue, or submit the job to another one.",
@@ -48,6 +48,16 @@ _STEPS = {
 }
 
 
-def next_step(code: str) -> str:
-    """Empty for codes of your own plugins."""
+_STEPS_IF_NEVER = {
+    Code.INSUFFICIENT_NODE: "Request less, or add nodes that are large enough.",
+    Code.GANG_SHORT: "Lower minAvailable, request less for each pod, or add nodes.",
+    Code.QUEUE_OVER_QUOTA: "Request less, or raise the capability of the queue.",
+}
+"""Waiting does not help."""
+
+
+def next_step(code: str, message: str = "") -> str:
+    """`message`: the sentence with the code. Empty for codes of your own plugins."""
+    if says_never(message) and code in _STEPS_IF_NEVER:
+        return _STEPS_IF_NEVER[code]
     return _STEPS.get(code, "")

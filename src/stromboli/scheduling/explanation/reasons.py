@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from stromboli.api import names
-from stromboli.api.quantity import format_amount
+from stromboli.api.quantity import format_amount, readable_amount
 from stromboli.scheduling.callbacks import Refusal
 
 
@@ -67,12 +67,13 @@ DOMINANT_AT_A_TIE = (Code.NODE_LOCKED_BY_QUEUE, Code.NODE_RESOURCE_RESERVED, Cod
 """Which node-level reason is dominant when several apply to equally many nodes; the others follow by name."""
 
 
+_MOST_DIGITS = 8
+
+
 def refused(refusal: Refusal) -> str:
     """The sentence for a refusal."""
     resource = refusal.resource
-    need = format_amount(resource, refusal.need) if resource else str(refusal.need)
-    have = format_amount(resource, refusal.have) if resource else str(refusal.have)
-    total = format_amount(resource, refusal.total) if resource else str(refusal.total)
+    need, have, total = (_amount(resource, number) for number in (refusal.need, refusal.have, refusal.total))
     subject = refusal.subject
     match refusal.code:
         case Code.QUEUE_CLOSED:
@@ -113,6 +114,14 @@ def refused(refusal: Refusal) -> str:
             return f"{refusal.code}: rejected by {subject}." if subject else f"{refusal.code}."
 
 
+def _amount(resource: str, number: int) -> str:
+    """Exact, but for bytes that no unit divides, such as those of a product with the overcommit factor."""
+    if not resource:
+        return str(number)
+    exact = format_amount(resource, number)
+    return exact if len(exact) <= _MOST_DIGITS else readable_amount(resource, number)
+
+
 def bind_refused(pod: str, node: str, why: str, times: int, others: int, retry: str) -> str:
     """`times`: how often binds of the pod were refused; `others`: pods of the job to which it happened as well;
     `retry`: when the next attempt is made, or "" if it is up to the nodes."""
@@ -130,6 +139,11 @@ def _beside(refusal: Refusal) -> str:
     if refusal.kept:
         text += f", {format_amount(refusal.resource, refusal.kept)} kept for other pods"
     return text
+
+
+def says_never(message: str) -> bool:
+    """Whether a sentence of those below, or that of a job too large to be admitted, begins like this."""
+    return message.startswith(tuple(f"The {who} can never " for who in ("gang", "pod", "job")))
 
 
 # -- what can never start ---------------------------------------------------------------------------------------------

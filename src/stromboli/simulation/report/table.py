@@ -24,9 +24,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stromboli.api.quantity import amount, format_duration
-
-from .amounts import readable_amount
+from stromboli.api.quantity import amount, format_duration, readable_amount
+from stromboli.printable import printable
 
 PIPED_WIDTH: Final = 100
 MAX_ROWS: Final = 40
@@ -81,7 +80,7 @@ def print_table(report: Report, owners: Mapping[str, str]) -> None:
     width = _width(Console())
     console = Console(highlight=False, width=_UNLIMITED)
     with console.capture() as capture:
-        _Printer(console, width, report, owners).print()
+        _Printer(console, width, _escaped(report), owners).print()
     text = capture.get()
     encoding = sys.stdout.encoding or "utf-8"
     try:
@@ -89,6 +88,19 @@ def print_table(report: Report, owners: Mapping[str, str]) -> None:
     except UnicodeEncodeError:
         text = text.translate(_ASCII).encode(encoding, errors="replace").decode(encoding)
     sys.stdout.write(text)
+
+
+def _escaped(data: Any) -> Any:
+    """All strings of the report as a terminal may get them."""
+    match data:
+        case str():
+            return printable(data)
+        case dict():
+            return {_escaped(name): _escaped(value) for name, value in data.items()}
+        case list():
+            return [_escaped(value) for value in data]
+        case _:
+            return data
 
 
 def _width(console: Console) -> int:
