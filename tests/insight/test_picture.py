@@ -114,14 +114,17 @@ def test_a_reservation_says_for_whom_and_how_long() -> None:
     job = {"controller": {"kind": "Job", "namespace": "ns", "name": "j"}}
     template = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": 1}}}]}}
     made: list[KObject] = []
-    for name, owners, more in (("r1", [job, selector], {}), ("r2", [selector], {"ttl": 0, "queue": "q"})):
+    single = {"object": {"name": "p", "namespace": "ns"}}
+    by_name = ("r1", [job, selector], {}), ("r2", [selector], {"ttl": 0, "queue": "q"}), ("r3", [single], {})
+    for name, owners, more in by_name:
         spec = {"template": template, "owners": owners, **more}
         kind = {"apiVersion": "scheduling.volcano.sh/v1alpha1", "kind": "Reservation"}
         made.append(decode({**kind, "metadata": {"name": name}, "spec": spec}))
-    r1, r2 = picture(queue("q"), made).reservations
+    r1, r2, r3 = picture(queue("q"), made).reservations
     assert (r1.owner, r1.queue, r1.phase) == ("Job ns/j or 1 more", "default", "Pending")
     assert r1.expires == r1.created + 86_400
     assert (r2.owner, r2.queue, r2.expires) == ("app=a", "q", None)
+    assert r3.owner == "Pod ns/p"
 
 
 def test_a_document_is_plain_data() -> None:

@@ -294,18 +294,19 @@ class TestGangs:
         )  # fmt: skip
         assert outcome.bound() == {"g-0": (1, "n2"), "g-1": (1, "n1")}
 
-    def test_a_member_with_room_hunts_nobody_and_keeps_it(self) -> None:
+    @pytest.mark.parametrize(("ends", "phase"), [({"ttl": "4s"}, "Expired"), ({"until": 4}, "Available")])
+    def test_a_member_with_room_hunts_nobody_and_keeps_it(self, ends: Document, phase: str) -> None:
         """A gang of three: two have 4 CPUs held on n1, and for the third a pod is evicted on n2, which takes until 5.
-        The Reservation expires at 4, and a stranger wants n1; it is the members' by then."""
+        The Reservation expires at 4, or is deleted, and a stranger wants n1; it is the members' by then."""
         members = gang("g", 2, 2, 2, at=1, priority="high")
         scene = [
-            HIGH, node("n1", 4), node("n2", 2), reservation("r", 4, nodeName="n1", ttl="4s",
-            template={"priorityClassName": "high"}), pod("low", 2, on="n2", grace=4), members[0],
-            *map(owned, members[1:]), pod("stranger", 4, at=3),
+            HIGH, node("n1", 4), node("n2", 2),
+            reservation("r", 4, nodeName="n1", template={"priorityClassName": "high"}, **ends),
+            pod("low", 2, on="n2", grace=4), members[0], *map(owned, members[1:]), pod("stranger", 4, at=3),
         ]  # fmt: skip
         outcome = play(scene, until=8)
         assert outcome.evictions() == [(1, "low", "n2")]
-        assert outcome.phases()[-1] == (4, "Expired")
+        assert outcome.phases()[-1][1] == phase
         assert {name: when for name, (when, _) in outcome.bound().items()} == {"g-0": 5, "g-1": 5, "g-2": 5}
 
 

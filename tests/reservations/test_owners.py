@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controllers.fake_cluster import FakeCluster
 from stromboli.api import Pod, Reservation, decode
 from stromboli.api.reservations import expires_at, has_expired, may_use, named_reservation, pinned_node, queue_of
 
@@ -102,3 +103,12 @@ def test_queue_and_node() -> None:
     assert queue_of(reservation(queue="q")) == "q"
     assert pinned_node(reservation(nodeName="n1")) == "n1"
     assert pinned_node(reservation(template={**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeName": "n2"}})) == "n2"
+
+
+@pytest.mark.parametrize(("ttl", "seconds"), [("90s", 90), ("2500ms", 2.5), (0, None)])
+def test_the_controllers_wake_up_when_its_time_is_over(ttl: Any, seconds: float | None) -> None:
+    """Neither before that nor later, and not at all for one that never expires."""
+    start = 1_767_225_600.0
+    cluster = FakeCluster(reservation(ttl=ttl), now=start)
+    cluster.settle()
+    assert cluster.controllers.next_due(start) == (None if seconds is None else start + seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stromboli.api import Reservation, ReservationOwner
+from stromboli.api import ObjectReference, Reservation, ReservationController, ReservationOwner
 from stromboli.api.quantity import QuantityError, amounts
 from stromboli.api.reservations import expires_at, is_over, queue_of
 from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
@@ -46,11 +46,16 @@ def _owner(cluster: Cluster, reservation: Reservation, name_of: Callable[[Job], 
 def _described(owner: ReservationOwner) -> str:
     """One of its parts: all of them must match, and one says enough."""
     if owner.object is not None:
-        return f"{owner.object.kind} {owner.object.namespace}/{owner.object.name}".replace(" /", " ")
+        return _named("Pod", owner.object)
     if owner.controller is not None:
-        return f"{owner.controller.kind} {owner.controller.namespace}/{owner.controller.name}".replace(" /", " ")
+        return _named(owner.controller.kind or "Controller", owner.controller)
     labels = owner.label_selector.match_labels if owner.label_selector is not None else {}
     return ", ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "any pod"
+
+
+def _named(kind: str, reference: ObjectReference | ReservationController) -> str:
+    name = "/".join(part for part in (reference.namespace, reference.name) if part)
+    return f"{kind} {name or reference.uid}"
 
 
 def _expiry(reservation: Reservation) -> float | None:
