@@ -111,12 +111,14 @@ class Ledger(HoldingBooks):
         else:
             self.nominated.pop(task.key, None)
 
-    def hold(self, task: Task, held: HeldBind) -> None:
-        """The task has its place, but its bind waits. The nomination on the pod survives a restart."""
-        assert task.job is not None
-        self.held[task.key] = held
-        task.job.held += 1
-        self.nominate(task, held.node)
+    def hold(self, job: Job, tasks: Sequence[Task], held: Sequence[HeldBind]) -> None:
+        """The tasks of a job have their places, but their binds wait. Nominations on the pods survive a restart."""
+        for task, one in zip(tasks, held, strict=True):
+            self.held[task.key] = one
+            task.nominated = one.node
+            self.nominated[task.key] = task
+        job.held += len(tasks)
+        self.changes += len(tasks)
 
     def release(self, task: Task) -> None:
         """The bind of a task no longer waits."""

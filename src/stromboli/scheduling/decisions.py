@@ -24,7 +24,7 @@ class Bind(Struct, frozen=True):
     reservation: str = ""  # the annotation that names the Reservation it uses, if it uses one
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SelectNode:
     """The volume of a claim is to be made for this node: write it, with the time, on the claim."""
 
@@ -141,7 +141,7 @@ class PatchGroup:
         return replace(group, status=status)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PatchPod:
     """Why a pod waits, for its PodScheduled condition, and the node it is nominated to, if any."""
 
@@ -192,7 +192,7 @@ class Cycle:
     postponed_searches: int = 0  # searches for victims that are left to the next cycle, because this one had many
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Explanation:
     """Why a task waits: a code of reasons.py and a full sentence with its numbers."""
 

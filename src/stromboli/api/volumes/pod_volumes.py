@@ -17,6 +17,7 @@ class PodVolumes:
     claims: tuple[str, ...] = ()  # keys, each once, in the order of the spec
     ephemeral: tuple[str, ...] = ()  # those of them that are created for the pod
     inline: tuple[tuple[str, str], ...] = ()  # (driver, name) of CSI volumes without a claim
+    only: str = ""  # the claim, if it is all that the pod has, as most pods with claims do
 
 
 NO_VOLUMES = PodVolumes()
@@ -39,7 +40,8 @@ def pod_volumes(pod: Pod) -> PodVolumes:
             inline.append((_text(source, "driver"), str(name)))
     if not claims and not inline:
         return NO_VOLUMES
-    return PodVolumes(tuple(claims), tuple(ephemeral), tuple(inline))
+    has_more = len(claims) != 1 or ephemeral or inline or pod.spec.resource_claims
+    return PodVolumes(tuple(claims), tuple(ephemeral), tuple(inline), "" if has_more else next(iter(claims)))
 
 
 def ephemeral_claim_name(pod: str, volume: object) -> str:

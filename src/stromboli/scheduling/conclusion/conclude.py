@@ -92,8 +92,10 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
     if explanation is not None:
         # Sorted: the order of tasks depends on the order of events, which may differ after a restart.
         held = session.ledger.held if job.held else {}
-        for task_key in sorted(key for key, task in job.tasks.items() if task.status in _WAITS or key in held):
-            _explain_task(session, job.tasks[task_key], explanation)
+        tasks = job.tasks
+        for task_key in sorted([key for key, task in tasks.items() if task.status in _WAITS or key in held]):
+            bind = held.get(task_key)
+            _explain_task(session, tasks[task_key], explanation if bind is None else explain_held(bind))
     group = job.object
     assert group is not None
     unschedulable = not_admitted or (waits and _started(job) < job.min_available)
@@ -189,8 +191,6 @@ def _has_lost_pods(job: Job) -> bool:
 def _explain_task(session: Session, task: Task, explanation: Explanation) -> None:
     if task.gated:
         explanation = Explanation(Code.SCHEDULING_GATED, reasons.gated())
-    elif task.job is not None and task.job.held and (held := session.ledger.held.get(task.key)) is not None:
-        explanation = explain_held(held)
     session.cycle.waiting[task.key] = explanation
     status = task.pod.status
     said = next((c for c in status.conditions if c.type == "PodScheduled"), None) if status.conditions else None

@@ -5,12 +5,15 @@ from __future__ import annotations
 from stromboli.cluster import HeldBind, Job
 from stromboli.scheduling.decisions import Explanation
 from stromboli.scheduling.explanation import Code, volume_reasons
+from stromboli.scheduling.explanation.volume_reasons import waiting_for_volume
 from stromboli.scheduling.session import Session
+
+_WAITING = Code.WAITING_FOR_VOLUMES
 
 
 def explain_held(held: HeldBind) -> Explanation:
     if len(held.waits_for) == 1:
-        return Explanation(Code.WAITING_FOR_VOLUMES, volume_reasons.waiting_for_volume(held.waits_for[0], held.node))
+        return Explanation(_WAITING, waiting_for_volume(held.waits_for[0], held.node))
     if held.waits_for:
         return Explanation(Code.WAITING_FOR_VOLUMES, volume_reasons.waiting_for_volumes(held.waits_for, [held.node]))
     return Explanation(Code.WAITING_FOR_VOLUMES, volume_reasons.waiting_for_mates(held.node))

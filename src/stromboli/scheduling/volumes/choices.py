@@ -45,6 +45,11 @@ class VolumeChoices:
             return True
         return any(self._states.of(claim).is_open for claim in index.shared)
 
+    @property
+    def any(self) -> bool:
+        """Whether an existing volume was chosen for some placed task."""
+        return bool(self._of_task)
+
     def of(self, task: Task) -> dict[str, str]:
         """The existing volumes chosen for a placed task, by claim."""
         return self._of_task.get(task.key, {})

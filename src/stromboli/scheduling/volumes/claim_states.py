@@ -59,6 +59,7 @@ class ClaimStates:
         self._free: dict[int, list[PersistentVolume]] = {}  # by the signature of a claim
         self._signatures: dict[Hashable, int] = {}
         self._plain: dict[int, ClaimState] = {}  # of the first of claims that are alike
+        self._open_kinds: dict[int, bool] = {}  # whether claims that are alike are open
         self._delayed: dict[str, bool] = {}  # whether claims of a class wait for their first pod
 
     def of(self, claim: str) -> ClaimState:
@@ -66,6 +67,11 @@ class ClaimStates:
         if state is None:
             state = self._known[claim] = self._find(claim)
         return state
+
+    def reopen(self, claim: str) -> None:
+        """What was settled about an open claim is taken back in this session."""
+        state = self.of(claim)
+        state.named_by, state.selected = None, ""
 
     def open_claims(self, task: Task) -> list[ClaimState]:
         return [state for claim in task.volumes.claims if (state := self.of(claim)).is_open]
@@ -83,21 +89,28 @@ class ClaimStates:
 
     def any_open(self, tasks: Iterable[Task]) -> bool:
         """Whether one of these tasks has an open claim."""
-        alike, plain = self._index.alike, self._plain
+        alike, open_kinds = self._index.alike, self._open_kinds
         for task in tasks:
             for claim in task.volumes.claims:
-                state = plain.get(alike.get(claim, -1)) or self.of(claim)
-                if state.volume is None and state.claim is not None:
+                is_open = open_kinds.get(alike.get(claim, -1))
+                if is_open if is_open is not None else self._find_if_open(claim):
                     return True
         return False
+
+    def _find_if_open(self, claim: str) -> bool:
+        is_open = self.of(claim).is_open
+        alike = self._index.alike.get(claim)
+        if alike is not None:
+            self._open_kinds[alike] = is_open
+        return is_open
 
     def selects_node(self, claim: str) -> bool:
         """Whether a claim is open and nothing is settled about it yet."""
         alike = self._index.alike.get(claim)
         if alike is None:
             return False
-        state = self._plain.get(alike) or self.of(claim)
-        return state.volume is None and state.claim is not None
+        is_open = self._open_kinds.get(alike)
+        return self._find_if_open(claim) if is_open is None else is_open
 
     def problem(self, task: Task) -> Refusal | None:
         """Why the task can run nowhere, whatever the nodes are."""

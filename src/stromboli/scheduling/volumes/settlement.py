@@ -67,8 +67,7 @@ def _hold(session: Session, job: Job, tasks: Sequence[Task], timeout: float) -> 
         return False
     session.ledger.held_groups += 1
     begin = _Beginning(session, session.ledger.held_groups, len(tasks))
-    for task in tasks:
-        session.ledger.hold(task, begin.held(task))
+    session.ledger.hold(job, tasks, begin.held(tasks))
     if begin.continues:
         _stand(session, tasks)
         session.due(session.now)  # nothing is written that would call for another cycle
@@ -91,7 +90,6 @@ class _Beginning:
         self.since = session.now  # of the claim that was settled first: a restart does not reset it
         self._group, self._size = group, size
         self._states = session.state(ClaimStates)
-        self._selects_node = self._states.selects_node
         self._choices = session.state(VolumeChoices)
         self._index = session.snapshot.volumes
         self._decisions = session.cycle.decisions
@@ -105,14 +103,45 @@ class _Beginning:
         """Whether all was settled before: the scheduler was restarted."""
         return not self._writes
 
-    def held(self, task: Task) -> HeldBind:
+    def held(self, tasks: Sequence[Task]) -> list[HeldBind]:
+        if self._all_are_made(tasks):
+            return self._make_all(tasks)
+        return [self._held(task) for task in tasks]
+
+    def _all_are_made(self, tasks: Sequence[Task]) -> bool:
+        """Whether each task has one claim, of its own, whose volume has to be made. Most gangs are like this."""
+        if self._choices.any:
+            return False
+        alike, shared, selects = self._index.alike, self._index.shared, self._states.selects_node
+        known: set[int] = set()
+        for task in tasks:
+            claim = task.volumes.only
+            kind = alike.get(claim)
+            if kind is None or claim in shared:
+                return False
+            if kind not in known:
+                if not selects(claim):
+                    return False
+                known.add(kind)
+        return True
+
+    def _make_all(self, tasks: Sequence[Task]) -> list[HeldBind]:
+        self._writes = True
+        at, now, group, size = self._at, self._now, self._group, self._size
+        selected, decide = self._index.selected, self._decisions.append
+        made: list[HeldBind] = []
+        for task in tasks:
+            assert task.node is not None
+            claim, node = task.volumes.only, task.node.name
+            selected.discard(claim)
+            decide(SelectNode(claim, node, task.key, task.uid, at))
+            made.append(HeldBind(node, now, group, size, waits_for=task.volumes.claims))
+        return made
+
+    def _held(self, task: Task) -> HeldBind:
         node = task.node
         assert node is not None
-        claims, volumes = task.volumes.claims, self._choices.of(task)
-        if len(claims) == 1 and not volumes and claims[0] not in self._settled and self._selects_node(claims[0]):
-            # Most pods: one claim of their own, whose volume has to be made.
-            self._select(task, node.name, claims[0])
-            return HeldBind(node.name, self._now, self._group, self._size, waits_for=claims)
+        claims = task.volumes.claims
         held = HeldBind(node.name, self._now, self._group, self._size)
         for claim_key in claims:
             state = self._states.of(claim_key)
@@ -281,6 +310,7 @@ def _leave(session: Session, task: Task, reason: str, message: str) -> None:
 def _clean_up(session: Session, held: HeldBind, task: Task) -> None:
     """Take back what we asked for, so that the claim can get its volume elsewhere. Not if others wait for it, too."""
     index, decide = session.snapshot.volumes, session.cycle.decisions.append
+    states = session.state(ClaimStates)
     for claim_key in task.volumes.claims:
         claim = index.claims.get(claim_key)
         if claim is None or is_bound(claim) or _others_wait(session, task, claim_key):
@@ -290,6 +320,9 @@ def _clean_up(session: Session, held: HeldBind, task: Task) -> None:
             decide(UnclaimVolume(volume.metadata.name, claim_key))
         elif selected_at(claim) is not None and selected_node(claim):
             decide(UnselectNode(key(claim)))
+        else:
+            continue
+        states.reopen(claim_key)
 
 
 def _others_wait(session: Session, task: Task, claim: str) -> bool:

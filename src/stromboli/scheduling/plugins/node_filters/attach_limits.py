@@ -27,6 +27,8 @@ from .population import is_there
 _USES: Final = OCCUPYING | {Status.PIPELINED, Status.RELEASING}
 _ENOUGH: Final = 1 << 40  # of what has no limit
 
+EVERY: Final = slice(None)
+
 Attached = tuple[tuple[str, Hashable], ...]
 """(driver, which volume) of each volume that a pod has attached."""
 
@@ -67,7 +69,8 @@ class AttachLimitsFilter:
                 assert limits is not None
                 reason = self._session.reason_id(attach_limit(driver, len(volumes)))
                 # Most nodes have far fewer volumes than they take, and need not be counted.
-                near = np.flatnonzero((limits[rows] >= 0) & (self.at_most()[rows] + len(volumes) > limits[rows]))
+                here = limits[rows]
+                near = np.flatnonzero((here >= 0) & (self.at_most(rows) + len(volumes) > here))
                 counts = self.counts(driver) if len(near) else limits
                 for position in near.tolist():
                     row = int(rows[position])
@@ -78,12 +81,14 @@ class AttachLimitsFilter:
 
         return judge
 
-    def at_most(self) -> Rows:
-        """By row, a bound of the number of attached volumes that takes no time."""
+    def at_most(self, rows: Rows | slice = EVERY) -> Rows:
+        """A bound of the number of attached volumes that takes no time."""
         nodes = self._session.nodes
-        tasks = nodes.used[:, PODS] + nodes.pipelined[:, PODS] + nodes.conditional[:, PODS] + nodes.reserved[:, PODS]
-        bound: Rows = tasks * self._index.most_of_a_task
-        return bound
+        tasks: Rows = nodes.used[rows, PODS] + nodes.pipelined[rows, PODS]
+        tasks += nodes.conditional[rows, PODS]
+        tasks += nodes.reserved[rows, PODS]
+        tasks *= self._index.most_of_a_task
+        return tasks
 
     def counts(self, driver: str) -> Rows:
         """By row, how many volumes of a driver are attached; up to date with the ledger."""

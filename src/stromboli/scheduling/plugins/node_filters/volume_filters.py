@@ -36,9 +36,22 @@ class VolumeFilters:
         self._choices = session.state(VolumeChoices)
         self._masks = VolumeMasks(self._index, facts)
         self._shared = SharedVolumes(session)
+        self._kinds: dict[int, int] = {}  # the signatures of claims that are alike
 
     def key(self, task: Task) -> Hashable:
         """What the answers depend on; None for tasks without volumes."""
+        only = task.volumes.only
+        if only and only not in self._index.shared and only not in self._index.for_one_pod:
+            # Most pods. There may be ten thousand of them, and few kinds of claims.
+            alike = self._index.alike.get(only)
+            if alike is not None:
+                known = self._kinds.get(alike)
+                if known is None:
+                    known = self._kinds[alike] = self._states.of(only).signature
+                return known
+        return self._key(task)
+
+    def _key(self, task: Task) -> Hashable:
         volumes = task.volumes
         if task.pod.spec.resource_claims:
             return task.key
