@@ -97,8 +97,8 @@ def _lost_places(session: Session, job: Job) -> str | None:
 
 
 def _is_being_cleared(session: Session, task: Task) -> bool:
-    """The descheduler sets a node aside before it says which pods will leave it. Until it has, the pods seem to stay for
-    ever. If it never does, because it is gone, the reservation is given up after a while."""
+    """The descheduler sets a node aside before it says which pods will leave it. Until it has, these pods seem to stay
+    for ever. If it never does, because it is gone, the reservation is given up after a while."""
     reservation = session.snapshot.reservation_of(task.key)
     if reservation is None or names.MIGRATION_PLAN not in reservation.metadata.annotations:
         return False
