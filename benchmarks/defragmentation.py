@@ -170,7 +170,7 @@ def policy_of(variant: str) -> Policy | None:
     arguments: dict[str, Any] = {"ResourceType": "gpu"}
     if mode == "pending":
         arguments |= {
-            "forPending": True, "pendingTimePerMove": float(value or 0) * 60, "maxMovesForPending": int(most or 8),
+            "forPending": True, "minPendingTime": float(value or 0) * 60, "maxMovesForPending": int(most or 8),
         }  # fmt: skip
     elif value:
         low = float(value)
@@ -470,7 +470,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--variant", action="append",
         help="none, thresholds or pending; may be given several times. thresholds:60 empties nodes below 60 %% and "
-        "fills others; pending:30:2 moves at most 2 pods for a job, one for each 30 minutes that it has waited",
+        "fills others; pending:30:2 moves at most 2 pods for a job, once it has waited for 30 minutes",
     )  # fmt: skip
     parser.add_argument("--read", action="append", type=Path, help="show results of --output json instead")
     parser.add_argument("--plot", type=Path, help="an SVG or PNG file")

@@ -103,19 +103,3 @@ def test_copies_of_a_job_get_the_same_answer_from_one_search(monkeypatch: pytest
     plans = plans_of(objects, PENDING)
     assert [plan.job for plan in plans] == ["default/big0", "default/big1"]
     assert len(searched) == 3
-
-
-def test_a_job_costs_as_many_moves_as_it_has_waited_for() -> None:
-    # The motivating case takes two moves. The job has waited for a little less than 1,000 seconds.
-    objects = [
-        *(node(name, gpu=8, cpu=64) for name in "abc"),
-        *replicas("a", 7, on="a", gpu=1), *replicas("b", 6, on="b", gpu=1), *replicas("c", 7, on="c", gpu=1),
-        *waiting("big", 4),
-    ]  # fmt: skip
-
-    def moved(seconds: float, **by_hand: Options) -> int:
-        plans = plans_of(objects, policy({"forPending": True, "pendingTimePerMove": seconds}), **by_hand)
-        return sum(len(plan.moves) for plan in plans)
-
-    assert [moved(0), moved(450), moved(500)] == [2, 2, 0]
-    assert moved(10_000, options=Options(job=JobKey("default/big"))) == 2  # who asks by hand knows what it is worth

@@ -49,7 +49,6 @@ class DefragmentationArgs:
     for_pending: bool
     min_pending: float
     max_moves: int
-    time_per_move: float
 
     @classmethod
     def read(cls, arguments: Arguments) -> DefragmentationArgs:
@@ -68,7 +67,6 @@ class DefragmentationArgs:
             for_pending=arguments.boolean("forPending", False),
             min_pending=arguments.duration("minPendingTime", 0.0, minimum=0),
             max_moves=arguments.integer("maxMovesForPending", 16, minimum=1),
-            time_per_move=arguments.duration("pendingTimePerMove", 0.0, minimum=0),
         )
         for key, limits in (
             ("lowThresholds", found.low), ("defragmentThresholds", found.defragment),
@@ -95,11 +93,9 @@ class Defragmentation(BalancePlugin):
 
     def balance(self, run: Run) -> None:
         if self.args.for_pending or run.options.job is not None:
-            room = PendingRoom(
-                run, self.name, self.args.cooldown, self._evictable, self.args.max_moves,
-                time_per_move=self.args.time_per_move,
-            )  # fmt: skip
-            room.make(run.options.job, min_pending=self.args.min_pending)
+            PendingRoom(run, self.name, self.args.cooldown, self._evictable, self.args.max_moves).make(
+                run.options.job, min_pending=self.args.min_pending
+            )
             return
         self._empty_low_nodes(run)
 

@@ -5,9 +5,6 @@ does not, every node is looked at on which it could run: which pods would have t
 elsewhere? The node with the fewest moves is taken, then the one whose moves cost least. If a pod finds no node in this
 way, there is no plan, and nothing moves.
 
-Moves are not free, and room also appears by itself. With `pendingTimePerMove` a job must have waited for that long for
-each move: cheap plans are made soon, expensive ones only for jobs that have waited long.
-
 Before anything is evicted the nodes are set aside for the job (Reservations in phase Waiting, as the reserve action
 makes them), so nobody else takes what the moves free. All limits of that action hold here, too.
 """
@@ -44,16 +41,8 @@ Cost = tuple[int, float, int, int, str]
 
 class PendingRoom:
     def __init__(
-        self,
-        run: Run,
-        plugin: str,
-        cooldown: float,
-        evictable: Callable[[str], bool],
-        max_moves: int,
-        *,
-        time_per_move: float = 0.0,
+        self, run: Run, plugin: str, cooldown: float, evictable: Callable[[str], bool], max_moves: int
     ) -> None:
-        """`time_per_move`: seconds that a job must have waited for each move that is made for it."""
         self._run = run
         self._view = run.view
         self._session = run.view.session
@@ -61,9 +50,7 @@ class PendingRoom:
         self._cooldown = cooldown
         self._evictable = evictable
         self._max_moves = max_moves
-        self._time_per_move = time_per_move
-        self._most = max_moves  # for the job that is looked at
-        self._in_vain: dict[Hashable, int] = {}  # kinds of jobs that so many moves make no room for
+        self._in_vain: set[Hashable] = set()  # kinds of jobs that no moves make room for
 
     def make(self, only: JobKey | None, *, min_pending: float = 0.0) -> None:
         """Plan for one job, or for all that wait, in the order in which they may hold nodes."""
@@ -72,18 +59,9 @@ class PendingRoom:
         if only is not None and not waiting:
             self._run.options.notes.append(f"no room can be made for {only}: {self._why_not(only)}")
         for job in sorted(waiting, key=lambda job: rank(self._session, job)):
-            self._most = self._max_moves if only is not None else self._worthwhile(job)
             kind = self._kind(job)
-            if self._most > self._in_vain.get(kind, 0) and not self._plan_for(job) and kind is not None:
-                self._in_vain[kind] = self._most
-
-    def _worthwhile(self, job: Job) -> int:
-        """How many moves the job may cost. One that has just arrived often finds room by itself, or with fewer moves
-        a little later; the longer it waits, the more it may cost."""
-        if not self._time_per_move:
-            return self._max_moves
-        waited = self._session.now - waiting_since(self._session, job)
-        return min(self._max_moves, int(waited / self._time_per_move))
+            if kind not in self._in_vain and not self._plan_for(job) and kind is not None:
+                self._in_vain.add(kind)
 
     def _kind(self, job: Job) -> Hashable | None:
         """Jobs of one kind get the same answer. Where many copies of a job wait, one search is enough: plans that are
@@ -139,7 +117,7 @@ class PendingRoom:
             node = self._node_with_room(task)
             if node is None:
                 node = self._make_room(task, mark)
-            if node is None or len(run.moves_since(mark)) > self._most:
+            if node is None or len(run.moves_since(mark)) > self._max_moves:
                 run.undo(mark)
                 return False
             view.place(task, node)
@@ -221,7 +199,7 @@ class PendingRoom:
             if self._helps(each, short) and self._evictable(each.namespace) and self._run.refusal(each) is None
         ]
         movable.sort(key=lambda each: self._cost([each]))
-        for size in range(1, min(len(movable), self._most) + 1):
+        for size in range(1, min(len(movable), self._max_moves) + 1):
             if not _may_suffice(movable, short, size):
                 continue
             enough = [list(each) for each in islice(combinations(movable, size), MOST_SETS) if _suffices(each, short)]
