@@ -28,7 +28,7 @@ SCHEDULER: Mapping[tuple[str, str], str] = {
     ("scheduling.volcano.sh", "podgroups/status"): "patch",
     ("scheduling.volcano.sh", "queues"): "list watch create",
     ("scheduling.volcano.sh", "queues/status"): "patch",
-    ("scheduling.volcano.sh", "reservations"): "list watch create delete",
+    ("scheduling.volcano.sh", "reservations"): "get list watch create delete",
     ("scheduling.volcano.sh", "reservations/status"): "patch",
     ("", "events"): "create patch",
 }

@@ -60,10 +60,8 @@ class PendingRoom:
             self._run.options.notes.append(f"no room can be made for {only}: {self._why_not(only)}")
         for job in sorted(waiting, key=lambda job: rank(self._session, job)):
             kind = self._kind(job)
-            if kind is None or kind not in self._in_vain:
-                found = self._plan_for(job)
-                if not found and kind is not None:
-                    self._in_vain.add(kind)
+            if kind not in self._in_vain and not self._plan_for(job) and kind is not None:
+                self._in_vain.add(kind)
 
     def _kind(self, job: Job) -> Hashable | None:
         """Jobs of one kind get the same answer. Where many copies of a job wait, one search is enough: plans that are

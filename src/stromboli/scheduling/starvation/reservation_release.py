@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from stromboli.api import names
+from stromboli.api.timestamps import parse_timestamp
 from stromboli.api.waiting_reservations import reserved_node_of
 from stromboli.cluster import OCCUPYING, Job, Task, TaskKey
 from stromboli.scheduling.callbacks import Horizon
@@ -16,6 +20,8 @@ from .holders import FEATURE, counted_rows, holders, rank, release
 from .namespace_holds import NamespaceHolds
 from .rules import Starvation
 from .shares import NamespaceParts, above_deserved
+
+CLEARING_TIMEOUT: Final = 300.0  # seconds until the descheduler must have named the pods that leave a node
 
 
 def give_up_reservations(session: Session) -> None:
@@ -81,13 +87,27 @@ def _lost_places(session: Session, job: Job) -> str | None:
             if not _fitting(session, task).mask[node.row]:
                 return f"node {node.name} no longer matches the pod"
             room[node.row] -= task.request
-            if bool((room[node.row] < 0).any()):
+            if bool((room[node.row] < 0).any()) and not _is_being_cleared(session, task):
                 return f"node {node.name} is now too small"
             if together:
                 statement.reserve(task, node)
     finally:
         statement.discard()
     return None
+
+
+def _is_being_cleared(session: Session, task: Task) -> bool:
+    """The descheduler sets a node aside before it says which pods will leave it. Until it has, these pods seem to stay
+    for ever. If it never does, because it is gone, the reservation is given up after a while."""
+    reservation = session.snapshot.reservation_of(task.key)
+    if reservation is None or names.MIGRATION_PLAN not in reservation.metadata.annotations:
+        return False
+    created = reservation.metadata.creation_timestamp
+    until = (session.now if created is None else parse_timestamp(created)) + CLEARING_TIMEOUT
+    if session.now <= until:
+        session.due(until)
+        return True
+    return False
 
 
 def _fitting(session: Session, task: Task) -> Fitting:
