@@ -29,6 +29,10 @@ async def why(job: str) -> bytes | None:
     return b'{"reasons": []}' if job == "ns/j" else None
 
 
+async def what_if(job: str) -> bytes | None:
+    return b'{"counterfactuals": []}' if job == "ns/j" else None
+
+
 Script = Callable[[aiohttp.ClientSession, PageHttpServer], Awaitable[None]]
 
 
@@ -37,7 +41,7 @@ def serve(script: Script, *, first: bytes | None = b"event: document\ndata: {}\n
         return HTTPStatus.CREATED, f"{wanted.action} {wanted.job}"
 
     async def main() -> None:
-        server = PageHttpServer(PageOptions(TOKEN, may_write=may_write), lambda: first, why, act)
+        server = PageHttpServer(PageOptions(TOKEN, may_write=may_write), lambda: first, why, what_if, act)
         await server.start()
         try:
             async with aiohttp.ClientSession(server.url) as session:
@@ -137,8 +141,13 @@ def test_a_job_is_explained() -> None:
     async def script(session: aiohttp.ClientSession, server: PageHttpServer) -> None:
         async with session.get("/api/why?job=ns/j", headers=AUTHORIZED) as response:
             assert (response.status, await response.json()) == (200, {"reasons": []})
-        async with session.get("/api/why?job=ns/other", headers=AUTHORIZED) as response:
-            assert (response.status, (await response.json())["message"]) == (404, "There is no job ns/other.")
+        async with session.get("/api/what-if?job=ns/j", headers=AUTHORIZED) as response:
+            assert (response.status, await response.json()) == (200, {"counterfactuals": []})
+        for question in ("why", "what-if"):
+            async with session.get(f"/api/{question}?job=ns/other", headers=AUTHORIZED) as response:
+                assert (response.status, (await response.json())["message"]) == (404, "There is no job ns/other.")
+            async with session.get(f"/api/{question}?job=ns/j") as response:
+                assert response.status == 401
 
     serve(script)
 
@@ -149,7 +158,7 @@ def test_a_port_that_is_taken_is_an_error_for_the_user() -> None:
             raise AssertionError
 
         with socket.create_server(("127.0.0.1", 0)) as taken:
-            server = PageHttpServer(PageOptions(TOKEN, port=taken.getsockname()[1]), lambda: None, why, act)
+            server = PageHttpServer(PageOptions(TOKEN, port=taken.getsockname()[1]), lambda: None, why, what_if, act)
             try:
                 with pytest.raises(UserError, match="--web-port"):
                     await server.start()
@@ -187,7 +196,7 @@ def test_the_page_of_a_whole_cluster(tmp_path: Path) -> None:
             name, first = await anext(seen)
             assert (name, first["canWrite"]) == ("document", True)
             assert first["document"]["live"] is True
-            api = api_of(tmp_path / "kubeconfig")
+            api = await asyncio.to_thread(api_of, tmp_path / "kubeconfig")
             await asyncio.to_thread(api.create, JOBS, volcano_job("sleep", 2, ["sleep", "600"]))
             await until(seen, "Running")
             async with session.get("/api/why?job=default/sleep") as answer:

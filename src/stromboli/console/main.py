@@ -175,7 +175,10 @@ def run(arguments: Sequence[str], *, name: str = "stromboli") -> int:
     """Run one command line and return its exit status. Raises nothing but SystemExit. `name`: what the user typed."""
     try:
         # The name alone shows the help. Whether click calls that an error depends on its version.
-        result = cli.main(list(arguments) or ["--help"], prog_name=name, complete_var=_COMPLETE, standalone_mode=False)
+        result = cli.main(
+            list(arguments) or ["--help"],
+            prog_name=name, complete_var=_COMPLETE, standalone_mode=False, obj=_new_what_if,
+        )  # fmt: skip
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -186,6 +189,13 @@ def run(arguments: Sequence[str], *, name: str = "stromboli") -> int:
         return INTERRUPTED if _is_interrupt(error) else _report(error)
     # The status of `ctx.exit(status)` is returned as the result; commands return None.
     return result if isinstance(result, int) else 0
+
+
+def _new_what_if() -> object:
+    """For commands below, which cannot import it: trials need the world of the simulation."""
+    from stromboli.console.whatif.page_answers import PageAnswers
+
+    return PageAnswers()
 
 
 def _is_interrupt(error: BaseException | None) -> bool:

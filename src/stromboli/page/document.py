@@ -78,7 +78,9 @@ class JobRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     admitted: float | None = None
     started: float | None = None
     ended: float | None = None
+    expected_start: float | None = None
     expected_end: float | None = None
+    """If everything goes on as it is, and nobody submits more."""
     waited: float | None = None
     """None: it waits since its submission."""
     minimum: int = 1

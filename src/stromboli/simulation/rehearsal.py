@@ -98,17 +98,15 @@ class Rehearsal:
 
     def run(self, job: str, *, seconds: float) -> Outcome:
         """Until the job ("namespace/name" of what the user created, or of its PodGroup) has started, or so long."""
-        before = self._running(job)
+        before = _present(self._record(job))
         horizon = later(self._asked, microseconds(seconds))
         if seconds <= _SHORT:
             self._engine.end_at(horizon)
         has_started = [False]
 
         def is_over() -> bool:
-            record = self._record(job)
-            if record is not None and self._at <= horizon:  # cycles that change nothing are skipped, also beyond it
-                present = len(record.running | record.succeeded)
-                has_started[0] = present >= record.minimum and present > before
+            if self._at <= horizon:  # cycles that change nothing are skipped, also beyond it
+                has_started[0] = _has_started(self._record(job), before)
             return has_started[0] or self._at >= horizon or self._cycles >= _MAX_CYCLES
 
         self._engine.is_over = is_over
@@ -120,6 +118,24 @@ class Rehearsal:
             evictions=[event for event in self.journal.events if event.type == "Evicted"],
             refused=next((e.message for e in self.journal.events if e.reason == "Refused" and e.object == job), ""),
         )
+
+    def starts(self, groups: Iterable[str], *, seconds: float, most_cycles: int) -> dict[str, float]:
+        """When each of these groups starts, by key, if it does so within these bounds."""
+        records = self.journal.groups.groups
+        before = {group: _present(records.get(group)) for group in groups}
+        horizon = later(self._asked, microseconds(seconds))
+        found: dict[str, float] = {}
+
+        def is_over() -> bool:
+            if self._at <= horizon:
+                for group in [group for group, pods in before.items() if _has_started(records.get(group), pods)]:
+                    found[group] = wall_clock(self._at)
+                    del before[group]
+            return not before or self._at >= horizon or self._cycles >= most_cycles
+
+        self._engine.is_over = is_over
+        self._engine.run()
+        return found
 
     @property
     def objects(self) -> list[KObject]:
@@ -134,15 +150,20 @@ class Rehearsal:
         groups = self.journal.groups.groups
         return groups.get(job) or next((g for g in groups.values() if g.shown_name == job), None)
 
-    def _running(self, job: str) -> int:
-        record = self._record(job)
-        return 0 if record is None else len(record.running | record.succeeded)
-
     def _placements(self, job: str) -> dict[str, str]:
         record = self._record(job)
         pods = self.journal.pods
         found = sorted(record.running) if record is not None else []
         return {pod: pods[pod].node for pod in found if pod in pods}
+
+
+def _present(record: GroupRecord | None) -> int:
+    return 0 if record is None else len(record.running | record.succeeded)
+
+
+def _has_started(record: GroupRecord | None, before: int) -> bool:
+    """Its minimum runs, or one more pod of a job that ran before."""
+    return record is not None and before < _present(record) >= record.minimum
 
 
 def objects_at(

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 from prometheus_client import CollectorRegistry
 
 from stromboli.api.defaults import MAX_JOB_REPLICAS
+from stromboli.console.whatif.page_answers import PageAnswers
 from stromboli.controllers import DEFAULT_RETENTION, RELOCK_PERIOD
 from stromboli.embedded.embedded_cluster import LOOPBACK, EmbeddedCluster
 from stromboli.embedded.http import load_token
@@ -166,7 +167,7 @@ def _page(plan: Plan, page: PagePlan, client: Client) -> Component:
         page.on_ready(f"{url}#token={token}")
 
     options = PageOptions(token, page.host, page.port, page.may_write)
-    return page_component(client, options, plan.config, plan.scheduler_name, announce)
+    return page_component(client, options, plan.config, plan.scheduler_name, announce, PageAnswers())
 
 
 async def _until_ready(nodes: HollowNodes, components: Sequence[Component], tasks: list[asyncio.Task[Any]]) -> None:

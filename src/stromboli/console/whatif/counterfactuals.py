@@ -76,19 +76,22 @@ class Prospects:
     counterfactuals: list[Counterfactual]
 
 
-def most_trials(objects: int) -> int:
-    return max(LEAST_TRIALS, min(MOST_TRIALS, _OBJECTS_IN_ALL_TRIALS // max(1, objects)))
+def most_trials(objects: int, budget: int = _OBJECTS_IN_ALL_TRIALS) -> int:
+    """`budget`: how many objects all trials together may load."""
+    return max(LEAST_TRIALS, min(MOST_TRIALS, budget // max(1, objects)))
 
 
 class Trials:
     """Tries changes on copies of one state."""
 
-    def __init__(self, state: State, target: Target, registry: Registry, configuration: Configuration) -> None:
+    def __init__(
+        self, state: State, target: Target, registry: Registry, configuration: Configuration, budget: int
+    ) -> None:
         self._state = state
         self._target = target
         self._registry = registry
         self._configuration = configuration
-        self._left = most_trials(len(state.objects))
+        self._left = most_trials(len(state.objects), budget)
 
     def rehearsal(self, objects: Iterable[KObject], submitted: Sequence[KObject] = ()) -> Rehearsal:
         state = self._state
@@ -113,10 +116,16 @@ class Trials:
 
 
 def prospects(
-    state: State, picture: Picture, explanation: JobExplanation, registry: Registry, configuration: Configuration
+    state: State,
+    picture: Picture,
+    explanation: JobExplanation,
+    registry: Registry,
+    configuration: Configuration,
+    *,
+    budget: int = _OBJECTS_IN_ALL_TRIALS,
 ) -> Prospects:
     target = target_of(state.objects, explanation.job)
-    trials = Trials(state, target, registry, configuration)
+    trials = Trials(state, target, registry, configuration, budget)
     outcome, rehearsal = trials.as_it_is(FAR_SECONDS)
     starts_now = outcome.started is not None and outcome.started <= state.now + NOW_SECONDS
     after = [] if outcome.started is None or starts_now else _ended_before(rehearsal, outcome, explanation.job.name)

@@ -13,7 +13,7 @@ from stromboli.errors import UserError
 
 if TYPE_CHECKING:
     from stromboli.kube.client import Client
-    from stromboli.kube.page_server import PageComponent, PageOptions
+    from stromboli.kube.page_server import PageComponent, PageOptions, WhatIf
     from stromboli.kube.runtime import Component, ProcessContext
 
 
@@ -31,8 +31,9 @@ def page_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def page_of_process(
-    context: ProcessContext, config: Path | None, token_file: Path | None, host: str, port: int, may_write: bool
-) -> Component:
+    context: ProcessContext, config: Path | None, token_file: Path | None, host: str, port: int, may_write: bool,
+    what_if: WhatIf | None = None,
+) -> Component:  # fmt: skip
     """The page of `stromboli run`. Its address is printed once it is served."""
     from stromboli.kube.page_server import PageOptions
 
@@ -42,12 +43,13 @@ def page_of_process(
     def announce(url: str) -> None:
         click.echo(f"The page: {url}#token={shown}")
 
-    return page_component(context.client, options, config, context.options.scheduler_name, announce)
+    return page_component(context.client, options, config, context.options.scheduler_name, announce, what_if)
 
 
 def page_component(
-    client: Client, options: PageOptions, config: Path | None, scheduler_name: str, announce: Callable[[str], None]
-) -> PageComponent:
+    client: Client, options: PageOptions, config: Path | None, scheduler_name: str, announce: Callable[[str], None],
+    what_if: WhatIf | None,
+) -> PageComponent:  # fmt: skip
     from stromboli.kube.page_server import PageComponent
     from stromboli.kube.runtime import ConfigurationFile
     from stromboli.scheduling.cycle import Scheduler
@@ -61,7 +63,7 @@ def page_component(
     )
     return PageComponent(
         client, options, title=client.config.server, scheduler_name=scheduler_name, configuration=configuration,
-        announce=announce,
+        announce=announce, what_if=what_if,
     )  # fmt: skip
 
 

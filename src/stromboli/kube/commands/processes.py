@@ -255,6 +255,10 @@ def run(
     """
     from stromboli.kube.runtime import run_process
 
+    # The command line gives its commands somebody who tries things on copies of a cluster.
+    new_what_if = click.get_current_context().obj
+    what_if = new_what_if() if web and new_what_if is not None else None
+
     def components(context: ProcessContext) -> list[Component]:
         components = [
             controllers_component(context, config, max_job_replicas, relock_period, reservation_retention),
@@ -265,7 +269,9 @@ def run(
 
             components.append(descheduler_component(context, config, descheduler_config))
         if web:
-            components.append(page_of_process(context, config, web_token_file, web_host, web_port, web_write))
+            components.append(
+                page_of_process(context, config, web_token_file, web_host, web_port, web_write, what_if)
+            )
         return components
 
     run_process("stromboli", process_options(common), components)

@@ -9,5 +9,6 @@ It reads the cluster as any client could, so it works beside every API server, a
 
 from .component import PageComponent
 from .http_server import PageOptions
+from .outlook import WhatIf
 
-__all__ = ["PageComponent", "PageOptions"]
+__all__ = ["PageComponent", "PageOptions", "WhatIf"]

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -26,14 +26,18 @@ from .document_changes import changes, encode_event
 from .http_server import ActionRequest, PageHttpServer, PageOptions
 from .job_actions import ACTIONS, act_on_job
 from .live_document import LiveDocument
+from .outlook import MOST_OBJECTS, Outlook, WhatIf, look_ahead
 from .watched_objects import WatchedObjects
 
 _log = Log("page")
+T = TypeVar("T")
 
 _SECONDS_WATCHED: Final = 1.0  # between two refreshes while somebody looks
 _SECONDS_ALONE: Final = 5.0
 _REST_WATCHED: Final = 5.0  # times the length of the last refresh
 _REST_ALONE: Final = 20.0
+_SECONDS_AHEAD: Final = 5.0  # between two forecasts while somebody looks
+_REST_AHEAD: Final = 10.0  # times the length of the last one
 _LONGEST: Final = 5.0  # seconds without a refresh while somebody looks and nothing happens
 
 
@@ -49,9 +53,11 @@ class PageComponent:
         scheduler_name: str,
         configuration: ConfigurationFile[Scheduler],
         announce: Callable[[str], None] = lambda url: None,
+        what_if: WhatIf | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`announce` gets the address, without the token, once the page is served."""
+        """`announce` gets the address, without the token, once the page is served. `what_if` tries what would start a
+        job; without it there are no forecasts."""
         self._client = client
         self._options = options
         self._configuration = configuration
@@ -61,8 +67,11 @@ class PageComponent:
         self._objects = WatchedObjects(client)
         self._live = LiveDocument(title, scheduler_name)
         self._document: Document | None = None
-        self._server = PageHttpServer(options, self._first_event, self._why, self._act)
+        self._what_if = what_if
+        self._outlook = Outlook()
+        self._server = PageHttpServer(options, self._first_event, self._why, self._try, self._act)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="page")
+        self._trials = ThreadPoolExecutor(1, thread_name_prefix="page-trials")  # of which one runs at a time
         self._crashed = False
 
     @property
@@ -85,6 +94,7 @@ class PageComponent:
                 *self._objects.watches(),
                 self._configuration.run(lambda scheduler: None, lambda why: None),
                 self._refresh_forever(),
+                self._look_ahead_forever(),
             )
         ]
         try:
@@ -95,6 +105,7 @@ class PageComponent:
             await asyncio.gather(*background, return_exceptions=True)
             await self._server.stop()
             self._thread.shutdown(wait=True)
+            self._trials.shutdown(wait=False, cancel_futures=True)
 
     # -- refreshing ---------------------------------------------------------------------------------------------------
 
@@ -121,11 +132,11 @@ class PageComponent:
 
     async def _refresh(self) -> None:
         (happened, evictions), jobs = self._objects.drain(), self._objects.jobs()
-        scheduler, now = self._configuration.current, self._clock()
+        scheduler, now, outlook = self._configuration.current, self._clock(), self._outlook
         loop = asyncio.get_running_loop()
         try:
             after = await loop.run_in_executor(
-                self._thread, lambda: self._live.refresh(happened, evictions, jobs, scheduler, now)
+                self._thread, lambda: self._live.refresh(happened, evictions, jobs, scheduler, now, outlook)
             )
         except Exception:
             if not self._crashed:
@@ -143,6 +154,45 @@ class PageComponent:
         self._document = after
         self._server.publish(content)
 
+    # -- looking ahead ------------------------------------------------------------------------------------------------
+
+    async def _look_ahead_forever(self) -> None:
+        while True:
+            await asyncio.sleep(_SECONDS_WATCHED)
+            if self._document is None or not self._server.browsers:
+                continue
+            started = time.monotonic()
+            try:
+                await self._look_ahead()
+            except Exception:
+                _log.exception("the page could not look ahead")
+            worked = time.monotonic() - started
+            await asyncio.sleep(max(_SECONDS_AHEAD, _REST_AHEAD * worked))
+
+    async def _look_ahead(self) -> None:
+        state, scheduler, what_if = self._state(), self._new_scheduler(), self._what_if
+        self._outlook = await self._tried(lambda: look_ahead(state, scheduler, what_if))
+        self._objects.changed.set()
+
+    def _state(self) -> State:
+        return State(self._objects.everything(), self._clock(), self._scheduler_name)
+
+    def _new_scheduler(self) -> Scheduler:
+        """With the configuration of the real one, and a memory of its own."""
+        current = self._configuration.current
+        return Scheduler(current.configuration, current.registry)
+
+    async def _tried(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._trials, work)
+
+    async def _try(self, job: str) -> bytes | None:
+        """What would start a job; or why nothing is tried."""
+        state, scheduler, what_if = self._state(), self._new_scheduler(), self._what_if
+        if what_if is None or len(state.objects) > MOST_OBJECTS:
+            return msgspec.json.encode({"message": f"It cannot be tried here. Try: stromboli why {job}"})
+        found = await self._tried(lambda: what_if.prospects(state, scheduler, job))
+        return None if found is None else msgspec.json.encode(found)
+
     def _first_event(self) -> bytes | None:
         if self._document is None:
             return None
@@ -150,11 +200,10 @@ class PageComponent:
 
     async def _why(self, job: str) -> bytes | None:
         """Everything about why a job waits. One cycle runs on a copy for it, with a scheduler of its own."""
-        current, scheduler_name = self._configuration.current, self._scheduler_name
-        state = State(self._objects.everything(), self._clock(), scheduler_name)
+        state, scheduler = self._state(), self._new_scheduler()
 
         def explained() -> bytes | None:
-            found = explain(state, Scheduler(current.configuration, current.registry), job)
+            found = explain(state, scheduler, job)
             return None if found is None else msgspec.json.encode(document(found))
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, explained)

@@ -61,12 +61,13 @@ class PageHttpServer:
     job, and `act` changes one."""
 
     def __init__(
-        self, options: PageOptions, first_event: Callable[[], bytes | None], why: Why, act: Act
+        self, options: PageOptions, first_event: Callable[[], bytes | None], why: Why, what_if: Why, act: Act
     ) -> None:
         self.url = ""
         self._options = options
         self._first_event = first_event
         self._why = why
+        self._what_if = what_if
         self._act = act
         self._authorization = f"Bearer {options.token}".encode()
         self._streams: set[asyncio.Queue[bytes | None]] = set()
@@ -81,6 +82,7 @@ class PageHttpServer:
         application = web.Application(middlewares=[self._guard], client_max_size=_LARGEST_BODY)
         application.router.add_get("/api/stream", self._stream)
         application.router.add_get("/api/why", self._explain)
+        application.router.add_get("/api/what-if", self._try)
         application.router.add_post("/api/actions", self._action)
         application.router.add_get("/{name:[a-z_.]*}", _file)
         self._runner = web.AppRunner(
@@ -177,6 +179,13 @@ class PageHttpServer:
         if explanation is None:
             return _says(HTTPStatus.NOT_FOUND, f"There is no job {job}.")
         return web.Response(body=explanation, content_type="application/json")
+
+    async def _try(self, request: web.Request) -> web.Response:
+        job = request.query.get("job", "")
+        found = await self._what_if(job)
+        if found is None:
+            return _says(HTTPStatus.NOT_FOUND, f"There is no job {job}.")
+        return web.Response(body=found, content_type="application/json")
 
     async def _action(self, request: web.Request) -> web.Response:
         if not self._options.may_write:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from stromboli.api import ApiError, Job, Pod, PodGroup, key
 from stromboli.cluster import Cluster, JobKey, TaskKey
@@ -24,9 +25,12 @@ from stromboli.scheduling.decisions import Cycle
 from .live_jobs import live_job_rows
 from .marks import Marks
 from .moves import Moves
+from .outlook import Outlook
 from .pod_history import PodHistory
 from .samples import Samples
 from .watched_objects import Change
+
+_NOTHING_AHEAD: Final = Outlook()
 
 
 class LiveDocument:
@@ -42,7 +46,7 @@ class LiveDocument:
 
     def refresh(
         self, changes: Sequence[Change], evictions: Sequence[Event], jobs: Sequence[Job], scheduler: Scheduler,
-        now: float,
+        now: float, outlook: Outlook = _NOTHING_AHEAD,
     ) -> Document:  # fmt: skip
         """`changes` and `evictions`: what happened since the last call; `jobs`: all there are."""
         for change in changes:
@@ -55,7 +59,7 @@ class LiveDocument:
         self._marks.see(picture)
         self._moves.see(self._groups.values(), picture, self._job_of_group)
         spans, evicted = self._history.spans(), self._history.evictions()
-        rows = live_job_rows(picture, jobs, spans, evicted)
+        rows = live_job_rows(picture, jobs, spans, evicted, outlook)
         self.samples.add(picture, rows)
         return Document(
             title=self._title,

@@ -11,6 +11,8 @@ from stromboli.api.timestamps import parse_timestamp
 from stromboli.insight import JobPicture, Picture
 from stromboli.page import Eviction, JobRow, JobState, Span, merged_spans
 
+from .outlook import Outlook
+
 _STATES: Final[Mapping[str, JobState]] = {
     "Completed": "succeeded", "Succeeded": "succeeded", "Failed": "failed", "Aborted": "failed",
     "Terminated": "failed", "Running": "running", "Completing": "running", "Terminating": "running",
@@ -19,7 +21,7 @@ _STATES: Final[Mapping[str, JobState]] = {
 
 
 def live_job_rows(
-    picture: Picture, jobs: Iterable[Job], spans: Sequence[Span], evictions: Iterable[Eviction]
+    picture: Picture, jobs: Iterable[Job], spans: Sequence[Span], evictions: Iterable[Eviction], outlook: Outlook
 ) -> list[JobRow]:
     objects = {f"{job.metadata.namespace}/{job.metadata.name}": job for job in jobs}
     spans_of: dict[str, list[Span]] = defaultdict(list)
@@ -31,15 +33,18 @@ def live_job_rows(
         # Two objects of different kinds may have one name.
         name = job.name if job.name not in rows else f"{job.name} ({job.kind} {job.group})"
         known = objects.get(job.name) if job.kind == "Job" else None
-        rows[name] = _row(name, job, known, spans_of[job.name], evicted[job.name], picture.now)
+        rows[name] = _row(name, job, known, spans_of[job.name], evicted[job.name], picture.now, outlook)
     return list(rows.values())
 
 
-def _row(name: str, job: JobPicture, known: Job | None, spans: list[Span], evictions: int, now: float) -> JobRow:
+def _row(
+    name: str, job: JobPicture, known: Job | None, spans: list[Span], evictions: int, now: float, outlook: Outlook
+) -> JobRow:
     state = _state(job)
     started = _started(job, known, spans)
     if state == "waiting":
         started = None
+    expected = outlook.runs.get(job.group) if state == "waiting" else None
     ended = _ended(known, spans) if state in ("succeeded", "failed") else None
     return JobRow(
         key=name,
@@ -51,7 +56,8 @@ def _row(name: str, job: JobPicture, known: Job | None, spans: list[Span], evict
         submitted=job.created,
         started=started,
         ended=ended,
-        expected_end=job.ends,
+        expected_start=None if expected is None else expected.start,
+        expected_end=job.ends if expected is None else expected.end,
         # Of one that waits the browser computes it: otherwise every row would change with every second.
         waited=None if state == "waiting" else max(0.0, (job.created if started is None else started) - job.created),
         minimum=job.min_available,
@@ -59,7 +65,7 @@ def _row(name: str, job: JobPicture, known: Job | None, spans: list[Span], evict
         requests=job.requested,
         runs=merged_spans(spans),
         evictions=evictions,
-        reason=job.reason,
+        reason=job.reason or (outlook.codes.get(job.group, "") if job.waits else ""),
         message=job.message,
         notes=_notes(job),
     )

@@ -28,10 +28,48 @@ function inquiry(store, changed) {
   };
 }
 
+// What would start the job: tried by the server when the user asks, because it takes a while.
+function whatIf(store, changed) {
+  let asked = "";
+  let found = null;
+  const isPending = (job) => asked === job.key && !found;
+  const ask = (job) => {
+    if (isPending(job)) return;
+    asked = job.key;
+    found = null;
+    changed();
+    store.ask(`api/what-if?job=${encodeURIComponent(job.key)}`).then((answer) => {
+      if (asked !== job.key) return;
+      found = answer ?? { message: "The server did not answer." };
+      changed();
+    });
+  };
+  let shown = null;
+  const button = element("button", { type: "button", text: "Try what would start it", onclick: () => ask(shown) });
+  return (job) => {
+    if (!store.ask || job.state !== "waiting") return null;
+    shown = job;
+    button.setAttribute("aria-disabled", String(isPending(job))); // a disabled button would lose the focus
+    const said = asked !== job.key ? [] : found ? outcomes(store.document.clock, found) : ["Trying on a copy of the cluster …"];
+    return element("div", { class: "trials" }, button, ...said.map((text) => element("p", { text })));
+  };
+}
+
+function outcomes(clock, { message, startsNow, expectedStart, expectedAfter, counterfactuals = [] }) {
+  if (message) return [message];
+  if (startsNow) return ["It starts in the next cycles, without a change."];
+  const after = expectedAfter?.length ? `, when ${expectedAfter.join(", ")} ends` : "";
+  const expected = expectedStart ? `Expected to start about ${formatTime(clock, expectedStart)}${after}.` : "No start is in sight.";
+  const tried = counterfactuals.map(({ sentence, evicts, at }) =>
+    `It ${sentence}${at ? `, about ${formatTime(clock, at)}` : ""}${evicts.length ? ` (evicts ${evicts.join(", ")})` : ""}.`);
+  return [expected, ...(tried.length ? tried : ["Nothing that was tried starts it now."])];
+}
+
 export function jobDetails(store, actions) {
   const holder = element("section", { "aria-live": "polite" });
   let shown = "";
   const whyOf = inquiry(store, () => details.update(shown));
+  const trialsOf = whatIf(store, () => details.update(shown));
   const { clock } = store.document;
   const pods = dataTable([
     { name: "Pod", value: (span) => span[1], text: (span) => span[1], named: true },
@@ -49,8 +87,11 @@ export function jobDetails(store, actions) {
       const job = key ? store.job(key) : null;
       if (!job) return replace(holder);
       pods.update(store.spansOf("job", key));
-      replace(holder, element("h2", { text: `${job.kind} ${job.key}` }), explanation(job, whyOf(job)), facts(store.document, job),
+      const focused = document.activeElement;
+      replace(holder, element("h2", { text: `${job.kind} ${job.key}` }), explanation(job, whyOf(job)), trialsOf(job),
+        facts(store.document, job),
         actions ? actions(job) : null, pods.frame);
+      if (holder.contains(focused)) focused.focus({ preventScroll: true });
     },
   };
   return details;
@@ -101,6 +142,7 @@ function facts(all, job) {
     ["Admitted", formatTime(clock, job.admitted)], ["Started", formatTime(clock, job.started)],
     ["Ended", formatTime(clock, job.ended)], ["Waited", formatDuration(waitOf(all, job))], ["Evictions", String(job.evictions)],
   ];
+  if (job.state === "waiting" && job.expectedStart) values.push(["Expected start", formatTime(clock, job.expectedStart)]);
   if (job.expectedEnd) values.push(["Expected end", formatTime(clock, job.expectedEnd)]);
   return factList(values);
 }

@@ -87,10 +87,11 @@ function percentile(sorted, percent) {
 export function jobTimeline(store, open) {
   const read = () => {
     const { clock, start, end, jobs } = store.document;
-    const latest = jobs.reduce((most, job) => Math.max(most, job.expectedEnd ?? 0), end);
+    const known = jobs.reduce((most, job) => Math.max(most, job.expectedEnd ?? 0, job.expectedStart ?? 0), end);
+    const latest = jobs.some((job) => job.expectedStart === known) ? known + (known - start) / 20 : known;
     const rows = store.derive("job timeline", () => [...jobs]
       .sort((a, b) => a.submitted - b.submitted || (a.key < b.key ? -1 : 1))
-      .map((job) => ({ key: job.key, label: job.key, bars: jobBars(job, end) })));
+      .map((job) => ({ key: job.key, label: job.key, bars: jobBars(job, end, latest) })));
     const first = jobs.reduce((least, job) => Math.min(least, job.submitted), start);
     return { clock, start: first, end: latest, rows };
   };
@@ -99,7 +100,8 @@ export function jobTimeline(store, open) {
   return gantt("Jobs over time", "", read, { legend, open });
 }
 
-function jobBars(job, now) {
+// `latest`: where the timeline ends.
+function jobBars(job, now, latest) {
   const bars = [];
   let from = job.submitted;
   for (const [start, end] of job.runs) {
@@ -111,7 +113,10 @@ function jobBars(job, now) {
   }
   const last = job.runs.at(-1);
   if (job.state === "waiting" && from < now) bars.push({ kind: "waiting", start: from, end: now, title: "waits" });
-  if (job.expectedEnd && job.expectedEnd > now && last && last[1] === null) {
+  if (job.state === "waiting" && job.expectedStart > now) {
+    const title = job.expectedEnd ? "expected to run" : "expected to start; it does not say how long it runs";
+    bars.push({ kind: "expected", start: job.expectedStart, end: job.expectedEnd ?? latest, title });
+  } else if (job.expectedEnd && job.expectedEnd > now && last && last[1] === null) {
     bars.push({ kind: "expected", start: now, end: job.expectedEnd, title: "expected to run" });
   }
   return bars;
