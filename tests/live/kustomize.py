@@ -30,8 +30,8 @@ def render(folder: Path) -> list[Object]:
         path = (folder / resource).resolve()
         objects += render(path) if path.is_dir() else documents(path.read_text(encoding="utf-8"))
     for component in plan.get("components", ()):
-        _patch(folder / component, objects)
-    _patch(folder, objects)
+        apply_component(folder / component, objects)
+    apply_component(folder, objects)
     for image in plan.get("images", ()):
         for container in containers(objects):
             if container["image"].partition(":")[0] == image["name"]:
@@ -39,7 +39,7 @@ def render(folder: Path) -> list[Object]:
     return objects
 
 
-def _patch(folder: Path, objects: list[Object]) -> None:
+def apply_component(folder: Path, objects: list[Object]) -> None:
     """Apply the patches of a folder. A component of ours has nothing else."""
     for patch in _read(folder / "kustomization.yaml").get("patches", ()):
         targets = [one for one in objects if _is_meant(one, patch["target"])]

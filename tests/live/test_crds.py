@@ -153,3 +153,16 @@ def test_definitions_are_independent_copies() -> None:
     merge_patch(one["queues.scheduling.volcano.sh"], {"spec": None})
     one["queues.scheduling.volcano.sh"]["spec"].clear()
     assert definitions()["queues.scheduling.volcano.sh"]["spec"]
+
+
+@pytest.mark.parametrize("name", definitions())
+def test_kubectl_explain_says_what_each_field_means(name: str) -> None:
+    schema = definitions()[name]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    own = {field: part for field, part in schema["properties"].items() if field not in ("apiVersion", "kind", "metadata")}
+    for part in ("spec", "status"):
+        own |= {f"{part}.{field}": what for field, what in own.get(part, {}).get("properties", {}).items()}
+    # What the next leader has to know about pods is not for people.
+    inner = {"status.controlledResources", "status.livePods", "status.lostPods", "status.restartingPods"}
+    assert [field for field, what in own.items() if not what.get("description", "").endswith(".")] == sorted(
+        inner & own.keys()
+    )

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from documents.pages import table, text_of
-from live.kustomize import DEPLOY, WAYS, Object, containers, documents, render
+from live.kustomize import DEPLOY, WAYS, Object, apply_component, containers, documents, render
 from stromboli import __version__
 from stromboli.console.main import run
 from stromboli.descheduling import Registry as Plugins
@@ -155,6 +155,16 @@ def test_secrets_and_config_maps_only_with_the_component() -> None:
     added = {"configmaps", "secrets", "services", "networkpolicies"}
     assert not resources(".") & added
     assert resources("overlays/job-plugins") - resources(".") == added
+
+
+def test_the_page_may_read_events_with_its_component() -> None:
+    objects = render(WAYS["overlays/single-replica"])
+    apply_component(DEPLOY / "components" / "page", objects)
+    [role] = [one for one in of_kind(objects, "ClusterRole") if name_of(one) == "stromboli-scheduler"]
+    may = {verb for rule in role["rules"] if "events" in rule["resources"] for verb in rule["verbs"]}
+    assert may == {"create", "patch", "list", "watch"}
+    [container] = containers(objects)
+    assert container["args"][-2:] == ["--web", "--web-port=8090"]
 
 
 def test_selectors_find_the_pods(objects: list[Object]) -> None:

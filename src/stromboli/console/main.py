@@ -41,6 +41,7 @@ class _Command(NamedTuple):
     summary: str
 
 
+_WHAT_IF: Final = "stromboli.console.whatif.page_answers"
 _LOOK: Final = "stromboli.console.commands.look"
 _ACT: Final = "stromboli.console.commands.act"
 
@@ -193,9 +194,8 @@ def run(arguments: Sequence[str], *, name: str = "stromboli") -> int:
 
 def _new_what_if() -> object:
     """For commands below, which cannot import it: trials need the world of the simulation."""
-    from stromboli.console.whatif.page_answers import PageAnswers
-
-    return PageAnswers()
+    made: object = import_module(_WHAT_IF).PageAnswers()
+    return made
 
 
 def _is_interrupt(error: BaseException | None) -> bool:

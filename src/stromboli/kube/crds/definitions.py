@@ -24,6 +24,7 @@ from msgspec import Struct
 from stromboli.api import ApiObject, Command, Job, PodGroup, PodTemplateSpec, Queue, Reservation
 from stromboli.kube.client import Resource, resource_of
 
+from .descriptions import DESCRIPTIONS
 from .schema_facets import DURATION, FACETS, MAX_RESOURCES, QUANTITY, Schema
 from .validation_rules import ALL_RULES, CEL, LIST_RULES, RULES, Rule
 
@@ -206,6 +207,9 @@ class _Schemas:
         schema["properties"] = {field.encode_name: self._field(kind, field, is_open=is_open) for field in info.fields}
         if is_ours:
             _merge(schema, FACETS.get(kind, {}))
+            for name, description in DESCRIPTIONS.get(kind, {}).items():
+                # First, as people read it.
+                schema["properties"][name] = {"description": description} | schema["properties"][name]
             self._add(schema, RULES.get(kind, ()))
         return schema
 

@@ -21,7 +21,8 @@ export function dataTable(columns, { keyOf, search, sorted = 0, descending = fal
   const body = element("tbody");
   const nothing = element("p", { class: "empty", text: empty });
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body);
-  const frame = element("div", {}, element("div", { class: "tools" }, filter, count),
+  const tools = element("div", { class: "tools" }, filter, count);
+  const frame = element("div", {}, tools,
     element("div", { class: "table-frame" }, table), nothing, more);
 
   filter.addEventListener("input", () => {
@@ -52,6 +53,7 @@ export function dataTable(columns, { keyOf, search, sorted = 0, descending = fal
     replace(body, ...found.slice(0, shown).map(line));
     count.textContent = `${found.length} of ${rows.length}`;
     nothing.hidden = rows.length > 0;
+    tools.hidden = rows.length === 0;
     table.hidden = rows.length === 0;
     more.hidden = found.length <= shown;
   }
