@@ -60,6 +60,22 @@ class TestAdmission:
         admitted = [outcome.report["jobs"][f"default/{name}"]["admitted"] for name in ("j", "k")]
         assert admitted == [1, None]
 
+    @pytest.mark.parametrize("sharing", ["proportion", "capacity"])
+    def test_others_beside_a_job_that_waits_with_its_reservation(self, sharing: str) -> None:
+        """20 CPUs. A gang of 9 was admitted with 8 held for it, and waits because no node takes its last pod. What is
+        held and what it was promised are the same 8: a job of 8 finds 20 - 8 - 1 = 11, in the cluster and in a queue
+        that may have 20, and starts."""
+        stuck = job("j", 8, queue="q", at=1, minAvailable=9)
+        odd = {**stuck["spec"]["tasks"][0]["template"]["spec"], "nodeSelector": {"no": "where"}}
+        stuck["spec"]["tasks"].append({"name": "odd", "replicas": 1, "template": {"spec": odd}})
+        outcome = play(
+            node("n1", 20), queue("q", capability={"cpu": 20}), reservation("r", 8, queue="q", app="j"), stuck,
+            job("m", 8, queue="q", at=3), until=5, sharing=sharing,
+        )  # fmt: skip
+        assert outcome.report["jobs"]["default/m"]["admitted"] == 3
+        assert outcome.report["jobs"]["default/m"]["started"] == 4
+        assert outcome.pod("j-main-0")["reason"] == "GangShort"
+
     def test_with_the_plugin_capacity(self) -> None:
         outcome = play(*self.SCENE, until=4, sharing="capacity")
         assert outcome.running_by("queue")["q"] == 8

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from reservations.reservation_scenes import job, node, owned, patch, play, pod, pods, queue, reservation
+from reservations.reservation_scenes import (
+    Document,
+    gang,
+    job,
+    node,
+    owned,
+    patch,
+    play,
+    pod,
+    pods,
+    queue,
+    reservation,
+    run,
+)
+from starvation.scenes import restart
 
 
 def _port(number: int) -> dict[str, int]:
@@ -156,6 +170,20 @@ class TestEnds:
         assert outcome.phases()[-1] == (3, "Expired")
         waiting = play(node("n1", 2), reservation("r", 2, ttl="2500ms"), pod("p", 2, at=1), until=6)
         assert waiting.bound() == {"p": (3, "n1")}
+
+    @pytest.mark.parametrize("restarts", [[], [restart(second, "scheduler") for second in range(12)]])
+    def test_late_controllers(self, restarts: list[Document]) -> None:
+        """r and s hold 4 of 8 CPUs each. r expires at 5 seconds, while the controllers are away until 9. The scheduler
+        gives what r held to the first pod. What s holds stays: the second pod does not get it, and the controllers
+        leave it alone when they are back."""
+        away = {**restart(3, "controllers"), "for": "6s"}
+        first, second = gang("first", 4, at=6), gang("second", 4, at=7)
+        held = [reservation("r", 4, ttl="5s"), reservation("s", 4, nodeName="n1", at=1)]
+        outcome = run(node("n1", 8), held, away, first, second, restarts, until=12)
+        assert outcome.bound() == {"first-0": (6, "n1")}
+        assert outcome.phases("r")[-1] == (9, "Expired")
+        assert outcome.phases("s") == [(1, "Pending"), (1, "Available")]
+        assert outcome.node()["held"] == {"cpu": "4"}
 
     def test_never(self) -> None:
         outcome = play(node("n1", 4), reservation("r", 4, ttl="0"), until=200_000, restarts=[1, 100_000])

@@ -280,6 +280,7 @@ class Cluster:
             self._warnings.take_new(),
             self._waiting_stand_ins(),
             self._reservations.priority_of,
+            self._reservations.expire,
             self.volumes,
         )
 

@@ -30,6 +30,7 @@ class Snapshot:
     warnings: list[ObjectWarning]  # values in objects to warn about, new since the last snapshot
     stand_ins: list[Job] = field(default_factory=list)  # for Reservations that wait for a node; not among the jobs
     reservation_priority: Callable[[Reservation], int] = lambda reservation: 0  # that of its template
+    expire_reservations: Callable[[float], float | None] = lambda now: None  # see ReservationIndex.expire
     volumes: VolumeIndex = field(default_factory=VolumeIndex)
 
     @property

@@ -234,8 +234,9 @@ class ExtensionPoints:
         self._add("keptPlaces", find)
         self._add("keptPlace", place)
 
-    def add_admission_credit(self, credit: Callable[[Job], Vector | None]) -> None:
-        """What counts as used already and is there for this job, when it is to be admitted."""
+    def add_admission_credit(self, credit: Callable[[Job, bool], Vector | None]) -> None:
+        """What counts as used already and is there for this job, when it is to be admitted, or for jobs that were
+        admitted before and are counted, too. Called with whether all queues are meant, or only that of the job."""
         self._add("admissionCredit", credit)
 
     def add_kept_room(self, find: Callable[[Job], Mapping[int, Vector]]) -> None:

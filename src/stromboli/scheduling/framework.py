@@ -127,11 +127,12 @@ class Framework(ExtensionPoints):
         """(row, how much) of what counts as used there and does not drain, but is there for this job."""
         return [pair for hook in self.hooks("keptRoom") for pair in hook.call(job).items()]
 
-    def admission_credit(self, job: Job) -> Vector | int:
-        """What counts as used, but is there for this job."""
+    def admission_credit(self, job: Job, *, everywhere: bool = False) -> Vector | int:
+        """What counts as used in the queue of a job, or everywhere, but is there for this job or for others whose
+        promises count as well."""
         total: Vector | int = 0
         for hook in self.hooks("admissionCredit"):
-            credit: Vector | None = hook.call(job)
+            credit: Vector | None = hook.call(job, everywhere)
             total = total if credit is None else total + credit
         return total
 

@@ -25,6 +25,7 @@ from stromboli.api.quantity import QuantityError, amounts
 from stromboli.api.reservations import (
     AVAILABLE,
     PENDING,
+    expires_at,
     is_migration,
     is_over,
     namespace_of,
@@ -72,6 +73,7 @@ class ReservationIndex:
         self._on: dict[str, set[str]] = {}  # by node: the Reservations there
         self._node_of: dict[str, str] = {}
         self._migrations: set[str] = set()  # of those on nodes
+        self._expired: set[str] = set()  # those on nodes whose time was over in the last session
         self._shape_of: dict[str, Shape] = {}
         self._vectors: dict[tuple[tuple[str, Any], ...], Vector] = {}  # by amounts as they are written
 
@@ -135,7 +137,7 @@ class ReservationIndex:
         if len(names) != 1 or node is None or node.row < 0:
             return False
         (name,) = names
-        return reservation_annotation(self._objects[name]) not in self._ledger.users
+        return name not in self._expired and reservation_annotation(self._objects[name]) not in self._ledger.users
 
     def _hold_alone(self, node_names: list[str]) -> None:
         """`_hold_on` for nodes with one unused Reservation each, all at once: there may be thousands."""
@@ -151,6 +153,17 @@ class ReservationIndex:
             if holding is None or before is None or not _is_same(holding, before):
                 changes[name] = holding
         self._ledger.set_holdings(changes)
+
+    def expire(self, now: float) -> float | None:
+        """From now on those whose time is over hold nothing, even if the controllers are late: others on their nodes
+        may have used what they left, and must not lose theirs for it. Returns when the next one's time is over."""
+        ends = {name: expires_at(self._objects[name]) for name in self._node_of}
+        expired = {name for name, end in ends.items() if end is not None and now >= end}
+        changed = expired ^ self._expired
+        self._expired = expired
+        for node in sorted({self._node_of[name] for name in changed if name in self._node_of}):
+            self._hold_on(node)
+        return min((end for end in ends.values() if end is not None and now < end), default=None)
 
     def _place(self, name: str) -> None:
         """Note where a Reservation is, or that it waits for a node."""
@@ -211,7 +224,7 @@ class ReservationIndex:
 
     def _holding(self, obj: Reservation, node: Node, left: Vector) -> Holding | None:
         given = self._given(obj)
-        if given is None:
+        if given is None or obj.metadata.name in self._expired:
             return None
         annotation = reservation_annotation(obj)
         users = self._ledger.users.get(annotation)

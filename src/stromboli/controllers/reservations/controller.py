@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from msgspec.structs import replace
 
 from stromboli.api import ApiError, KObject, Node, Pod, Reservation, key, validate
-from stromboli.api.reservations import FAILED, expires_at, is_over
+from stromboli.api.reservations import FAILED, expires_at, has_expired, is_held, is_over
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.api.waiting_reservations import waiting_pod_of
 from stromboli.controllers.changes import Change, Delete, Notify, Objects, Update
@@ -89,7 +89,7 @@ class ReservationController:
         if problem:
             status = ended(reservation.status, FAILED, "Invalid", problem, now)
         else:
-            status = new_status(reservation, self._contents(objects, reservation), now)
+            status = new_status(reservation, self._contents(objects, reservation, now), now)
         if status == reservation.status:
             return []
         changes: list[Change] = [Update(replace(reservation, status=status))]
@@ -107,12 +107,16 @@ class ReservationController:
                 return f"{error.field}: {error.message}"
         return ""
 
-    def _contents(self, objects: Objects, reservation: Reservation) -> NodeContents | None:
+    def _contents(self, objects: Objects, reservation: Reservation, now: float) -> NodeContents | None:
+        """Without those whose time is over: the scheduler may have given away what they held."""
         node = reservation.status.node_name
         if not node:
             return None
         found = [objects.get(Reservation, name) for name in self._at.get(node, ())]
-        here = [r for r in found if r is not None and r.status.node_name == node and r.status.phase == "Available"]
+        here = [
+            r for r in found
+            if r is not None and r.status.node_name == node and is_held(r) and not has_expired(r, now)
+        ]  # fmt: skip
         oldest_first = sorted(here, key=lambda r: (r.metadata.creation_timestamp or "", r.metadata.name))
         pods = list(self._pods_on.get(node, {}).values())
         return NodeContents(objects.get(Node, node), pods, oldest_first)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from stromboli.cluster import Job, Status, Task
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.decisions import Explanation
@@ -129,8 +131,12 @@ class Explainer:
             return Explanation("", reasons.not_considered())
         if job.min_resources is None or note.refusals[0].code not in _SUMS:
             return self._why_kept_out(job, note)
-        # Only sums decided, so the answer is the same for all jobs that request the same.
-        like = (job.queue.name, job.priority, job.min_available, job.min_resources.tobytes())
+        # Only sums decided, so the answer is the same for all jobs that request the same and have the same kept.
+        kept = self._session.admission_credit(job)
+        like = (
+            job.queue.name, job.priority, job.min_available, job.min_resources.tobytes(),
+            kept if isinstance(kept, int) else kept.tobytes(),
+        )  # fmt: skip
         found = self._kept_out.get(like)
         if found is None:
             found = self._kept_out[like] = self._why_kept_out(job, note)
@@ -167,7 +173,7 @@ class Explainer:
             return None
         if job.role_minimums or session.hooks("prePredicate"):
             return None
-        if len(tasks) != len(job.tasks) or job.counts[Status.RESERVED]:
+        if len(tasks) != len(job.tasks) or job.counts[Status.RESERVED] or session.with_kept_places(tasks[:1]):
             return None
         kind = session.placement.key(tasks[0])
         if any(session.placement.key(task) != kind for task in tasks[1:]):
@@ -205,6 +211,10 @@ class Explainer:
         session = self._session
         request = sum((task.request for task in needed), start=session.axis.zeros())
         refusal = session.allocatable(job.queue, request, job=job)
+        if refusal is not None and (kept := session.kept_room(job)):
+            # What is kept for its pods counts in its queue already.
+            credit = np.minimum(sum(amount for _, amount in kept), request)
+            refusal = session.allocatable(job.queue, request, job=job, credit=credit)
         if refusal is not None:
             return self._books.corrected(refusal, job)
         return session.pre_filter(needed[0])

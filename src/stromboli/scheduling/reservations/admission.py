@@ -8,32 +8,70 @@ will have (`names.POD_LABELS`); the group's own owner is the Job.
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
 from stromboli.api import ObjectMeta, Pod, names
 from stromboli.cluster import PODS, Job, Vector
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing import AdmissionPromises
 
 from .matches import Matches
 
 _decode = msgspec.json.Decoder(list[dict[str, str]]).decode
 
 
-def admission_credit(session: Session, job: Job) -> Vector | None:
-    """What is held for the pods of a job; None if nothing is."""
-    matches = session.state(Matches)
-    if not matches or job.min_resources is None:
-        return None
-    if job.tasks:
-        sets = {id(one): one for one in map(matches.of, job.tasks.values())}
-        found = {usable.name for one in sets.values() for usable in one.usable}
-    else:
-        found = {usable.name for pod in _expected_pods(job) for usable in matches.for_pod(pod, job.queue.name)}
-    if not found:
-        return None
-    holdings = session.ledger.holdings
-    credit = sum((holdings[name].remainder for name in found if name in holdings), start=session.axis.zeros())
-    credit[PODS] = 0
-    return credit
+class HeldForJobs:
+    """What Reservations hold for the pods of jobs that were admitted and do not use it yet, and what they still hold
+    for others. The former counts twice, as held and as promised to the job, so it is given back to everybody."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._matches = session.state(Matches)
+        self._promises = session.state(AdmissionPromises)
+        self._jobs: list[Job] = []  # that were admitted, as of the last look
+        self._seen = 0  # how many of them have their part
+        self._epoch = -1
+        self._left: dict[str, Vector] = {}  # by Reservation: what is held for nobody of them
+        self._taken: dict[str, Vector] = {}  # by queue: what is held for them
+
+    def credit(self, job: Job, everywhere: bool) -> Vector | None:
+        """What counts as used, in all queues or in that of the job, and is there for it or counts twice."""
+        if not self._matches or job.min_resources is None:
+            return None
+        self._look()
+        parts = [self._left[name] for name in self._usable_by(job) if name in self._left]
+        parts += [taken for queue, taken in self._taken.items() if everywhere or queue == job.queue.name]
+        if not parts:
+            return None
+        credit = sum(parts, start=self._session.axis.zeros())
+        credit[PODS] = 0
+        return credit
+
+    def _look(self) -> None:
+        """Give those that were admitted since the last look their part."""
+        jobs, ledger = self._promises.awaited(), self._session.ledger
+        if jobs is not self._jobs or self._epoch != ledger.held_epoch:
+            self._jobs, self._seen, self._epoch = jobs, 0, ledger.held_epoch
+            self._left = {name: held.remainder.copy() for name, held in ledger.holdings.items()}
+            self._taken = {}
+        for job in jobs[self._seen :]:
+            needs = self._promises.missing(job).copy()
+            for name in self._usable_by(job) if needs.any() else ():
+                part = np.minimum(self._left.get(name, 0), needs)
+                if part.any():
+                    self._left[name] -= part
+                    needs -= part
+                    known = self._taken.get(job.queue.name)
+                    self._taken[job.queue.name] = part if known is None else known + part
+        self._seen = len(jobs)
+
+    def _usable_by(self, job: Job) -> list[str]:
+        """The Reservations that pods of a job may use, by name."""
+        if job.tasks:
+            sets = {id(one): one for one in map(self._matches.of, job.tasks.values())}
+            return sorted({usable.name for one in sets.values() for usable in one.usable})
+        expected = _expected_pods(job)
+        return sorted({usable.name for pod in expected for usable in self._matches.for_pod(pod, job.queue.name)})
 
 
 def _expected_pods(job: Job) -> list[Pod]:

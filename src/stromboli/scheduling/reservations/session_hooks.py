@@ -6,7 +6,7 @@ from typing import Final
 
 from stromboli.scheduling.session import Session
 
-from .admission import admission_credit
+from .admission import HeldForJobs
 from .giving_way import concessions, is_possible, protect_users
 from .kept_room import kept_room
 from .room import ReservedRoom
@@ -22,7 +22,7 @@ def open_reservations(session: Session) -> None:
     room = session.state(ReservedRoom)
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):
         session.add_kept_places(room.find, room.place, room.place_many)
-        session.add_admission_credit(lambda job: admission_credit(session, job))
+        session.add_admission_credit(session.state(HeldForJobs).credit)
         session.add_kept_room(lambda job: kept_room(session, job))
         session.add_concessions(
             lambda kind, task: concessions(session, kind, task), lambda kind: is_possible(session, kind)

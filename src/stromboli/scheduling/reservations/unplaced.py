@@ -17,13 +17,8 @@ def drop_expired(session: Session) -> None:
     """Release what expired Reservations hold, and look for no node for them, even if the controllers are late. Done
     before plugins divide the cluster. Without the plugin, no Reservation gets a node."""
     ledger, reservations = session.ledger, session.snapshot.reservations
-    for name in sorted(ledger.holdings):
-        reservation = reservations.get(name)
-        end = None if reservation is None else expires_at(reservation)
-        if end is not None and session.now >= end:
-            ledger.set_holding(name, None)
-        elif end is not None:
-            session.due(end)
+    if (due := session.snapshot.expire_reservations(session.now)) is not None:
+        session.due(due)
     for job in session.snapshot.stand_ins:
         reservation = reservations[job.stands_for]
         if has_expired(reservation, session.now):

@@ -44,7 +44,8 @@ class AdmissionPromises:
         self._session = session
         self.admitting = False  # while jobs are admitted, promises count as used
         self._row = {name: row for row, name in enumerate(session.queues)}
-        self._counted: set[JobKey] = set()  # jobs whose promise is in the sums
+        self._counted: dict[JobKey, Job] = {}  # jobs whose promise is in the sums
+        self._awaited: list[Job] = []  # the same, those admitted last at the end
         self._read_to = -1  # length of the ledger's log when the sums were computed
         self._promised: Matrix = np.zeros((len(self._row), session.axis.width), dtype=np.int64)
         self._elastic = self._promised.copy()
@@ -65,6 +66,16 @@ class AdmissionPromises:
     def promised_everywhere(self) -> Vector:
         self._update()
         return self._everywhere
+
+    def awaited(self) -> list[Job]:
+        """The jobs that were promised something, those admitted last at the end. Not to be changed; it is another list
+        when the sums are computed again."""
+        self._update()
+        return self._awaited
+
+    def missing(self, job: Job) -> Vector:
+        """What one of them was promised and does not use yet."""
+        return _missing(job)
 
     def promised_in(self, queue: Queue, namespace: str) -> Vector:
         """What was promised to the jobs of one namespace in a queue."""
@@ -124,7 +135,8 @@ class AdmissionPromises:
         """A job was admitted; its phase says so from now on."""
         if job.min_resources is None or job.key in self._counted:
             return
-        self._counted.add(job.key)
+        self._counted[job.key] = job
+        self._awaited.append(job)
         missing = _missing(job)
         self._promised[self._row[job.queue.name]] += missing
         self._everywhere += missing
@@ -156,6 +168,7 @@ class AdmissionPromises:
             self._promised[row] = promised
             self._elastic[row] = elastic
             self._everywhere += promised
+        self._awaited = list(self._counted.values())
 
     def _sums(self, queue: Queue) -> tuple[Vector | int, Vector | int]:
         """(promised, elastic) of one queue. Most jobs of a long queue are not admitted and have neither."""
@@ -168,7 +181,7 @@ class AdmissionPromises:
                 continue
             is_awaited = self._is_awaited(job)
             if is_awaited:
-                self._counted.add(job.key)
+                self._counted[job.key] = job
             elif job.phase == "Pending":
                 continue
             if job.gated:
