@@ -158,7 +158,8 @@ def test_definitions_are_independent_copies() -> None:
 @pytest.mark.parametrize("name", definitions())
 def test_kubectl_explain_says_what_each_field_means(name: str) -> None:
     schema = definitions()[name]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    own = {field: part for field, part in schema["properties"].items() if field not in ("apiVersion", "kind", "metadata")}
+    of_all = ("apiVersion", "kind", "metadata")
+    own = {field: part for field, part in schema["properties"].items() if field not in of_all}
     for part in ("spec", "status"):
         own |= {f"{part}.{field}": what for field, what in own.get(part, {}).get("properties", {}).items()}
     # What the next leader has to know about pods is not for people.
