@@ -123,6 +123,18 @@ def test_a_month_of_gpu_jobs_is_always_the_same_and_adds_up() -> None:
         assert outcome.jobs == len(works)
 
 
+def test_results_of_a_month_can_be_kept_and_shown_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str) -> str:
+        assert defragmentation.main(arguments) == 0
+        return capsys.readouterr().out
+
+    kept = tmp_path / "kept.json"
+    kept.write_text(run("--days", "0.1", "--nodes", "4", "--variant", "none", "--variant", "thresholds:60",
+                        "--variant", "pending:30:2", "--output", "json"))  # fmt: skip
+    shown = run("--read", str(kept)).splitlines()
+    assert [line.split()[0] for line in shown[1:4]] == ["none", "thresholds:60", "pending:30:2"]
+
+
 def test_plans_of_a_large_cluster_are_measured() -> None:
     pods, moves, seconds = defragmentation.plan_seconds(40, repeat=1)
     assert (pods, moves > 0, seconds > 0) == (400, True, True)

@@ -6,6 +6,7 @@ import pytest
 
 from builders import group, node, pod
 from descheduling.plans import moves, plans_of, policy, replicas
+from stromboli.api import OwnerReference
 from stromboli.cluster import JobKey, Node, Task
 from stromboli.descheduling import Options
 from stromboli.descheduling.plugins.pending_room import PendingRoom
@@ -103,3 +104,34 @@ def test_copies_of_a_job_get_the_same_answer_from_one_search(monkeypatch: pytest
     plans = plans_of(objects, PENDING)
     assert [plan.job for plan in plans] == ["default/big0", "default/big1"]
     assert len(searched) == 3
+
+
+def test_one_run_serves_no_more_jobs_than_may_hold_nodes() -> None:
+    # Six jobs of 4 GPUs wait, and for each there is a pair of nodes where one move makes room. The action reserve
+    # allows 4 holders.
+    def pairs(count: int) -> list[object]:
+        return [
+            each
+            for number in range(count)
+            for each in (
+                node(f"s{number}", gpu=8, cpu=64), node(f"t{number}", gpu=8, cpu=64),
+                *replicas(f"s{number}", 5, on=f"s{number}", gpu=1), *replicas(f"t{number}", 7, on=f"t{number}", gpu=1),
+            )
+        ]  # fmt: skip
+
+    jobs = [each for number in range(6) for each in waiting(f"big{number}", 4)]
+    assert [plan.job for plan in plans_of([*pairs(6), *jobs], PENDING)] == [f"default/big{n}" for n in range(4)]
+
+
+def test_a_job_is_found_by_the_name_of_its_owner() -> None:
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "ab"),
+        *replicas("a", 7, on="a", gpu=1), *replicas("b", 5, on="b", gpu=1), *waiting("training-1234", 4),
+    ]  # fmt: skip
+    owner = OwnerReference(kind="Job", name="training", uid="training", controller=True)
+    objects[-2].metadata.owner_references = [owner]
+    (plan,) = plans_of(objects, PENDING, options=Options(job=JobKey("default/training")))
+    assert plan.job == "default/training-1234"
+    unknown = Options(job=JobKey("default/train"))
+    assert plans_of(objects, PENDING, options=unknown) == []
+    assert unknown.notes == ["no room can be made for default/train: there is no such job or group"]

@@ -162,11 +162,19 @@ class View:
         return job is not None and str(job.key) in self.moving_groups
 
     def job(self, key: JobKey) -> Job | None:
-        return next((job for job in self.session.jobs if job.key == key), None)
+        """The group of this name, or that of an owner of this name: a Job, a ReplicaSet, or a pod of its own. If there
+        are several, one that waits."""
+        found = [job for job in self.session.jobs if job.key == key or _is_owned_by(job, key)]
+        return min(found, key=lambda job: (job.key != key, not job.pending_count, job.key), default=None)
 
 
 def _occupies(task: Task) -> bool:
     return task.status in OCCUPYING or task.status in (Status.RELEASING, Status.UNKNOWN)
+
+
+def _is_owned_by(job: Job, key: JobKey) -> bool:
+    owners = () if job.object is None else job.object.metadata.owner_references
+    return any(f"{job.namespace}/{owner.name}" == key for owner in owners)
 
 
 def belongs_to_node(task: Task) -> bool:

@@ -51,17 +51,28 @@ class PendingRoom:
         self._evictable = evictable
         self._max_moves = max_moves
         self._in_vain: set[Hashable] = set()  # kinds of jobs that no moves make room for
+        self._served: set[JobKey] = set()  # jobs with a plan of this run, which will hold nodes
+        self._set_aside: set[str] = set()  # these nodes
 
     def make(self, only: JobKey | None, *, min_pending: float = 0.0) -> None:
         """Plan for one job, or for all that wait, in the order in which they may hold nodes."""
-        jobs = [job for job in self._session.jobs if only is None or job.key == only]
+        named = None if only is None else self._view.job(only)
+        jobs = self._session.jobs if only is None else [] if named is None else [named]
         waiting = [job for job in jobs if self._may_be_served(job, min_pending if only is None else 0.0)]
         if only is not None and not waiting:
             self._run.options.notes.append(f"no room can be made for {only}: {self._why_not(only)}")
         for job in sorted(waiting, key=lambda job: rank(self._session, job)):
             kind = self._kind(job)
-            if kind not in self._in_vain and not self._plan_for(job) and kind is not None:
+            if self._is_one_too_many(job) or kind in self._in_vain:
+                continue
+            if not self._plan_for(job) and kind is not None:
                 self._in_vain.add(kind)
+
+    def _is_one_too_many(self, job: Job) -> bool:
+        """Whether the scheduler would give up what is set aside for the job, because it allows no more holders."""
+        rules = self._session.state(Starvation).rules
+        held = holders(self._session).keys() | self._served
+        return rules is not None and job.key not in held and len(held) >= rules.max_holders
 
     def _kind(self, job: Job) -> Hashable | None:
         """Jobs of one kind get the same answer. Where many copies of a job wait, one search is enough: plans that are
@@ -78,7 +89,9 @@ class PendingRoom:
 
     def _why_not(self, key: JobKey) -> str:
         job = self._view.job(key)
-        return "there is no such group" if job is None else self._refusal(job, 0.0) or "no moves make enough room"
+        if job is None:
+            return "there is no such job or group"
+        return self._refusal(job, 0.0) or "no moves make enough room"
 
     def _refusal(self, job: Job, min_pending: float) -> str | None:
         session = self._session
@@ -122,8 +135,8 @@ class PendingRoom:
                 return False
             view.place(task, node)
             places.append(Place(task.key, node.name))
-        moves = run.moves_since(mark)
-        if not moves or not self._within_limit(job, places):
+        moves, new = run.moves_since(mark), self._newly_reserved(places)
+        if not moves or not self._within_limit(job, new):
             run.undo(mark)
             return False
         sources = sorted({move.source for move in moves})
@@ -132,6 +145,8 @@ class PendingRoom:
             mark, plugin=self._plugin, subject=job.key, goal=f"makes room for {job.key} on {named}",
             cooldown=self._cooldown, job=job.key, places=places,
         )  # fmt: skip
+        self._served.add(job.key)
+        self._set_aside |= new
         return True
 
     def _tasks_of(self, job: Job) -> list[Task]:
@@ -139,13 +154,16 @@ class PendingRoom:
         tasks = [task for task in self._session.pending_tasks(job) if not task.best_effort]
         return tasks[: max(1, job.min_available - job.ready_count)]
 
-    def _within_limit(self, job: Job, places: list[Place]) -> bool:
+    def _newly_reserved(self, places: list[Place]) -> set[str]:
+        """Nodes that count against the limit and do not yet."""
         session = self._session
-        rules = session.state(Starvation).rules
-        assert rules is not None
         held = {session.nodes.nodes[row].name for row in reserved_rows(session)}
-        new = {place.node for place in places if session.nodes.by_name[place.node].lock is None} - held
-        return counted_rows(session) + len(new) <= rules.most_nodes(session, job.queue)
+        return {place.node for place in places if session.nodes.by_name[place.node].lock is None} - held
+
+    def _within_limit(self, job: Job, new: set[str]) -> bool:
+        rules = self._session.state(Starvation).rules
+        assert rules is not None
+        return counted_rows(self._session) + len(new | self._set_aside) <= rules.most_nodes(self._session, job.queue)
 
     def _node_with_room(self, task: Task) -> Node | None:
         """A node that has room already, as the scheduler would choose it."""

@@ -105,7 +105,7 @@ def defrag() -> None:
 
 def _asking(function: Any) -> Any:
     options = [
-        click.option("--for", "job", metavar="NAMESPACE/GROUP", help="Make room for this waiting PodGroup."),
+        click.option("--for", "job", metavar="NAMESPACE/NAME", help="Make room for this waiting Job or PodGroup."),
         click.option("--profile", help="Run this profile of the policy only."),
         click.option(
             "--address", default=f"http://127.0.0.1:{PORT}", show_default=True, help="Where the descheduler listens."

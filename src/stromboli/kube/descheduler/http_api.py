@@ -1,7 +1,7 @@
 """Plans and runs over HTTP, on the port of the probes.
 
-    GET  /descheduler/plan?profile=…&for=namespace/group     what a run would do now
-    POST /descheduler/apply?profile=…&for=namespace/group    run now; 409 if a run is under way or another replica leads
+    GET  /descheduler/plan?profile=…&for=namespace/name      what a run would do now
+    POST /descheduler/apply?profile=…&for=namespace/name     run now; 409 if a run is under way or another replica leads
 
 Both answer with the plans as JSON. Plans can be read by everybody who can read the metrics. To apply one, the request
 must come from the same machine, or have the token of somebody who may create evictions: the API server is asked.
