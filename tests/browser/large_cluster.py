@@ -122,7 +122,7 @@ def served(document: Document) -> Iterator[str]:
     async def main() -> None:
         stop = asyncio.Event()
         ends.append((asyncio.get_running_loop(), stop))
-        server = PageHttpServer(PageOptions(TOKEN), lambda: event, why, act)
+        server = PageHttpServer(PageOptions(TOKEN), lambda: event, why, why, act)
         await server.start()
         addresses.append(f"{server.url}#token={TOKEN}")
         started.set()

@@ -89,6 +89,8 @@ def test_a_table_that_is_too_wide_becomes_entries(
     assert shown(Answer(1, [table]), "table", capsys).splitlines() == [
         "default/training", "  queue science, age 5s,", "  reason InsufficientNode", "default/other", "  age 5s",
     ]  # fmt: skip
+    table.rows.pop(0)
+    assert shown(Answer(1, [table]), "table", capsys).splitlines() == ["JOB            AGE", "default/other   5s"]
     monkeypatch.setenv("COLUMNS", "80")
     assert shown(Answer(1, [table]), "table", capsys).startswith("JOB ")
 
@@ -200,7 +202,7 @@ def test_a_cluster_that_does_not_answer_is_status_3(tmp_path: Path, capsys: pyte
     }))  # fmt: skip
     assert run(["status", "--kubeconfig", str(config)]) == 3
     said = capsys.readouterr().err
-    assert said.startswith("stromboli: error: The API server at http://127.0.0.1:1: ")
+    assert said.startswith("stromboli: error: The API server at http://127.0.0.1:1 does not answer: ")
     assert said.endswith("Check that it runs, and --kubeconfig and --context.\n")
 
 

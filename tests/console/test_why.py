@@ -160,6 +160,13 @@ def _memory(amount: str) -> dict[str, object]:
     return {"containers": [{"name": "main", "resources": {"requests": {"cpu": 1, "memory": amount}}}]}
 
 
+def test_a_missing_job_of_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = situation("nobody", 5, node("n1", 4)).write(tmp_path)
+    assert run(["why", "nobody", *options]) == 2
+    again = f"stromboli jobs --scenario {options[1]} --at 5s"
+    assert capsys.readouterr().err == f"stromboli: error: There is no job default/nobody. Try: {again}\n"
+
+
 def test_a_pod_of_another_scheduler_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = with_spec(pod("theirs", 1), schedulerName="default-scheduler")
     options = situation("theirs", 1, node("n1", 4), other).write(tmp_path)

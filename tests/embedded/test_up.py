@@ -53,7 +53,8 @@ def in_cluster(plan: Plan, script: Callable[[Api], None]) -> None:
 
         async def work(client: Client) -> None:
             try:
-                await asyncio.to_thread(script, api_of(plan.folder / "kubeconfig"))
+                # In the thread as well: it connects, and the server answers on this loop.
+                await asyncio.to_thread(lambda: script(api_of(plan.folder / "kubeconfig")))
             finally:
                 stop.set()
 
@@ -142,11 +143,14 @@ def test_pods_for_the_default_scheduler_run_as_well(tmp_path: Path) -> None:
 
 
 def test_the_configuration_is_published(tmp_path: Path) -> None:
-    """So that `stromboli why` decides as the scheduler does, without --config."""
+    """So that `stromboli why` decides as the scheduler does, without --config. A recording can be replayed."""
     config = tmp_path / "scheduler.yaml"
     config.write_text('actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n')
     machines = [Machines(["node-0"], {"cpu": "4", "memory": "8Gi", "pods": "110"})]
-    plan = Plan(folder=tmp_path / "data", persistent=False, machines=machines, period=0.2, config=config)
+    plan = Plan(
+        folder=tmp_path / "data", persistent=False, machines=machines, period=0.2, config=config,
+        record=tmp_path / "decisions.jsonl",
+    )  # fmt: skip
 
     def script(api: Api) -> None:
         path = "/api/v1/namespaces/stromboli-system/configmaps"
@@ -160,3 +164,4 @@ def test_the_configuration_is_published(tmp_path: Path) -> None:
         assert [action.name for action in source.scheduling()[1].actions] == ["enqueue", "allocate"]
 
     in_cluster(plan, script)
+    assert run(["replay", str(tmp_path / "decisions.jsonl")]) == 0

@@ -109,22 +109,35 @@ def text(answer: Answer, output: str) -> str:
 
 def _lines(table: Table, *, wide: bool) -> list[str]:
     chosen = [i for i, column in enumerate(table.columns) if wide or "+" not in column[:2]]
-    names = [table.columns[i].lstrip(">+").upper() for i in chosen]
-    right = [">" in table.columns[i][:2] for i in chosen]
-    rows = [names, *([row[i] for i in chosen] for row in table.rows)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(names))]
-    whole = sum(widths) + len(_GAP) * (len(widths) - 1)
-    room = line_width(whole)
-    if not wide and whole > room:
-        return [line for row in rows[1:] for line in _entry(names, row, room)]
+    columns = [(table.columns[i], [row[i] for row in table.rows]) for i in chosen]
+    whole = _width(columns)
+    room = whole if wide else line_width(whole)
+    if whole > room:
+        columns = [(name, cells) for name, cells in columns if any(cell != _NONE for cell in cells)]
+    names = [name.lstrip(">+").upper() for name, _ in columns]
+    rows = [list(row) for row in zip(*(cells for _, cells in columns), strict=True)]
+    if _width(columns) > room:
+        return [line for row in rows for line in _entry(names, row, room)]
     lines = []
-    for number, row in enumerate(rows):
+    for number, row in enumerate([names, *rows]):
         cells = [
-            _painted(cell.rjust(width) if is_right else cell.ljust(width), cell, header=number == 0)
-            for cell, width, is_right in zip(row, widths, right, strict=True)
+            _painted(cell.rjust(width) if ">" in column[0][:2] else cell.ljust(width), cell, header=number == 0)
+            for cell, width, column in zip(row, map(_column_width, columns), columns, strict=True)
         ]
         lines.append(_GAP.join(cells).rstrip())
     return lines
+
+
+_Column = tuple[str, list[str]]  # its name as in the table, and its cells
+
+
+def _column_width(column: _Column) -> int:
+    name, cells = column
+    return max(len(name.lstrip(">+")), *map(len, cells), 0)
+
+
+def _width(columns: Sequence[_Column]) -> int:
+    return sum(map(_column_width, columns)) + len(_GAP) * (len(columns) - 1)
 
 
 def _entry(names: Sequence[str], row: Sequence[str], room: int) -> list[str]:

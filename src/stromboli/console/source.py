@@ -82,6 +82,15 @@ class Source:
         return "the built-in configuration"
 
     @property
+    def options(self) -> str:
+        """To look at the same again, after the name of a command."""
+        if self.is_live:
+            return ""
+        from stromboli.api.quantity import format_duration
+
+        return "".join(f" --scenario {file}" for file in self.scenario) + f" --at {format_duration(self.at)}"
+
+    @property
     def hints(self) -> list[str]:
         """Nobody can tell which configuration another process has read."""
         if not self.is_live or self.config is not None:

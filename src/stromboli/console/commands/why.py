@@ -46,7 +46,7 @@ def _answer(source: Source, state: State, name: str, what_if: bool) -> Answer:
 
     explanation = explain(state, source.scheduler(), name)
     if explanation is None:
-        raise UserError(_not_found(state, name))
+        raise UserError(_not_found(state, name, source.options))
     found = None
     if what_if and explanation.job.waits:
         picture = inspect(state, source.scheduler()).picture
@@ -57,7 +57,7 @@ def _answer(source: Source, state: State, name: str, what_if: bool) -> Answer:
     return answer
 
 
-def _not_found(state: State, name: str) -> str:
+def _not_found(state: State, name: str, options: str) -> str:
     from stromboli.api import Pod, key
 
     for obj in state.objects:
@@ -65,4 +65,4 @@ def _not_found(state: State, name: str) -> str:
             other = obj.spec.scheduler_name or "default-scheduler"
             ours = state.scheduler_name
             return f"Pod {name} has schedulerName {other}, not {ours}; or is it --scheduler-name {other}?"
-    return f"There is no job {name}. Try: stromboli jobs"
+    return f"There is no job {name}. Try: stromboli jobs{options}"

@@ -72,6 +72,8 @@ class Plan:
     runs_processes: bool = False
     config: Path | None = None
     descheduler_config: Path | None = None
+    record: Path | None = None
+    """Where inputs and decisions of the scheduler are written."""
     scheduler_name: str = "volcano"
     period: float = 1.0
     page: PagePlan | None = None
@@ -150,7 +152,7 @@ def _components(plan: Plan, server: Server, client: Client) -> list[Component]:
     context = ProcessContext(client, ProcessMetrics(CollectorRegistry(), LoopLag()), options, "stromboli-up")
     components = [
         controllers_component(context, plan.config, MAX_JOB_REPLICAS, RELOCK_PERIOD, DEFAULT_RETENTION),
-        scheduler_component(context, plan.config, plan.period),
+        scheduler_component(context, plan.config, plan.period, plan.record),
     ]
     if plan.descheduler_config is not None:
         components.append(descheduler_component(context, plan.config, plan.descheduler_config))

@@ -82,13 +82,18 @@ Examples:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The descheduler's policy; without it no descheduler runs.",
 )
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append the scheduler's inputs and decisions to this file, for `stromboli replay`.",
+)
 @click.option("--web/--no-web", default=True, show_default=True, help="Serve a page that shows the cluster, live.")
 @page_options
 @click.option("--for", "lasting", metavar="DURATION", help="End so long after the start, such as 60s.")
 def up(
     demo: bool, data: Path | None, nodes: int | None, node_cpu: str, node_memory: str, node_gpus: int,
     nodes_file: Path | None, host: str, port: int, kubeconfig_out: Path | None, apiserver: str, runner: str,
-    config: Path | None, descheduler_config: Path | None,
+    config: Path | None, descheduler_config: Path | None, record: Path | None,
     web: bool, web_host: str, web_port: int, web_write: bool, lasting: str | None,
 ) -> None:  # fmt: skip
     """Run a whole cluster in one process, until Ctrl-C.
@@ -133,6 +138,7 @@ def up(
         runs_processes=runner == "process",
         config=config,
         descheduler_config=descheduler_config,
+        record=record,
         page=PagePlan(web_host, web_port, web_write, pages.append) if web else None,
         on_ready=lambda server: _announce(server, kubeconfig_out, pages),
     )

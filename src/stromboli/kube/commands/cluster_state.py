@@ -80,7 +80,9 @@ async def _list(client: Client, resource: Resource[Any], *, optional: bool = Fal
 def cluster_error(config: ClientConfig, failure: Failure) -> ClusterError:
     step = ""
     if failure.status == 0:
-        step = " Check that it runs, and --kubeconfig and --context."
-    elif failure.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        problem = failure.message.removeprefix(f"cannot connect to {config.server}: ").rstrip(".")
+        where = f"The API server at {config.server} does not answer: {problem}."
+        return ClusterError(f"{where} Check that it runs, and --kubeconfig and --context.")
+    if failure.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         step = " Check the credentials of the context, and your permissions."
     return ClusterError(f"The API server at {config.server}: {failure.message.rstrip('.')}.{step}")
