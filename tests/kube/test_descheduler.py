@@ -182,7 +182,7 @@ class GangRun:
         self.app, self._nodes = f"g{number}", nodes
         self._claims = [f"{self.app}-claim-{index}" for index in range(self.CLAIMS)]
         self.moved = False  # whether a place for a pod of the gang was asked for
-        self.apart = 0.0  # seconds between the request for the move and the last of the claims
+        self.apart = 0.0  # seconds between the request for the move and the claims
 
     def play(self, lender: str, claimant: str, offset: float) -> list[int]:
         """`offset`: seconds from the claims to the move; negative if the move is first. Returns how many pods of the
@@ -214,12 +214,12 @@ class GangRun:
         cordon(self._cluster, full, False)
 
     def _collide(self, offset: float) -> None:
-        claimed = [0.0]
+        claimed = []
 
         def claim() -> None:
             for name in self._claims:
+                claimed.append(time.monotonic())
                 self._cluster.pod(name)
-            claimed[0] = time.monotonic()
 
         timer = threading.Timer(max(0.0, -offset), claim)
         timer.start()
@@ -229,7 +229,7 @@ class GangRun:
         timer.join()
         pods = [move["pod"] for plan in plans for move in plan["moves"]]
         self.moved = any(pod.startswith(f"{self._cluster.namespace}/{self.app}-") for pod in pods)
-        self.apart = abs(claimed[0] - asked)
+        self.apart = max(0.0, claimed[0] - asked, asked - claimed[-1])
 
     def _is_settled(self) -> bool:
         """The move is over, and every claim runs or was refused a place by a cycle that tried everything."""
