@@ -113,10 +113,12 @@ class Ledger(HoldingBooks):
 
     def hold(self, job: Job, tasks: Sequence[Task], held: Sequence[HeldBind]) -> None:
         """The tasks of a job have their places, but their binds wait. Nominations on the pods survive a restart."""
+        known, nominated = self.held, self.nominated
         for task, one in zip(tasks, held, strict=True):
-            self.held[task.key] = one
+            task_key = task.key
+            known[task_key] = one
+            nominated[task_key] = task
             task.nominated = one.node
-            self.nominated[task.key] = task
         job.held += len(tasks)
         self.changes += len(tasks)
 

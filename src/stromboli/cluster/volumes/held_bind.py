@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 
-@dataclass(slots=True)
-class HeldBind:
+class HeldBind(Struct):
     """While a task is held it is in status Binding, so its room is taken."""
 
     node: str

@@ -93,7 +93,7 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
         # Sorted: the order of tasks depends on the order of events, which may differ after a restart.
         held = session.ledger.held if job.held else {}
         tasks = job.tasks
-        for task_key in sorted([key for key, task in tasks.items() if task.status in _WAITS or key in held]):
+        for task_key in sorted([key for key, task in tasks.items() if key in held or task.status in _WAITS]):
             bind = held.get(task_key)
             _explain_task(session, tasks[task_key], explanation if bind is None else explain_held(bind))
     group = job.object

@@ -138,10 +138,10 @@ def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey
 
 def _alike(session: Session, tasks: deque[Task], kept: frozenset[TaskKey], most: int) -> list[Task]:
     """Tasks at the front that are of the same kind, `most` at most. `kept`: those that have places of their own."""
-    first, are_alike = tasks[0], session.placement.are_alike
+    first, is_alike = tasks[0], session.placement.like(tasks[0])
     group = [first]
     for task in islice(tasks, 1, most):
-        if task.role != first.role or _has_its_place(task) or task.key in kept or not are_alike(first, task):
+        if task.role != first.role or _has_its_place(task) or task.key in kept or not is_alike(task):
             break
         group.append(task)
     return group

@@ -96,6 +96,9 @@ class Fitting:
         # How far the ledger's log was read, for the filters, scores and ranks; the latter are needed less often.
         self._filtered_to = self._scored_to = self._ranked_to = -1
         self._tree: Any = None
+        self._changed_between = (-1, -1)
+        self._changed: Rows = all_rows
+        self._most: Rows | None = None  # how many of these tasks an empty node has room for
         self.refresh()
         # ledger.freed, and the length of its log, when no room was found the last time.
         self._failed_at = self._failed_to = -1
@@ -182,7 +185,10 @@ class Fitting:
             return self._all_rows
         if behind == 1:
             return np.array(log[position:], dtype=np.int64)
-        return np.unique(np.array(log[position:], dtype=np.int64))
+        if self._changed_between != (position, len(log)):  # filters, scores and ranks often ask for the same
+            self._changed_between = (position, len(log))
+            self._changed = np.unique(np.array(log[position:], dtype=np.int64))
+        return self._changed
 
     # -- choosing -----------------------------------------------------------------------------------------------
 
@@ -217,13 +223,25 @@ class Fitting:
             return room
         self._look_ahead()
         limited = room
-        possible = np.minimum((room[:, self.columns] // self.request[self.columns]).min(axis=1), count)
+        if self._most is None:
+            self._most = self._fit_in(self.session.nodes.allocatable)
+        possible = None
         for remaining in self._remaining:
-            short = np.flatnonzero(self.mask & (remaining.at_least() < possible))
+            at_least = remaining.at_least()
+            if (at_least >= self._most).all():
+                continue  # also an empty node has room for no more
+            if possible is None:
+                possible = np.minimum(self._fit_in(room), count)
+            short = np.flatnonzero(self.mask & (at_least < possible))
             if len(short):
                 limited = limited.copy() if limited is room else limited
                 limited[short, PODS] = np.minimum(limited[short, PODS], remaining.exactly(short))
         return limited
+
+    def _fit_in(self, room: Matrix) -> Rows:
+        """By row, how many such tasks fit in this room."""
+        fit: Rows = (room[:, self.columns] // self.request[self.columns]).min(axis=1)
+        return fit
 
     def _ranked(self, score: Scores) -> Any:
         """The tree of `place_ranked`, up to date; for idle room, which is the same for all jobs."""

@@ -6,7 +6,7 @@ namespace and labels where inter-pod terms matter, what is reserved for a job, a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Any
 
 import numpy as np
@@ -64,9 +64,16 @@ class Placement:
             hook.key for hook in hooks if hook.key is not None and (hook.keyed is None or hook.keyed(shape))
         ]  # fmt: skip
 
-    def are_alike(self, one: Task, other: Task) -> bool:
-        """Whether the keys of two tasks of one job are equal. Neither has a nominated node."""
-        return one.shape is other.shape and self._constant_key(one) == self._constant_key(other)
+    def like(self, one: Task) -> Callable[[Task], bool]:
+        """Whether the keys of other tasks of its job are equal to that of this one. None has a nominated node."""
+        shape, known = one.shape, self._constant_key(one)
+        keys = self._keys[shape.id][0]
+        if not keys:
+            return lambda other: other.shape is shape
+        if len(keys) == 1:
+            of, value = keys[0], known[1]
+            return lambda other: other.shape is shape and of(other) == value
+        return lambda other: other.shape is shape and self._constant_key(other) == known
 
     def fitting(
         self, task: Task, *, ahead: bool = False, horizon: Horizon | None = None, without: tuple[str, ...] = ()

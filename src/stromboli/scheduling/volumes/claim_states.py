@@ -90,6 +90,9 @@ class ClaimStates:
     def any_open(self, tasks: Iterable[Task]) -> bool:
         """Whether one of these tasks has an open claim."""
         alike, open_kinds = self._index.alike, self._open_kinds
+        kinds = {alike.get(task.volumes.only, -1) for task in tasks}
+        if all(kind in open_kinds for kind in kinds):
+            return any(open_kinds[kind] for kind in kinds)
         for task in tasks:
             for claim in task.volumes.claims:
                 is_open = open_kinds.get(alike.get(claim, -1))

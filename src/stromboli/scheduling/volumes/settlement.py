@@ -128,15 +128,10 @@ class _Beginning:
     def _make_all(self, tasks: Sequence[Task]) -> list[HeldBind]:
         self._writes = True
         at, now, group, size = self._at, self._now, self._group, self._size
-        selected, decide = self._index.selected, self._decisions.append
-        made: list[HeldBind] = []
-        for task in tasks:
-            assert task.node is not None
-            claim, node = task.volumes.only, task.node.name
-            selected.discard(claim)
-            decide(SelectNode(claim, node, task.key, task.uid, at))
-            made.append(HeldBind(node, now, group, size, waits_for=task.volumes.claims))
-        return made
+        places = [(task, task.node.name) for task in tasks if task.node is not None]
+        self._index.selected.difference_update([task.volumes.only for task in tasks])
+        self._decisions.extend([SelectNode(task.volumes.only, node, task.key, task.uid, at) for task, node in places])
+        return [HeldBind(node, now, group, size, {}, task.volumes.claims) for task, node in places]
 
     def _held(self, task: Task) -> HeldBind:
         node = task.node

@@ -40,7 +40,7 @@ class AttachLimitsFilter:
         self._index = session.snapshot.volumes
         self._choices = session.state(VolumeChoices)
         self._states = session.state(ClaimStates)
-        self._limits: dict[str, Rows | None] = {}  # by driver and row; -1: no limit
+        self._limits: dict[str, Rows | None] = {}  # by driver and row
         self._attached: dict[str, Attached] = {}  # by the key of a task
         self._counted: dict[Hashable, tuple[Rows, int]] = {}  # with how far the ledger's log was read
 
@@ -69,8 +69,7 @@ class AttachLimitsFilter:
                 assert limits is not None
                 reason = self._session.reason_id(attach_limit(driver, len(volumes)))
                 # Most nodes have far fewer volumes than they take, and need not be counted.
-                here = limits[rows]
-                near = np.flatnonzero((here >= 0) & (self.at_most(rows) + len(volumes) > here))
+                near = np.flatnonzero(self.at_most(rows) > limits[rows] - len(volumes))
                 counts = self.counts(driver) if len(near) else limits
                 for position in near.tolist():
                     row = int(rows[position])
@@ -83,12 +82,13 @@ class AttachLimitsFilter:
 
     def at_most(self, rows: Rows | slice = EVERY) -> Rows:
         """A bound of the number of attached volumes that takes no time."""
-        nodes = self._session.nodes
-        tasks: Rows = nodes.used[rows, PODS] + nodes.pipelined[rows, PODS]
-        tasks += nodes.conditional[rows, PODS]
-        tasks += nodes.reserved[rows, PODS]
-        tasks *= self._index.most_of_a_task
-        return tasks
+        nodes, ledger = self._session.nodes, self._session.ledger
+        tasks: Rows = nodes.used[rows, PODS] + nodes.conditional[rows, PODS]
+        if ledger.in_transit:
+            tasks += nodes.pipelined[rows, PODS]
+        if ledger.reserved_tasks:
+            tasks += nodes.reserved[rows, PODS]
+        return tasks if self._index.most_of_a_task == 1 else tasks * self._index.most_of_a_task
 
     def counts(self, driver: str) -> Rows:
         """By row, how many volumes of a driver are attached; up to date with the ledger."""
@@ -166,12 +166,12 @@ class AttachLimitsFilter:
     def limits_of(self, driver: str) -> Rows | None:
         """By row; None if no node has a limit."""
         if driver not in self._limits:
-            limits = np.full(len(self._nodes), -1, dtype=np.int64)
+            limits = np.full(len(self._nodes), _ENOUGH, dtype=np.int64)
             for row, node in enumerate(self._nodes):
                 known = driver_on(self._index.csi_nodes.get(node.name), driver)
                 if known is not None and known.allocatable is not None and known.allocatable.count is not None:
                     limits[row] = known.allocatable.count
-            self._limits[driver] = limits if bool((limits >= 0).any()) else None
+            self._limits[driver] = limits if bool((limits < _ENOUGH).any()) else None
         return self._limits[driver]
 
 
@@ -184,19 +184,21 @@ class _Remaining:
 
     def at_least(self) -> Rows:
         attached = self._limits.at_most()
-        return self._left(np.arange(len(attached), dtype=np.int64), lambda driver: attached)
+        return self._left(EVERY, lambda driver: attached)
 
     def exactly(self, rows: Rows) -> Rows:
-        return self._left(rows, lambda driver: self._limits.counts(driver)[rows])
+        return np.maximum(self._left(rows, lambda driver: self._limits.counts(driver)[rows]), 0)
 
-    def _left(self, rows: Rows, attached: Callable[[str], Rows]) -> Rows:
-        left = np.full(len(rows), _ENOUGH, dtype=np.int64)
+    def _left(self, rows: Rows | slice, attached: Callable[[str], Rows]) -> Rows:
+        """Below 0 where there are too many already."""
+        left: Rows | None = None
         for driver, count in self._counts.items():
-            known = self._limits.limits_of(driver)
-            assert known is not None
-            limits = known[rows]
-            free = np.maximum(limits - attached(driver), 0) // count
-            left = np.minimum(left, np.where(limits < 0, _ENOUGH, free))
+            limits = self._limits.limits_of(driver)
+            assert limits is not None
+            free: Rows = limits[rows] - attached(driver)
+            free = free if count == 1 else free // count
+            left = free if left is None else np.minimum(left, free)
+        assert left is not None
         return left
 
 
