@@ -98,9 +98,11 @@ ACTIONS = ("enqueue", "reclaim", "allocate", "preempt", "reserve", "backfill")
 
 def configuration(
     reserve: Document | None = None, backfill: Document | None = None, *, drf: Document | None = None,
-    leave_out: tuple[str, ...] = (),
+    leave_out: tuple[str, ...] = (), tree: bool = False,
 ) -> Document:  # fmt: skip
-    """The built-in configuration with these arguments of two actions and these settings of `drf`."""
+    """The built-in configuration with these arguments of two actions and these settings of `drf`. `tree`: with
+    `capacity` and a tree of queues instead of `proportion`."""
+    sharing: Document = {"name": "capacity", "enableHierarchy": True} if tree else {"name": "proportion"}
     arguments = {"reserve": reserve or {}, "backfill": backfill or {}}
     return {
         "actions": [
@@ -112,7 +114,7 @@ def configuration(
                 "plugins": [
                     {"name": "overcommit"},
                     {"name": "drf", "enablePreemptable": False, **(drf or {})},
-                    *({"name": name} for name in ("predicates", "proportion", "nodeorder")),
+                    *({"name": "predicates"}, sharing, {"name": "nodeorder"}),
                 ]
             },
         ],
@@ -158,8 +160,9 @@ class Situation:
 def situation(
     *parts: Document | Iterable[Document], until: float, reserve: Document | None = None,
     backfill: Document | None = None, drf: Document | None = None, leave_out: tuple[str, ...] = (),
+    tree: bool = False,
 ) -> Situation:  # fmt: skip
-    return Situation(flat(parts), configuration(reserve, backfill, drf=drf, leave_out=leave_out), until)
+    return Situation(flat(parts), configuration(reserve, backfill, drf=drf, leave_out=leave_out, tree=tree), until)
 
 
 # -- reading the report ---------------------------------------------------------------------------------------------

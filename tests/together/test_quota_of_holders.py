@@ -28,11 +28,32 @@ DESERVED = situation(
     reserve={"starvingJobTimeThreshold": 8, "reservedNodePercent": 50, "maxHolders": 1}, until=35,
 )  # fmt: skip
 
+# As CAPABILITY, but the limit of 4 CPUs is that of `parent`, and the small jobs are in another queue below it.
+PARENT = situation(
+    queue("parent", capability={"cpu": 4}), queue("mine", parent="parent"), queue("theirs", parent="parent"),
+    node("n1", 4), node("n2", 4),
+    stream("small", every=1, run=4, end=29, queue="theirs"), pod("big", 4, at=5, run=4, queue="mine"),
+    reserve=HALF, tree=True, until=25,
+)  # fmt: skip
+
 
 def test_a_job_as_large_as_the_capability_of_its_queue_starts() -> None:
     started = starts(CAPABILITY.run())
     assert "default/big" in started
     assert started["default/big"] <= 13
+
+
+def test_a_job_as_large_as_the_limit_of_the_queue_above_starts_beside_the_jobs_of_a_sister_queue() -> None:
+    started = starts(PARENT.run())
+    assert "default/big" in started
+    assert started["default/big"] <= 13
+
+
+def test_what_a_queue_above_keeps_for_another_is_named() -> None:
+    waiting = PARENT.at(10)["pods"]["default/small-0010"]
+    assert waiting["reason"] == "QueueOverQuota"
+    assert "Queue parent would exceed its quota" in waiting["message"]
+    assert "4 kept for other pods" in waiting["message"]
 
 
 def test_a_job_that_starts_on_its_reserved_node_is_not_reclaimed() -> None:
@@ -41,6 +62,6 @@ def test_a_job_that_starts_on_its_reserved_node_is_not_reclaimed() -> None:
     assert (started + 8, "default/big-t-0") in happened(report, "Finished")
 
 
-@pytest.mark.parametrize("story", [CAPABILITY, DESERVED], ids=["capability", "deserved"])
+@pytest.mark.parametrize("story", [CAPABILITY, DESERVED, PARENT], ids=["capability", "deserved", "parent"])
 def test_restarts_change_nothing(story: Situation) -> None:
     assert_restarts_change_nothing(story, until=21)

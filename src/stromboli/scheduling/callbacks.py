@@ -20,7 +20,7 @@ How answers combine (tiers from the top, plugins in the order of the file):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, Protocol
@@ -28,7 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.cluster import Job, Matrix, Node, Queue, Shape, Task, Vector
+from stromboli.cluster import Job, Matrix, Node, Queue, QueueName, Shape, Task, Vector
 
 Rows = npt.NDArray[np.int64]
 ReasonIds = npt.NDArray[np.int32]
@@ -203,6 +203,9 @@ Allocatable = Callable[[Queue, Vector, Vector | None, bool], Refusal | None]
 With `lending` only hard limits count: the resources would stay idle otherwise."""
 HardLimits = Callable[[Queue, Vector, Vector | None], Refusal | None]
 """(queue, request, credit): may the queue use this much more, whatever it deserves?"""
+SharedLimits = Callable[[Queue, Vector, Vector | None, Mapping[QueueName, Vector]], Refusal | None]
+"""(queue, request, credit, kept): may the queue take this much more under the limits that it shares with other queues?
+`kept`: what these limits have to leave to jobs, by the queue of those jobs."""
 Preemptive = Callable[[Queue, Vector, Vector | None], Refusal | None]
 JobVote = Callable[[Job], Vote | Refusal]  # a refusal is a reject that says why
 VictimVerdict = Callable[[Task, Task, bool], Verdict]

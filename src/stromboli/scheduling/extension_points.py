@@ -184,6 +184,10 @@ class ExtensionPoints:
         """Asked instead of `allocatable` for nodes that count as the queue's already: only hard limits count there."""
         self._add("allocatableOnOwnRows", test, "allocatable")
 
+    def add_shared_limits(self, test: cb.SharedLimits) -> None:
+        """Asked while nodes are kept for jobs of other queues, which need room under the same limits."""
+        self._add("sharedLimits", test, "allocatable")
+
     def add_preemptive(self, test: cb.Preemptive) -> None:
         self._add("preemptive", test)
 

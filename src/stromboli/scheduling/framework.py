@@ -7,7 +7,7 @@ than this; `Session` adds them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,12 @@ class Framework(ExtensionPoints):
     def within_hard_limits(self, queue: Queue, request: Vector) -> Refusal | None:
         """May the queue use so much more, whatever it deserves? It counts what it really uses."""
         return self._first_refusal("allocatableOnOwnRows", queue, request, self.books.unused(queue))
+
+    def within_shared_limits(
+        self, queue: Queue, request: Vector, credit: Vector | None, kept: Mapping[QueueName, Vector]
+    ) -> Refusal | None:
+        """May the queue take so much more, and leave what is kept for jobs of other queues with the same limits?"""
+        return self._first_refusal("sharedLimits", queue, request, credit, kept)
 
     def kept_room(self, job: Job) -> list[tuple[int, Vector]]:
         """(row, how much) of what counts as used there and does not drain, but is there for this job."""

@@ -18,9 +18,12 @@ must have borrowed, too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
-from stromboli.cluster import Job, Queue, Vector
+from stromboli.cluster import Job, Queue, QueueName, Vector
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.explanation import Code
@@ -49,6 +52,7 @@ class Capacity(Plugin):
         session.add_queue_order(self._order)
         session.add_allocatable(self._may_take)
         session.add_allocatable_on_own_rows(lambda queue, request, credit: self._may_take(queue, request, credit, True))
+        session.add_shared_limits(self._leaves)
         session.add_preemptive(self._may_claim)
         rule = ReclaimRule(
             session, [column for _, column in self._columns], line=self._tree.line, held=self._tree.held,
@@ -102,6 +106,22 @@ class Capacity(Plugin):
             refusal = self._over_limit(place, need, back)
             if refusal is not None:
                 return refusal
+        return None
+
+    def _leaves(
+        self, queue: Queue, request: Vector, credit: Vector | None, kept: Mapping[QueueName, Vector]
+    ) -> Refusal | None:
+        """Whether ancestors have room for this much beside what is kept for jobs of all queues below them."""
+        need, back = request.tolist(), _back(request, credit)
+        for place in self._tree.line(queue)[1:]:
+            below = [kept[member.name] for member in place.members if member.name in kept]
+            if below:
+                amounts = sum(below, start=self._session.axis.zeros()).tolist()
+                less = [one - other for one, other in zip(back, amounts, strict=True)]
+                refusal = self._over_limit(place, need, less)
+                if refusal is not None:
+                    column = self._session.axis.index[refusal.resource]
+                    return replace(refusal, have=refusal.have - amounts[column], kept=amounts[column])
         return None
 
     def _over_limit(self, place: Place, need: list[int], back: list[int]) -> Refusal | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from stromboli.cluster import Job, Vector
+from stromboli.cluster import Job, QueueName, Vector
+from stromboli.cluster.queue_guarantees import queues_below
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.session import Session
@@ -13,18 +16,35 @@ from .drained_room import DrainedRoom
 from .holders import WAITS
 
 
-def over_quota(session: Session, job: Job, request: Vector, *, kept: Vector | None = None) -> Refusal | None:
-    """`kept`: what else does not become free in the queue."""
-    drains = job.queue.allocated - job.allocated - session.state(DrainedRoom).stays_in_queue(job)
-    credit = drains if kept is None else drains - kept
-    refusal = session.allocatable(job.queue, request, credit=credit)
-    return refusal if refusal is not None and refusal.code == Code.QUEUE_OVER_QUOTA else None
+def over_quota(
+    session: Session, job: Job, request: Vector, *, kept: Mapping[QueueName, Vector] | None = None
+) -> Refusal | None:
+    """`kept`: what else does not become free, by queue. Where the limit of an ancestor is in the way, what the other
+    queues below it have drains, too."""
+    kept = kept or {}
+    drained = session.state(DrainedRoom)
+    counted: set[str] = {job.queue.name}
+    credit = job.queue.allocated - job.allocated - drained.stays_in_queue(job)
+    if job.queue.name in kept:
+        credit = credit - kept[job.queue.name]
+    while True:
+        refusal = session.allocatable(job.queue, request, credit=credit)
+        if refusal is None or refusal.code != Code.QUEUE_OVER_QUOTA:
+            return None
+        others = _queues_below(session, refusal.subject) - counted
+        if not others:
+            return refusal
+        for name in sorted(others):
+            queue = session.queues[QueueName(name)]
+            credit = credit + queue.allocated - drained.stays_in(job, queue)
+            if queue.name in kept:
+                credit = credit - kept[queue.name]
+        counted |= others
 
 
-def over_quota_for_ever(session: Session, job: Job, request: Vector) -> Refusal | None:
-    """The queue's own limit is too small. One of a queue above it may be in use by others that drain."""
-    refusal = over_quota(session, job, request)
-    return refusal if refusal is not None and refusal.subject == job.queue.name else None
+def _queues_below(session: Session, name: str) -> frozenset[str]:
+    """The queue itself and all below it. Limits are tested from the leaf to the root, so those below were passed."""
+    return queues_below({queue.name: queue.parent for queue in session.queues.values()}).get(name, frozenset())
 
 
 def needed(job: Job) -> Vector:

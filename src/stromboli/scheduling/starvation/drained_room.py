@@ -8,7 +8,7 @@ has more than it deserves, are not in its way.
 
 from __future__ import annotations
 
-from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, QueueName, Status, Task, Vector
+from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, Queue, QueueName, Status, Task, Vector
 from stromboli.scheduling.session import Session
 
 _USES = OCCUPYING | {Status.PIPELINED}
@@ -29,7 +29,7 @@ class DrainedRoom:
         for task in self._endless:
             if task.job is not None:
                 self._of_job.setdefault(task.job.key, []).append(task)
-        self._known: dict[tuple[QueueName, int], tuple[Matrix, Vector]] = {}
+        self._known: dict[tuple[QueueName, int], tuple[Matrix, dict[QueueName, Vector]]] = {}
 
     def of(self, job: Job) -> Matrix:
         """By row: what a job will find there, apart from what it uses itself and from what is set aside for others."""
@@ -47,9 +47,14 @@ class DrainedRoom:
 
     def stays_in_queue(self, job: Job) -> Vector:
         """What the job's queue will still have, in other jobs and for other pods."""
-        _, stays = self._left_for(job)
         own = [-task.request for task in self._of_job.get(job.key, ()) if not self._may_evict(job, task)]
-        return sum([*own, *(-amount for _, amount in self._session.kept_room(job))], start=stays)
+        kept = [-amount for _, amount in self._session.kept_room(job)]
+        return sum([*own, *kept], start=self.stays_in(job, job.queue))
+
+    def stays_in(self, job: Job, queue: Queue) -> Vector:
+        """What a queue will still have when a job waits for it to drain."""
+        _, stays = self._left_for(job)
+        return stays.get(queue.name, self._session.axis.zeros())
 
     def stays_in_namespace(self, job: Job) -> Vector:
         """What the job's namespace will still have in its queue."""
@@ -60,21 +65,31 @@ class DrainedRoom:
         )
         return sum(requests, start=self._session.axis.zeros())
 
-    def _left_for(self, job: Job) -> tuple[Matrix, Vector]:
+    def _left_for(self, job: Job) -> tuple[Matrix, dict[QueueName, Vector]]:
+        """By row: the room; by queue: what stays."""
         kind = (job.queue.name, job.priority)
         known = self._known.get(kind)
         if known is None:
             nodes = self._session.nodes
-            held = [one.remainder for one in self._session.ledger.holdings.values() if one.queue is job.queue]
-            room, stays = nodes.allocatable - nodes.held, sum(held, start=self._session.axis.zeros())
+            room, stays = nodes.allocatable - nodes.held, self._held_by_queues()
             for task in self._endless:
                 if not self._may_evict(job, task):
                     assert task.node is not None
                     room[task.node.row] -= task.request
-                    if task.job is not None and task.job.queue is job.queue:
-                        stays += task.request
+                    if task.job is not None:
+                        name = task.job.queue.name
+                        stays[name] = stays[name] + task.request if name in stays else task.request
             known = self._known[kind] = (room, stays)
         return known
+
+    def _held_by_queues(self) -> dict[QueueName, Vector]:
+        """What Reservations hold, which does not drain."""
+        held: dict[QueueName, Vector] = {}
+        for one in self._session.ledger.holdings.values():
+            if one.queue is not None:
+                name = one.queue.name
+                held[name] = held[name] + one.remainder if name in held else one.remainder
+        return held
 
     def _may_evict(self, job: Job, task: Task) -> bool:
         """Whether preempt or reclaim could make a pod that does not end give way. They ask more than that, and they ask

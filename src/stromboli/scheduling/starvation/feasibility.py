@@ -12,7 +12,7 @@ from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
 from .attempt import place_as_a_whole
-from .drained_queue import needed, over_quota_for_ever
+from .drained_queue import needed, over_quota
 from .holders import holders, is_known_not_to_start
 from .node_choice import NodeChoice, NodeOrder, NodeOwners
 
@@ -32,7 +32,7 @@ class Feasibility:
 
     def _fits(self, job: Job) -> bool:
         session = self._session
-        if over_quota_for_ever(session, job, needed(job)) is not None:
+        if over_quota(session, job, needed(job)) is not None:
             return False
         others = list(holders(session).values())
         statement = session.statement()

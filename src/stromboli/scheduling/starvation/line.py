@@ -32,7 +32,7 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .attempt import Attempt, place_as_a_whole
-from .drained_queue import needed, over_quota, over_quota_for_ever
+from .drained_queue import needed, over_quota
 from .drained_room import DrainedRoom
 from .holders import condition_time, holders, is_stuck, rank, release, usable_rows
 from .node_choice import NodeChoice, NodeOrder, NodeOwners
@@ -63,7 +63,7 @@ class Line:
     def serve(self, job: Job) -> None:
         """Set nodes aside for a job, or let it wait in line."""
         with self._session.state(TentativePlaces).suspended(job):
-            refusal = over_quota_for_ever(self._session, job, needed(job))
+            refusal = over_quota(self._session, job, needed(job))
             if refusal is not None:
                 self._say_never(job, never_beside_services_of_queue(_who(job), refusal))
                 return

@@ -5,6 +5,8 @@ and it would wait on empty nodes. Or it would start beyond what the queue deserv
 jobs of the queue may only take what leaves the job's request within the queue's hard limit and deserved amount. Nothing
 of this is usage: it costs no share.
 
+A limit of an ancestor is shared with other queues. They leave the job's request within it, too.
+
 A holder whose nodes do not drain keeps nothing from others. Jobs of higher priority are not held back, nor are those
 that come before the holder in the line: of two holders in a queue with room for one, one must be able to start.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stromboli.cluster import PODS, Job, JobKey, Status, Vector
+from stromboli.cluster import PODS, Job, JobKey, QueueName, Status, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.session import Session
@@ -25,14 +27,21 @@ class QueueHolds:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._epoch = -1
-        self._by_queue: dict[str, list[tuple[Job, Vector]]] = {}
+        self._holders: list[tuple[Job, Vector]] = []
 
     def refuse(self, job: Job, request: Vector, credit: Vector | None) -> Refusal | None:
-        """Whether the job would take what its queue keeps for another."""
-        kept = self.kept_from(job)
-        if kept is None:
+        """Whether the job would take what its queue, or one above it, keeps for another."""
+        by_queue = self.kept_from(job)
+        if not by_queue:
             return None
         session, queue = self._session, job.queue
+        kept = by_queue.get(queue.name)
+        if len(by_queue) > (kept is not None):
+            refusal = session.within_shared_limits(queue, request, credit, by_queue)
+            if refusal is not None:
+                return refusal
+        if kept is None:
+            return None
         with_kept = -kept if credit is None else credit - kept
         refusal = session.allocatable(queue, request, credit=with_kept)
         if refusal is None:
@@ -44,21 +53,19 @@ class QueueHolds:
             return refusal
         return replace(refusal, have=refusal.have - int(kept[column]), kept=int(kept[column]))
 
-    def kept_from(self, job: Job) -> Vector | None:
-        """What other jobs of the queue are kept room for that go before this one; None if nothing."""
+    def kept_from(self, job: Job) -> dict[QueueName, Vector]:
+        """What is kept for jobs that go before this one, by their queue."""
         if not self._session.ledger.reserved_tasks:
-            return None
+            return {}
         self._read()
-        entries = self._by_queue.get(job.queue.name)
-        if entries is None:
-            return None
-        mine = rank(self._session, job) if job.counts[Status.RESERVED] else None
-        total: Vector | None = None
-        for holder, amount in entries:
+        mine = rank(self._session, job) if job.counts[Status.RESERVED] and self._holders else None
+        kept: dict[QueueName, Vector] = {}
+        for holder, amount in self._holders:
             goes_first = rank(self._session, holder) < mine if mine is not None else holder.priority >= job.priority
             if holder is not job and goes_first:
-                total = amount if total is None else total + amount
-        return total
+                name = holder.queue.name
+                kept[name] = kept[name] + amount if name in kept else amount
+        return kept
 
     def _read(self) -> None:
         ledger = self._session.ledger
@@ -74,10 +81,7 @@ class QueueHolds:
                 jobs[task.job.key] = task.job
                 known = amounts.get(task.job.key)
                 amounts[task.job.key] = task.request if known is None else known + task.request
-        self._by_queue = {}
-        for key, job in sorted(jobs.items()):
-            if not is_stuck(self._session, job):
-                self._by_queue.setdefault(job.queue.name, []).append((job, amounts[key]))
+        self._holders = [(job, amounts[key]) for key, job in sorted(jobs.items()) if not is_stuck(self._session, job)]
 
     def _beyond_deserved(self, job: Job, request: Vector, credit: Vector) -> Refusal | None:
         """For plugins whose limits are beyond what a queue deserves."""

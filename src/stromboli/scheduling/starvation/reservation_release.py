@@ -14,7 +14,7 @@ from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
-from .drained_queue import needed, over_quota_for_ever
+from .drained_queue import needed, over_quota
 from .drained_room import DrainedRoom
 from .holders import FEATURE, counted_rows, holders, rank, release
 from .namespace_holds import NamespaceHolds
@@ -61,7 +61,7 @@ def _lost_reason(session: Session, job: Job) -> str | None:
         return f"namespace {job.namespace} has more than its part of queue {job.queue.name}"
     if session.state(NamespaceHolds).refuse(job, needed(job), None) is not None:
         return f"another job of namespace {job.namespace} goes first"
-    if over_quota_for_ever(session, job, needed(job)) is not None:
+    if over_quota(session, job, needed(job)) is not None:
         return f"queue {job.queue.name} may not have that much"
     return _lost_places(session, job)
 
