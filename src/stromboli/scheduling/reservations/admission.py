@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from stromboli.api import ObjectMeta, Pod, names
-from stromboli.cluster import PODS, Job, Vector
+from stromboli.cluster import PODS, Job, JobKey, Vector
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import AdmissionPromises
 
@@ -31,6 +31,7 @@ class HeldForJobs:
         self._jobs: list[Job] = []  # that were admitted, as of the last look
         self._seen = 0  # how many of them have their part
         self._epoch = -1
+        self._usable: dict[JobKey, list[str]] = {}
         self._left: dict[str, Vector] = {}  # by Reservation: what is held for nobody of them
         self._taken: dict[str, Vector] = {}  # by queue: what is held for them
 
@@ -66,7 +67,13 @@ class HeldForJobs:
         self._seen = len(jobs)
 
     def _usable_by(self, job: Job) -> list[str]:
-        """The Reservations that pods of a job may use, by name."""
+        """The Reservations that pods of a job may use, by name. They are the same all through a session."""
+        known = self._usable.get(job.key)
+        if known is None:
+            known = self._usable[job.key] = self._find(job)
+        return known
+
+    def _find(self, job: Job) -> list[str]:
         if job.tasks:
             sets = {id(one): one for one in map(self._matches.of, job.tasks.values())}
             return sorted({usable.name for one in sets.values() for usable in one.usable})
