@@ -164,28 +164,44 @@ def _objects(works: Sequence[Work], nodes: int) -> list[ScenarioObject]:
 
 
 def policy_of(variant: str) -> Policy | None:
-    mode, value, most = (*variant.split(":"), "", "")[:3]
+    mode, value, more = (*variant.split(":"), "", "")[:3]
     if mode == "none":
         return None
-    arguments: dict[str, Any] = {"ResourceType": "gpu"}
+    arguments = []
+    if mode in ("thresholds", "both"):
+        arguments.append(_by_thresholds(value))
     if mode == "pending":
-        arguments |= {
-            "forPending": True, "minPendingTime": float(value or 0) * 60, "maxMovesForPending": int(most or 8),
-        }  # fmt: skip
-    elif value:
-        low = float(value)
-        arguments |= {
-            "lowThresholds": {"gpu": low}, "defragmentThresholds": {"gpu": max(75.0, low + 1)},
-            "protectionThresholds": {"gpu": 100},
-        }  # fmt: skip
+        arguments.append(_for_pending(value, more))
+    elif mode == "both":
+        arguments.append(_for_pending(more, ""))
     document = {
         "apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "deschedulingInterval": f"{ROUND}s",
-        "profiles": [{
-            "name": variant, "pluginConfig": [{"name": "Defragmentation", "args": arguments}],
-            "plugins": {"balance": {"enabled": ["Defragmentation"]}},
-        }],
+        "profiles": [
+            {
+                "name": f"{variant}-{number}", "pluginConfig": [{"name": "Defragmentation", "args": each}],
+                "plugins": {"balance": {"enabled": ["Defragmentation"]}},
+            }
+            for number, each in enumerate(arguments)
+        ],
     }  # fmt: skip
     return Plugins(installed=()).load(json.dumps(document))
+
+
+def _by_thresholds(low: str) -> dict[str, Any]:
+    """Low nodes are emptied; beyond the defaults, others may be filled."""
+    if not low:
+        return {"ResourceType": "gpu"}
+    return {
+        "ResourceType": "gpu", "lowThresholds": {"gpu": float(low)}, "protectionThresholds": {"gpu": 100},
+        "defragmentThresholds": {"gpu": max(75.0, float(low) + 1)},
+    }  # fmt: skip
+
+
+def _for_pending(minutes: str, most: str) -> dict[str, Any]:
+    return {
+        "ResourceType": "gpu", "forPending": True, "minPendingTime": float(minutes or 0) * 60,
+        "maxMovesForPending": int(most or 8),
+    }  # fmt: skip
 
 
 class _Idle:
@@ -469,8 +485,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--variant", action="append",
-        help="none, thresholds or pending; may be given several times. thresholds:60 empties nodes below 60 %% and "
-        "fills others; pending:30:2 moves at most 2 pods for a job, once it has waited for 30 minutes",
+        help="none, thresholds, pending or both; may be given several times. thresholds:60 empties nodes below 60 %% "
+        "and fills others; pending:30:2 moves at most 2 pods for a job, once it has waited for 30 minutes; both:60:30 "
+        "does both, without that limit",
     )  # fmt: skip
     parser.add_argument("--read", action="append", type=Path, help="show results of --output json instead")
     parser.add_argument("--plot", type=Path, help="an SVG or PNG file")

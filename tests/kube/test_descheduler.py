@@ -272,4 +272,4 @@ def test_a_gang_that_is_moved_and_reclaimed_keeps_its_minimum(cluster: Cluster) 
         assert min(counts, default=5) >= 4, (offset, counts)
         tries += 1
         counted += run.moved and run.apart < 1.0
-    print(f"{counted} of {tries} runs counted")
+        print(f"{counted} of {tries} runs counted; the gang had {min(counts, default=5)} pods at least")
