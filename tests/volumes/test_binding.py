@@ -181,6 +181,17 @@ def test_two_claims_of_one_pod_need_two_volumes() -> None:
     assert outcome.nodes == {"p": "b1"}
 
 
+def test_a_claim_does_not_take_the_only_volume_of_another() -> None:
+    """Both claims would be content with the small volume, but only it can be shared by many, as one of them asks."""
+    small, large = volume("small", mode="ReadWriteMany"), volume("large", "20Gi")
+    small["spec"]["accessModes"] = ["ReadWriteOnce", "ReadWriteMany"]
+    claims = [claim("any"), claim("many", mode="ReadWriteMany")]
+    documents = [storage_class(provisioner="kubernetes.io/no-provisioner"), small, large, *claims]
+    outcome = play(ZONES, documents, with_claims(pod("p"), "any", "many"))
+    assert outcome.started == {"p": 1}
+    assert outcome.report["claims"]["default/any"]["volume"] == "large"
+
+
 def test_a_gang_takes_all_volumes_or_none() -> None:
     none_made = storage_class(provisioner="kubernetes.io/no-provisioner")
     outcome = play(ZONES, none_made, volume("v0"), volume("v1"), members("g", 1, 1))
