@@ -181,6 +181,28 @@ def test_two_claims_of_one_pod_need_two_volumes() -> None:
     assert outcome.nodes == {"p": "b1"}
 
 
+def test_a_gang_that_lost_a_pod_keeps_no_place_after_a_restart() -> None:
+    """Two pods wait for their volumes, and one is deleted while the scheduler is away. The other cannot start alone, so
+    its room and its claim are free."""
+    first, second = (with_claims(one, name) for one, name in zip(gang("g", 3, 3)[1:], ("d0", "d1"), strict=True))
+    first["metadata"]["annotations"]["sim.stromboli.io/until"] = "4s"
+    documents = [gang("g", 3, 3)[0], first, second, claim("d0"), claim("d1"), storage_class(takes=30)]
+    outcome = run(ZONES, documents, restart(4), [pod("p", 3, at=5), pod("q", 3, at=5)], until=10)
+    assert outcome.why("g-1")[0] == "NotEnoughPods"
+    assert outcome.started == {"p": 5, "q": 5}
+
+
+def test_a_claim_does_not_take_the_only_volume_of_another() -> None:
+    """Both claims would be content with the small volume, but only it can be shared by many, as one of them asks."""
+    small, large = volume("small", mode="ReadWriteMany"), volume("large", "20Gi")
+    small["spec"]["accessModes"] = ["ReadWriteOnce", "ReadWriteMany"]
+    claims = [claim("any"), claim("many", mode="ReadWriteMany")]
+    documents = [storage_class(provisioner="kubernetes.io/no-provisioner"), small, large, *claims]
+    outcome = play(ZONES, documents, with_claims(pod("p"), "any", "many"))
+    assert outcome.started == {"p": 1}
+    assert outcome.report["claims"]["default/any"]["volume"] == "large"
+
+
 def test_a_gang_takes_all_volumes_or_none() -> None:
     none_made = storage_class(provisioner="kubernetes.io/no-provisioner")
     outcome = play(ZONES, none_made, volume("v0"), volume("v1"), members("g", 1, 1))

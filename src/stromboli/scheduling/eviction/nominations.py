@@ -52,15 +52,16 @@ def open_nominations(session: Session) -> None:
 
 def _hold(session: Session, statement: Statement, job: Job) -> bool:
     """Promise the nominated tasks of a job their rooms; False if none of them can have it."""
+    can_start = job.queue.open and session.job_valid(job) is None
     for task in session.pending_tasks(job):
         if not task.nominated:
             continue
-        if job.queue.open and session.take_kept_place(statement, task, promised=True):
+        if can_start and session.take_kept_place(statement, task, promised=True):
             continue
         node = session.nodes.by_name.get(task.nominated)
         possible = (
             node is not None
-            and job.queue.open
+            and can_start
             and session.placement.fitting(task, ahead=True).takes(
                 node.row, session.nodes.future_idle_of(node.row)
             )

@@ -11,6 +11,8 @@ to reach it from theirs.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import permutations
+from typing import Final
 
 from stromboli.api import PersistentVolume, PersistentVolumeClaim, key
 from stromboli.api.volumes.claims import requested_size
@@ -21,6 +23,8 @@ from stromboli.scheduling.session import Session
 
 from .claim_states import ClaimState, ClaimStates
 from .provisioning import can_provision, class_of, same_topology
+
+_FEW: Final = 4  # so many claims of a pod choose their volumes in any order
 
 
 class VolumeChoices:
@@ -95,9 +99,18 @@ class VolumeChoices:
 
     def choose(self, open_claims: Iterable[ClaimState], node: Node) -> dict[str, str] | None:
         """The existing volume for each of these claims on a node, without those that have to be made; None if one can
-        have neither."""
+        have neither. The smallest claim chooses first; if that leaves nothing for another, they choose in other
+        orders."""
+        states = sorted(open_claims, key=_by_size)
+        for order in permutations(states) if len(states) <= _FEW else (states,):
+            chosen = self._choose(order, node)
+            if chosen is not None:
+                return chosen
+        return None
+
+    def _choose(self, states: Iterable[ClaimState], node: Node) -> dict[str, str] | None:
         chosen: dict[str, str] = {}
-        for state in sorted(open_claims, key=_by_size):
+        for state in states:
             assert state.claim is not None
             claim_key = key(state.claim)
             if state.named_by is not None:
