@@ -33,7 +33,7 @@ _QUEUE = re.compile(
     r"Queue (\S+) would exceed its (quota|deserved share): (\S+) (\S+) requested, (\S+) allocated"
     r"(?: \((\S+) of it can be taken back\))?(?:, (\S+) kept for other pods)?, (?:at most (\S+) allowed|(\S+) deserved)"
 )
-_NEVER_QUEUE = re.compile(r"can never start: (\S+) (\S+) requested, and queue (\S+) may have at most (\S+)\. ")
+_NEVER_QUEUE = re.compile(r"can never start: (\S+) (\S+) requested, and queue (\S+) may have at most (\S+?)[.;] ")
 _NEVER_NODE = re.compile(
     r"can never start: (\S+) (\S+) requested for one pod, and nodes that it may use have at most (\S+)\."
 )

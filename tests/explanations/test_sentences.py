@@ -40,6 +40,16 @@ def test_a_gang_too_large_for_its_queue_says_so_first() -> None:
     )
 
 
+# 8 CPUs, of which 3 are guaranteed to another queue. Queue q has no capability that could be raised.
+def test_a_gang_that_needs_what_is_guaranteed_to_others_says_so() -> None:
+    other = queue("other", guarantee={"resource": {"cpu": 3}})
+    small = scene(node("n1", 8), queue("q"), other, gang("big", 2, 2, 2, queue="q"))
+    assert message(small, "big-0") == (
+        "The gang can never start: 6 cpu requested, and queue q may have at most 5; the rest is guaranteed to other "
+        "queues. Request less, or lower their guarantees."
+    )
+
+
 # 5 CPUs, of which one is used. Three pods of 2 must start together: 6 requested, not 2, and 1 allocated, not 5.
 def test_a_queue_is_asked_about_the_whole_gang() -> None:
     limited = queue("q", capability={"cpu": 6})

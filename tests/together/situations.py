@@ -43,11 +43,13 @@ def weighted(namespace: str, weight: int | str) -> Document:
 
 def template(
     cpu: float, *, run: float | None = None, grace: float | None = None, priority: str = "",
-    selector: dict[str, str] | None = None, labels: dict[str, str] | None = None,
+    selector: dict[str, str] | None = None, labels: dict[str, str] | None = None, preemptable: bool = True,
 ) -> Document:  # fmt: skip
     """A pod template; without `run` its pods never end."""
     times = {"run": run, "grace": grace}
     notes = {f"sim.stromboli.io/{name}": f"{value}s" for name, value in times.items() if value is not None}
+    if not preemptable:
+        notes["volcano.sh/preemptable"] = "false"
     spec: Document = {
         "schedulerName": "volcano", "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
     }  # fmt: skip

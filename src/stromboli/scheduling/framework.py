@@ -129,6 +129,13 @@ class Framework(ExtensionPoints):
         """May the queue take so much more, and leave what is kept for jobs of other queues with the same limits?"""
         return self._first_refusal("sharedLimits", queue, request, credit, kept)
 
+    def is_limited_by_guarantees(self, refusal: Refusal) -> bool:
+        """Whether the limit of a queue in a refusal is not its own capability, but what guarantees of others leave."""
+        queue, column = self.queues.get(QueueName(refusal.subject)), self.axis.index.get(refusal.resource)
+        if queue is None or column is None:
+            return False
+        return queue.capability is None or int(queue.capability[column]) > refusal.total
+
     def kept_room(self, job: Job) -> list[tuple[int, Vector]]:
         """(row, how much) of what counts as used there and does not drain, but is there for this job."""
         return [pair for hook in self.hooks("keptRoom") for pair in hook.call(job).items()]

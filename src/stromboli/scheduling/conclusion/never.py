@@ -20,7 +20,7 @@ def never_within_quota(session: Session, job: Job, whole: Vector) -> str:
     refusal = session.allocatable(job.queue, whole, credit=job.queue.allocated, lending=True)
     if refusal is None or refusal.code != Code.QUEUE_OVER_QUOTA or refusal.need <= refusal.total:
         return ""
-    return reasons.never_within_quota(_who(job), refusal.subject, refusal.resource, refusal.need, refusal.total)
+    return reasons.never_within_quota(_who(job), refusal, guaranteed=session.is_limited_by_guarantees(refusal))
 
 
 def never_in_cluster(session: Session, whole: Vector) -> str:

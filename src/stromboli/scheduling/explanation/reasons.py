@@ -149,13 +149,21 @@ def says_never(message: str) -> bool:
 # -- what can never start ---------------------------------------------------------------------------------------------
 
 
-def never_within_quota(who: str, queue: str, resource: str, requested: int, most: int) -> str:
-    """`who`: "gang" or "pod"."""
-    need, limit = format_amount(resource, requested), format_amount(resource, most)
+def never_within_quota(who: str, refusal: Refusal, *, guaranteed: bool) -> str:
+    """`who`: "gang" or "pod"; `guaranteed`: the rest is guaranteed to other queues."""
+    resource = refusal.resource
+    need, most = format_amount(resource, refusal.need), format_amount(resource, refusal.total)
     return (
-        f"The {who} can never start: {need} {resource} requested, and queue {queue} may have at most {limit}. "
-        "Request less, or raise the queue's capability."
+        f"The {who} can never start: {need} {resource} requested, and queue {refusal.subject} may have at most {most}"
+        f"{_limit_of_queue(guaranteed)}"
     )
+
+
+def _limit_of_queue(guaranteed: bool) -> str:
+    """The end of a sentence about what a queue may have at most, and what to do."""
+    if guaranteed:
+        return "; the rest is guaranteed to other queues. Request less, or lower their guarantees."
+    return ". Request less, or raise the queue's capability."
 
 
 def never_on_a_node(who: str, resource: str, requested: int, most: int) -> str:
@@ -178,15 +186,16 @@ def never_in_cluster(resource: str, requested: int, total: int) -> str:
     return f"The gang can never start: {need} {resource} requested, and the cluster has {there}."
 
 
-def never_beside_services_of_queue(who: str, refusal: Refusal) -> str:
-    """The queue may not have so much, beside pods of it that do not end and what its Reservations hold."""
+def never_beside_services_of_queue(who: str, refusal: Refusal, *, guaranteed: bool) -> str:
+    """The queue may not have so much, beside pods of it that do not end and what its Reservations hold. `guaranteed`:
+    the rest is guaranteed to other queues."""
     resource = refusal.resource
     need, total = format_amount(resource, refusal.need), format_amount(resource, refusal.total)
     kept = format_amount(resource, refusal.have)
     stays = f", of which pods that do not end and Reservations keep {kept}" if refusal.have > 0 else ""
     return (
         f"The {who} can never start: {need} {resource} requested, and queue {refusal.subject} may have at most "
-        f"{total}{stays}. Request less, or raise the queue's capability."
+        f"{total}{stays}{_limit_of_queue(guaranteed)}"
     )
 
 

@@ -65,7 +65,8 @@ class Line:
         with self._session.state(TentativePlaces).suspended(job):
             refusal = over_quota(self._session, job, needed(job))
             if refusal is not None:
-                self._say_never(job, never_beside_services_of_queue(_who(job), refusal))
+                guaranteed = self._session.is_limited_by_guarantees(refusal)
+                self._say_never(job, never_beside_services_of_queue(_who(job), refusal, guaranteed=guaranteed))
                 return
             if not self._fits_queue(job, needed(job)):
                 return
