@@ -8,7 +8,9 @@ has more than it deserves, are not in its way.
 
 from __future__ import annotations
 
-from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, Queue, QueueName, Status, Task, Vector
+import numpy as np
+
+from stromboli.cluster import OCCUPYING, PODS, Job, JobKey, Matrix, Queue, QueueName, Status, Task, Vector
 from stromboli.scheduling.session import Session
 
 _USES = OCCUPYING | {Status.PIPELINED}
@@ -100,5 +102,5 @@ class DrainedRoom:
         if other.queue is job.queue:
             return other.priority < job.priority and session.has_action("preempt")
         deserved = session.deserved.get(other.queue.name)
-        above = deserved is not None and bool((other.queue.allocated > deserved).any())
+        above = deserved is not None and bool(np.delete(other.queue.allocated > deserved, PODS).any())
         return above and other.queue.reclaimable and session.has_action("reclaim")
