@@ -119,7 +119,8 @@ def test_the_queue_is_closed() -> None:
         "metadata": {"name": "close", "annotations": {"sim.stromboli.io/at": "6s"}},
         "action": "CloseQueue", "target": {"kind": "Queue", "name": "q"},
     }  # fmt: skip
-    outcome = scene(queue("q"), N1, OLD, pod("big", 3, queue="q"), SMALL, close, reserve=THRESHOLD).run()
+    big = pod("big", 3, queue="q", preemptable=False)  # otherwise the queue of `small` would reclaim it
+    outcome = scene(queue("q"), N1, OLD, big, SMALL, close, reserve=THRESHOLD).run()
     given_up(outcome, why="queue q is not open")
     assert outcome.started == {"small": 6}
 

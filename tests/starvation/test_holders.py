@@ -192,9 +192,9 @@ def test_nobody_evicts_pods_on_a_node_set_aside_for_somebody_else() -> None:
     outcome = scene(*documents, reserve=reserve).run()
     assert outcome.happened("Evicted") == []
     assert outcome.why("urgent")[0] == "NodeResourceReserved"
-    # reclaim: so could a queue that has nothing.
+    # reclaim: so could a queue that has nothing. `big` is within the 3 CPUs that its queue deserves.
     mine = [pod("old-1", 2, queue="q", on="n1", run=30), pod("big", 3, queue="q"), pod("theirs", queue="other", at=4)]
-    outcome = scene(queue("q"), queue("other"), node("n1", 3), mine, reserve=reserve).run()
+    outcome = scene(queue("q", weight=3), queue("other"), node("n1", 4), mine, reserve=reserve).run()
     assert outcome.happened("Evicted") == []
     assert outcome.pending == {"big", "theirs"}
 
