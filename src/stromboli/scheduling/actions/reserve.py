@@ -24,7 +24,6 @@ from stromboli.scheduling.starvation import (
     Line,
     NamespaceHolds,
     NamespaceParts,
-    QueueParts,
     ReserveRules,
     above_deserved,
     has_starved,
@@ -60,8 +59,6 @@ class Reserve(Action):
         if job in session.state(Nominations) or not has_starved(session, job, self._rules):
             return False
         if not is_eligible(session, job) or above_deserved(session, job):
-            return False
-        if session.state(QueueParts).would_be_reclaimed(job):
             return False
         if session.state(NamespaceHolds).refuse(job, needed(job), None) is not None:
             return False  # it could not start on its nodes

@@ -38,13 +38,12 @@ from .queue_holds import QueueHolds
 from .reservation_release import give_up_reservations
 from .reserved_node_filter import close_reserved_nodes, room_for_others
 from .rules import ReserveRules, Starvation
-from .shares import NamespaceParts, QueueParts, above_deserved
+from .shares import NamespaceParts, above_deserved
 
 __all__ = [
     "Line",
     "NamespaceHolds",
     "NamespaceParts",
-    "QueueParts",
     "ReserveRules",
     "Starvation",
     "above_deserved",

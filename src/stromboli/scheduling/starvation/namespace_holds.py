@@ -20,7 +20,7 @@ from .clock import has_starved
 from .feasibility import Feasibility
 from .holders import is_stuck, rank
 from .rules import Starvation
-from .shares import NamespaceParts, QueueParts, above_deserved
+from .shares import NamespaceParts, above_deserved
 
 
 class NamespaceHolds:
@@ -80,5 +80,4 @@ class NamespaceHolds:
             return False
         if session.job_ready(job) or job.key in self._promised or is_stuck(session, job):
             return False
-        passed_over = above_deserved(session, job) or session.state(QueueParts).would_be_reclaimed(job)
-        return session.job_valid(job) is None and not passed_over
+        return session.job_valid(job) is None and not above_deserved(session, job)

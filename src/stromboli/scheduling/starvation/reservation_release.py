@@ -19,7 +19,7 @@ from .drained_room import DrainedRoom
 from .holders import FEATURE, counted_rows, holders, rank, release
 from .namespace_holds import NamespaceHolds
 from .rules import Starvation
-from .shares import NamespaceParts, QueueParts, above_deserved
+from .shares import NamespaceParts, above_deserved
 
 CLEARING_TIMEOUT: Final = 300.0  # seconds until the descheduler must have named the pods that leave a node
 
@@ -57,8 +57,6 @@ def _lost_reason(session: Session, job: Job) -> str | None:
         return "the job is no longer admitted"
     if above_deserved(session, job):
         return f"queue {job.queue.name} has more than its deserved share"
-    if session.state(QueueParts).would_be_reclaimed(job):
-        return f"with the job, queue {job.queue.name} would have more than its deserved share"
     if session.state(NamespaceParts).above_part(job):
         return f"namespace {job.namespace} has more than its part of queue {job.queue.name}"
     if session.state(NamespaceHolds).refuse(job, needed(job), None) is not None:

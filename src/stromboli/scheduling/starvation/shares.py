@@ -1,13 +1,9 @@
 """Starvation does not override shares: a job whose queue or namespace has more than its part is passed over.
 
-A queue has too much if it has strictly more than it deserves, in something the job requests. A job that is itself
-larger than what its queue deserves may start on what others do not use. But while others wait for their part of the
-same nodes, they would reclaim it at once, and the nodes would have drained for nothing, again and again. So such a job
-is passed over, too.
-
-A namespace has too much if another one of its queue waits for the same nodes with a smaller weighted share. Nodes that
-are set aside drain at the cost of others, so before they are set aside the others are counted without what would have
-to drain: otherwise a namespace at its part would be given nodes and lose them again as soon as they drain.
+A queue has too much if it has strictly more than it deserves, in something the job requests. A namespace has too much
+if another one of its queue waits for the same nodes with a smaller weighted share. Nodes that are set aside drain at
+the cost of others, so before they are set aside the others are counted without what would have to drain: otherwise a
+namespace at its part would be given nodes and lose them again as soon as they drain.
 """
 
 from __future__ import annotations
@@ -17,11 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from stromboli.cluster import PODS, Job, Queue, QueueName, Task, Vector
+from stromboli.cluster import Job, Queue, Task, Vector
 from stromboli.scheduling.callbacks import NamespaceShares
 from stromboli.scheduling.session import Session
 
-from .drained_queue import needed
 from .drained_room import DrainedRoom
 from .holders import WAITS, is_known_not_to_start, usable_rows, wanted
 
@@ -33,51 +28,6 @@ def above_deserved(session: Session, job: Job) -> bool:
         return False
     requested = wanted(job) > 0
     return bool(((job.queue.allocated > deserved) & requested & (session.total > 0)).any())
-
-
-class QueueParts:
-    """Which jobs would be reclaimed as soon as they start."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._claimants: dict[QueueName, list[Job]] = {}  # the waiting jobs for which a queue could reclaim
-
-    def would_be_reclaimed(self, job: Job) -> bool:
-        """Whether the job is larger than what its queue deserves, and other queues that wait for the same nodes would
-        have less than they deserve beside it."""
-        session, request = self._session, needed(job)
-        deserved = session.deserved.get(job.queue.name)
-        if deserved is None or not job.queue.reclaimable or not session.has_action("reclaim"):
-            return False
-        mine = job.allocated + request
-        beyond = (mine > deserved) & (request > 0) & (np.arange(len(request)) != PODS)
-        if not beyond.any() or not all(task.preemptable for task in session.pending_tasks(job)):
-            return False
-        others = [one for one in session.queues.values() if one is not job.queue and one.name in session.deserved]
-        claims = {queue.name: self._claim(queue) for queue in others}
-        beyond &= sum(claims.values(), start=mine) > session.total
-        rows = usable_rows(session, session.pending_tasks(job)) if beyond.any() else None
-        return rows is not None and any(
-            bool((needed(claimant) * beyond).any())
-            and bool((usable_rows(session, session.pending_tasks(claimant)) & rows).any())
-            for queue in others
-            if bool((claims[queue.name] * beyond).any())
-            for claimant in self._claimants_in(queue)
-        )
-
-    def _claim(self, queue: Queue) -> Vector:
-        """What a queue would have if it had all it deserves and requests."""
-        return np.asarray(np.minimum(self._session.deserved[queue.name], queue.allocated + queue.wanted))
-
-    def _claimants_in(self, queue: Queue) -> list[Job]:
-        known = self._claimants.get(queue.name)
-        if known is None:
-            deserved = self._session.deserved[queue.name]
-            known = self._claimants[queue.name] = [
-                job for job in _waiting_jobs(self._session)
-                if job.queue is queue and not bool(((needed(job) > deserved) & (deserved > 0)).any())
-            ]  # fmt: skip
-        return known
 
 
 class NamespaceParts:
