@@ -132,3 +132,22 @@ def test_replicas_that_are_refused_come_when_they_can(tmp_path: Path) -> None:
     report = run_text(tmp_path, PODS_BEFORE_THEIR_CLASS, until=5)
     assert {name: pod["submitted"] for name, pod in report["pods"].items()} == {"default/r-0": 3.0, "default/r-1": 3.0}
     assert {subject for subject, _, _ in warnings(report)} == {"default/r-0", "default/r-1"}
+
+
+GROUP_WITHOUT_ITS_CLASS = """
+{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4}}}
+---
+{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: g},
+ spec: {minMember: 1, priorityClassName: none}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, annotations: {scheduling.k8s.io/group-name: g}}
+spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+"""
+
+
+def test_a_group_without_its_class_runs(tmp_path: Path) -> None:
+    """The scheduler warns about the class; only pods are refused without theirs."""
+    report = run_text(tmp_path, GROUP_WITHOUT_ITS_CLASS, until=2)
+    assert report["pods"]["default/p"]["phase"] == "Running"

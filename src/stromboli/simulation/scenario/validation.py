@@ -124,7 +124,8 @@ def _check_names(scenario: Scenario) -> None:
                 pass
     for entry in scenario.objects:
         for field, name in priority_classes(entry.object):
-            if name not in classes:
+            of_group = field == "spec.priorityClassName" and isinstance(entry.object, PodGroup | Job)
+            if name not in classes and not of_group:  # a group has priority 0 then, with a warning
                 raise entry.error(field, f'there is no PriorityClass "{name}" in the scenario')
         if isinstance(entry.object, Pod):
             node = entry.object.spec.node_name
