@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from stromboli.cluster import Job, Queue, Task, Vector
+from stromboli.cluster import SHARED, Job, Queue, Task, Vector
 from stromboli.scheduling.callbacks import NamespaceShares
 from stromboli.scheduling.session import Session
 
@@ -64,11 +64,28 @@ class NamespaceParts:
         own = _weighted(shares, job.namespace, self._held(queue, job.namespace) if mine is None else mine)
         drained = self._beyond_idle(job) if to_drain else session.axis.zeros()
         for namespace in sorted(self._waiting_in(queue)):
-            behind = namespace != job.namespace and (
-                _weighted(shares, namespace, self._held(queue, namespace) - drained) < own
-            )
+            if namespace == job.namespace:
+                continue
+            held = self._held(queue, namespace)
+            behind = _weighted(shares, namespace, held) < own
+            if not behind and _weighted(shares, namespace, held - drained) < own:
+                # Only what it has on nodes that the job could use would drain for the job.
+                frees = np.minimum(drained, self._held_on_nodes_of(job, namespace))
+                behind = _weighted(shares, namespace, held - frees) < own
             if behind and self._competes(namespace, job):
                 yield namespace
+
+    def _held_on_nodes_of(self, job: Job, namespace: str) -> Vector:
+        """What a namespace of the job's queue has on nodes that the job could use."""
+        rows = usable_rows(self._session, self._session.pending_tasks(job))
+        requests = (
+            task.request
+            for other in job.queue.jobs.values()
+            if other.namespace == namespace
+            for task in other.tasks.values()
+            if task.node is not None and task.status in SHARED and rows[task.node.row]
+        )
+        return sum(requests, start=self._session.axis.zeros())
 
     def _competes(self, namespace: str, job: Job) -> bool:
         """Whether a namespace of the job's queue waits for nodes that the job could use."""
