@@ -52,6 +52,7 @@ from stromboli.kube.runtime import (
     Log,
     garbage_collection,
     volume_kinds,
+    watch_more,
 )
 from stromboli.scheduling.cycle import Scheduler
 
@@ -162,7 +163,10 @@ class DeschedulerComponent:
             self._recorder.run(),
             self._policy.run(lambda policy: self._wake.set(), lambda reason: None),
             self._scheduler.run(lambda scheduler: self._reconfigured(), lambda reason: None),
-            self._watch_more(),
+            watch_more(
+                self._client, self._is_reconfigured, lambda: self._scheduler.current.configuration,
+                self._add_reflectors,
+            ),
         ]
         tasks = [asyncio.create_task(work) for work in background]
         try:
@@ -207,20 +211,6 @@ class DeschedulerComponent:
         }
         self._reflectors |= new
         return list(new.values())
-
-    async def _watch_more(self) -> None:
-        """Watch kinds about volumes that only a later configuration of the scheduler needs."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await self._is_reconfigured.wait()
-                self._is_reconfigured.clear()
-                try:
-                    kinds = await volume_kinds(self._client, self._scheduler.current.configuration)
-                except Failure as failure:
-                    _log.warning("cannot ask which kinds the API server has", failure=failure.message)
-                    continue
-                for reflector in self._add_reflectors(kinds):
-                    group.create_task(reflector.run())
 
     async def _serves_stateful_sets(self) -> bool:
         """Not every server does: the embedded one has none."""

@@ -174,18 +174,10 @@ class PageHttpServer:
             self._waiting.discard(there)
 
     async def _explain(self, request: web.Request) -> web.Response:
-        job = request.query.get("job", "")
-        explanation = await self._why(job)
-        if explanation is None:
-            return _says(HTTPStatus.NOT_FOUND, f"There is no job {job}.")
-        return web.Response(body=explanation, content_type="application/json")
+        return await _about_job(request, self._why)
 
     async def _try(self, request: web.Request) -> web.Response:
-        job = request.query.get("job", "")
-        found = await self._what_if(job)
-        if found is None:
-            return _says(HTTPStatus.NOT_FOUND, f"There is no job {job}.")
-        return web.Response(body=found, content_type="application/json")
+        return await _about_job(request, self._what_if)
 
     async def _action(self, request: web.Request) -> web.Response:
         if not self._options.may_write:
@@ -195,6 +187,14 @@ class PageHttpServer:
         except msgspec.DecodeError as error:
             return _says(HTTPStatus.BAD_REQUEST, f"The request cannot be read: {error}.")
         return _says(*await self._act(wanted))
+
+
+async def _about_job(request: web.Request, ask: Why) -> web.Response:
+    job = request.query.get("job", "")
+    answer = await ask(job)
+    if answer is None:
+        return _says(HTTPStatus.NOT_FOUND, f"There is no job {job}.")
+    return web.Response(body=answer, content_type="application/json")
 
 
 async def _file(request: web.Request) -> web.Response:

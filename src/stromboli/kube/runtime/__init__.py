@@ -22,7 +22,7 @@ from .logs import Log, configure_logging
 from .loop_lag import LoopLag
 from .metrics import SECONDS_BUCKETS, ProcessMetrics, labelled_gauge
 from .process import Component, ProcessContext, ProcessOptions, run_process
-from .volume_kinds import volume_kinds
+from .volume_kinds import volume_kinds, watch_more
 
 __all__ = [
     "NOT_INSTALLED",
@@ -46,4 +46,5 @@ __all__ = [
     "missing_definitions",
     "run_process",
     "volume_kinds",
+    "watch_more",
 ]

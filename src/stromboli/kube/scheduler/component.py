@@ -50,6 +50,7 @@ from stromboli.kube.runtime import (
     garbage_collection,
     missing_definitions,
     volume_kinds,
+    watch_more,
 )
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
@@ -186,7 +187,10 @@ class SchedulerComponent:
             self._binder.run(),
             self._status_patches.run(),
             self._recorder.run(),
-            self._watch_more(),
+            watch_more(
+                self._client, self._is_reconfigured, lambda: self._configuration.current.configuration,
+                self._add_reflectors,
+            ),
             self._configuration.run(self._reconfigured, self._reporter.configuration_refused),
         ]
         tasks = [asyncio.create_task(work) for work in background]
@@ -247,16 +251,6 @@ class SchedulerComponent:
         }
         self._reflectors |= new
         return list(new.values())
-
-    async def _watch_more(self) -> None:
-        """Watch kinds that only a later configuration needs. A kind that is not needed any more is still watched."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await self._is_reconfigured.wait()
-                self._is_reconfigured.clear()
-                kinds = await volume_kinds(self._client, self._configuration.current.configuration)
-                for reflector in self._add_reflectors(kinds):
-                    group.create_task(reflector.run())
 
     async def _has_budgets_v1(self, stop: asyncio.Event) -> bool | None:
         """None if the stop came first."""
