@@ -167,3 +167,13 @@ def test_a_gang_does_not_count_on_a_pod_that_asks_for_nothing_and_fits_nowhere()
     )
     decisions = scheduler().run(world, START + 1000).decisions
     assert [d.task for d in decisions if isinstance(d, Bind)] == []
+
+
+def test_a_place_that_is_reserved_and_taken_in_one_statement_is_counted_once() -> None:
+    world = cluster(node("n1", cpu=4), group("ns1/j"), pod("ns1/j-0", group="j", cpu=1))
+    current = session(world)
+    statement, task = current.statement(), world.tasks["ns1/j-0"]  # type: ignore[index]
+    statement.reserve(task, world.nodes["n1"])
+    statement.allocate(task, world.nodes["n1"])
+    statement.commit()
+    world.validate()

@@ -261,6 +261,10 @@ class Ledger(HoldingBooks):
 
     def settle_binding(self, tasks: Sequence[Task]) -> None:
         """Make the places of allocated tasks of one job permanent; equivalent to one `settle` each."""
+        if any(task.status is not Status.ALLOCATED for task in tasks):
+            for task in tasks:  # the same statement reserved the place before
+                self.settle(task, Status.BINDING, task.node)
+            return
         self.changes += len(tasks)
         self._set_status_of_many(tasks, Status.BINDING)
         for task in tasks:

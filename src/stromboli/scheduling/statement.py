@@ -141,11 +141,11 @@ class Statement:
     def consume_many(self, uses: Sequence[tuple[Task, str, Vector]]) -> None:
         """`consume` for tasks of one queue and namespace, of Reservations on different nodes."""
         totals: dict[str, Vector] = {}
+        done = self.operations.append
         for task, reservation, amount in uses:
             known = totals.get(reservation)
             totals[reservation] = amount if known is None else known + amount
-            was = (task.status, task.node)
-            self.operations.append(Operation(Kind.CONSUME, task, was, reservation=reservation, amount=amount))
+            done(Operation(Kind.CONSUME, task, (task.status, task.node), "", "", reservation, amount))
         self.session.ledger.draw_many(totals)
 
     def give_way(self, reservation: str, task: Task, *, reason: str, message: str) -> Operation:
@@ -253,8 +253,9 @@ class Statement:
                         decide(_unreserve(operation, "the pod starts"))
                     ledger.settle_binding(together)
                     for one in together:
-                        source = used.get(one.key)
-                        ledger.set_use(one, "" if source is None else source.annotation)
+                        if one.uses or used:
+                            source = used.get(one.key)
+                            ledger.set_use(one, "" if source is None else source.annotation)
                     if task.job.key not in held:
                         self._bind(task.job.key, together)
                 case Kind.EVICT if task.key in ledger.held:

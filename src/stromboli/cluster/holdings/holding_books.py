@@ -95,9 +95,10 @@ class HoldingBooks:
         plain: list[tuple[Holding, Holding | None]] = []
         for name, holding in changes.items():
             before = self.holdings.get(name)
-            moved = before is not None and holding is not None and before.node is not holding.node
-            returns = any(one is not None and one.returning is not None for one in (holding, before))
-            if holding is None or moved or returns or holding.node.lock is not None:
+            if holding is None or holding.returning is not None or holding.node.lock is not None:
+                self.set_holding(name, holding)
+                continue
+            if before is not None and (before.returning is not None or before.node is not holding.node):
                 self.set_holding(name, holding)
                 continue
             self.drawn.pop(name, None)
@@ -118,16 +119,20 @@ class HoldingBooks:
         self.log.extend(rows)
         self.freed += 1
         self.held_epoch += 1
+        counted: dict[tuple[int, str], tuple[Queue, list[Vector]]] = {}  # most are of few queues
         for new, old in pairs:
-            for holding, sign in ((new, +1), (old, -1)):
-                if holding is not None and holding.queue is not None:
-                    queue = holding.queue
-                    queue.allocated += sign * holding.remainder
-                    if holding.namespace:
-                        inside = queue.by_namespace.get(holding.namespace)
-                        if inside is None:
-                            inside = queue.by_namespace[holding.namespace] = self.axis.zeros()
-                        inside += sign * holding.remainder
+            for holding, amount in ((new, new.remainder), (old, None if old is None else -old.remainder)):
+                if holding is not None and holding.queue is not None and amount is not None:
+                    key = (id(holding.queue), holding.namespace)
+                    counted.setdefault(key, (holding.queue, []))[1].append(amount)
+        for (_, namespace), (queue, changes) in counted.items():
+            change = np.sum(changes, axis=0)
+            queue.allocated += change
+            if namespace:
+                inside = queue.by_namespace.get(namespace)
+                if inside is None:
+                    inside = queue.by_namespace[namespace] = self.axis.zeros()
+                inside += change
 
     def draw(self, name: str, amount: Vector) -> None:
         """Take an amount from a holding tentatively, or put it back with a negative amount."""
@@ -156,25 +161,28 @@ class HoldingBooks:
 
     def draw_many(self, amounts: Mapping[str, Vector]) -> None:
         """`draw` from several holdings of one queue and namespace, none of them on the same node as another."""
-        first = self.holdings[next(iter(amounts))]
-        rows, matrix = [], np.stack(list(amounts.values()))
-        for name, amount in amounts.items():
-            held = self.holdings[name]
+        holdings, drawn = self.holdings, self.drawn
+        before = [holdings[name] for name in amounts]
+        matrix = np.array(list(amounts.values()))
+        left = np.array([held.remainder for held in before]) - matrix
+        for name, amount, held, remainder in zip(amounts, amounts.values(), before, left, strict=True):
             node = held.node
-            drawn = Holding(
-                node, held.remainder - amount, held.queue, held.namespace, held.returning, held.shape, held.annotation
+            holdings[name] = self.holdings_on[node.name][name] = Holding(
+                node, remainder, held.queue, held.namespace, held.returning, held.shape, held.annotation
             )  # fmt: skip
-            self.holdings[name] = self.holdings_on[node.name][name] = drawn
-            rows.append(node.row)
-            self._add_drawn(name, amount)
+            if name in drawn:
+                self._add_drawn(name, amount)
+            else:
+                drawn[name] = amount
             if node.lock is not None and held.queue is not None:
                 self._occupy(node.lock, held.queue, -amount)
-        table = self.table
+        first, table = before[0], self.table
+        self.log.extend([held.node.row for held in before])
+        rows = np.array(self.log[-len(before) :])
         table.idle[rows] += matrix
         table.used[rows] -= matrix
         table.held[rows] -= matrix
         self.held_epoch += 1
-        self.log.extend(rows)
         self.freed += 1
         if first.queue is not None:
             total = matrix.sum(axis=0)
@@ -184,7 +192,9 @@ class HoldingBooks:
 
     def settle_draw(self, name: str, amount: Vector) -> None:
         """Make a draw permanent."""
-        if name in self.holdings:
+        if self.drawn.get(name) is amount:
+            del self.drawn[name]  # all that was drawn
+        elif name in self.holdings:
             self._add_drawn(name, -amount)
 
     def _add_drawn(self, name: str, amount: Vector) -> None:

@@ -16,7 +16,7 @@ It is derived again at each snapshot, for Reservations that changed and for node
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from stromboli.api.reservations import (
     AVAILABLE,
     PENDING,
     expires_at,
-    is_migration,
     is_over,
     namespace_of,
     queue_of,
@@ -47,6 +46,16 @@ from .stand_in import stand_in, stand_in_pod
 _FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED})
 
 
+class _Facts(NamedTuple):
+    """What is read from an object once, when it comes."""
+
+    queue: QueueName
+    namespace: str
+    annotation: str
+    has_ports: bool
+    created: float
+
+
 class ReservationIndex:
     def __init__(
         self,
@@ -62,6 +71,7 @@ class ReservationIndex:
         """`scheduler_name`: whose Reservations to place; None means all of them."""
         self.jobs: dict[str, Job] = {}  # by Reservation: the stand-ins of those that wait for a node
         self._objects: dict[str, Reservation] = {}
+        self._facts: dict[str, _Facts] = {}
         self._shapes = shapes
         self._ledger = ledger
         self._nodes = nodes
@@ -87,6 +97,7 @@ class ReservationIndex:
         if waiting_pod_of(obj) is not None:
             return
         self._objects[name] = obj
+        self._facts[name] = _facts_of(obj)
         assumed = self._ledger.assumed.get(name)
         if assumed is not None and (is_over(obj) or _state(obj) == assumed):
             del self._ledger.assumed[name]
@@ -94,6 +105,7 @@ class ReservationIndex:
 
     def delete(self, name: str) -> None:
         if self._objects.pop(name, None) is not None:
+            del self._facts[name]
             self._ledger.assumed.pop(name, None)
             self._shape_of.pop(name, None)
             self._changed.add(name)
@@ -137,21 +149,24 @@ class ReservationIndex:
         if len(names) != 1 or node is None or node.row < 0:
             return False
         (name,) = names
-        return name not in self._expired and reservation_annotation(self._objects[name]) not in self._ledger.users
+        return name not in self._expired and self._facts[name].annotation not in self._ledger.users
 
     def _hold_alone(self, node_names: list[str]) -> None:
         """`_hold_on` for nodes with one unused Reservation each, all at once: there may be thousands."""
         found = [(self._objects[name], self._nodes[node]) for node in node_names for name in self._on[node]]
         given = [self._given(obj) for obj, _ in found]
-        rows = [node.row for _, node in found]
-        table = self._ledger.table
-        left = np.maximum(table.allocatable[rows] - table.used[rows] + table.held[rows], 0)
-        changes: dict[str, Holding | None] = {}
-        for (obj, node), amount, room in zip(found, given, left, strict=True):
-            name, before = obj.metadata.name, self._ledger.holdings.get(obj.metadata.name)
-            holding = None if amount is None else self._unused(obj, node, np.minimum(amount, room))
-            if holding is None or before is None or not _is_same(holding, before):
-                changes[name] = holding
+        unreadable = [obj.metadata.name for (obj, _), amount in zip(found, given, strict=True) if amount is None]
+        changes: dict[str, Holding | None] = dict.fromkeys(unreadable)
+        found = [one for one, amount in zip(found, given, strict=True) if amount is not None]
+        if found:
+            rows, table, known = [node.row for _, node in found], self._ledger.table, self._ledger.holdings
+            left = np.maximum(table.allocatable[rows] - table.used[rows] + table.held[rows], 0)
+            left = np.minimum(left, [amount for amount in given if amount is not None])
+            for (obj, node), remainder in zip(found, left, strict=True):
+                name = obj.metadata.name
+                holding, before = self._unused(obj, node, remainder), known.get(name)
+                if before is None or not _is_same(holding, before):
+                    changes[name] = holding
         self._ledger.set_holdings(changes)
 
     def expire(self, now: float) -> float | None:
@@ -182,7 +197,7 @@ class ReservationIndex:
         if phase == AVAILABLE and obj is not None:
             self._node_of[name] = node
             self._on.setdefault(node, set()).add(name)
-            if is_migration(obj):
+            if obj.spec.replaces is not None:
                 self._migrations.add(name)
         if phase != PENDING or name in self.jobs:
             self._drop_stand_in(name)
@@ -213,7 +228,7 @@ class ReservationIndex:
         left = table.allocatable[node.row] - (table.used[node.row] - table.held[node.row])
         oldest_first = list(names)
         if len(names) > 1:
-            oldest_first.sort(key=lambda name: (creation_time(self._objects[name]), name))
+            oldest_first.sort(key=lambda name: (self._facts[name].created, name))
         for name in oldest_first:
             holding = self._holding(self._objects[name], node, np.maximum(left, 0))
             before = self._ledger.holdings.get(name)
@@ -226,8 +241,7 @@ class ReservationIndex:
         given = self._given(obj)
         if given is None or obj.metadata.name in self._expired:
             return None
-        annotation = reservation_annotation(obj)
-        users = self._ledger.users.get(annotation)
+        users = self._ledger.users.get(self._facts[obj.metadata.name].annotation)
         if not users:
             return self._unused(obj, node, np.minimum(given, left))
         here = [task for task in users.values() if task.true_node is node and task.true_status not in _FINISHED]
@@ -243,9 +257,12 @@ class ReservationIndex:
         return holding
 
     def _unused(self, obj: Reservation, node: Node, remainder: Vector) -> Holding:
-        queue = None if self._costs_nobody(obj) else self._queues.queue(QueueName(queue_of(obj)))
-        shape, annotation = self._shape_with_ports(obj), reservation_annotation(obj)
-        return Holding(node, remainder, queue, namespace_of(obj), None, shape, annotation)
+        facts = self._facts[obj.metadata.name]
+        free = obj.spec.replaces is not None and self._costs_nobody(obj)
+        queue = None if free else self._queues.queue(facts.queue)
+        # Nothing of the template matters while it is on a node, except ports.
+        shape = self._shape(obj) if facts.has_ports else None
+        return Holding(node, remainder, queue, facts.namespace, None, shape, facts.annotation)
 
     def _given(self, obj: Reservation) -> Vector | None:
         """What it was given on its node; None if the amounts cannot be read."""
@@ -271,13 +288,6 @@ class ReservationIndex:
         task = self._tasks.get(TaskKey(f"{replaced.namespace}/{replaced.name}"))
         return task is not None and task.uid == replaced.uid and task.true_status not in (*_FINISHED, Status.RELEASING)
 
-    def _shape_with_ports(self, obj: Reservation) -> Shape | None:
-        """The shape of its template, if that has ports: nothing else of it matters while it is on a node."""
-        template = obj.spec.template
-        if template is None or not any(c.ports for c in (*template.spec.containers, *template.spec.init_containers)):
-            return None
-        return self._shape(obj)
-
     def _shape(self, obj: Reservation) -> Shape:
         name = obj.metadata.name
         shape = self._shape_of.get(name)
@@ -289,7 +299,7 @@ class ReservationIndex:
     # -- those that wait ----------------------------------------------------------------------------------------
 
     def _add_stand_in(self, obj: Reservation) -> None:
-        queue = self._queues.queue(QueueName(queue_of(obj)))
+        queue = self._queues.queue(self._facts[obj.metadata.name].queue)
         shape = self._shape(obj)
         job = stand_in(obj, stand_in_pod(obj), shape, queue, self._ledger.axis.zeros())
         self.jobs[obj.metadata.name] = job
@@ -307,7 +317,7 @@ class ReservationIndex:
     def _refresh_stand_in(self, name: str) -> None:
         """Queues and PriorityClasses may have come or gone."""
         job, obj = self.jobs[name], self._objects[name]
-        if job.queue is not self._queues.queues.get(QueueName(queue_of(obj))):
+        if job.queue is not self._queues.queues.get(self._facts[name].queue):
             self._drop_stand_in(name)
             self._add_stand_in(obj)
             job = self.jobs[name]
@@ -326,6 +336,18 @@ class ReservationIndex:
         self._vectors.clear()
         for job in self.jobs.values():
             job.allocated = self._ledger.axis.pad(job.allocated)
+
+
+def _facts_of(obj: Reservation) -> _Facts:
+    template = obj.spec.template
+    containers = [] if template is None else [*template.spec.containers, *template.spec.init_containers]
+    return _Facts(
+        queue=QueueName(queue_of(obj)),
+        namespace=namespace_of(obj),
+        annotation=reservation_annotation(obj),
+        has_ports=any(container.ports for container in containers),
+        created=creation_time(obj),
+    )
 
 
 def _state(obj: Reservation) -> tuple[str, str]:

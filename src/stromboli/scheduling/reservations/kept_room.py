@@ -15,7 +15,7 @@ from stromboli.cluster import PODS, Job, Task, Vector
 from stromboli.scheduling.session import Session
 
 from .matches import Matches
-from .room import ReservedRoom, places_in
+from .room import ReservedRoom
 
 
 def kept_room(session: Session, job: Job) -> Mapping[int, Vector]:
@@ -31,10 +31,10 @@ def kept_room(session: Session, job: Job) -> Mapping[int, Vector]:
         examples[kind] = task
     for kind, number in kinds.items():
         task = examples[kind]
-        for _, usable, held in room.usable(task):
+        for _, usable, held, pods in room.usable(task):
             amount = np.zeros_like(held.remainder)
             columns = list(usable.columns)
-            amount[columns] = task.request[columns] * min(number, places_in(usable, held, task.request))
+            amount[columns] = task.request[columns] * min(number, pods)
             amount[PODS] = held.remainder[PODS]
             if usable.object.spec.allocate_once:
                 amount = held.remainder.copy()  # what its pod leaves is free

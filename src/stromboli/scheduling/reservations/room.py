@@ -14,30 +14,42 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from math import inf, lcm
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from stromboli.api.migration_reservations import is_lent
-from stromboli.cluster import PODS, Holding, Job, Task, Vector
+from stromboli.cluster import PODS, Holding, Job, NodeTable, Task, Vector
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .matches import Matches, MatchSet, Usable
 
-_NOTHING: Final[list[tuple[Any, Usable, Holding]]] = []
 _LEFT_OUT: Final = ("node_reservation", "queue_reservation", "starvation")
+
+
+class Choice(NamedTuple):
+    """A Reservation that has enough for a pod of one shape, and for how many; the smallest rank is the best."""
+
+    rank: tuple[int, float, str]
+    usable: Usable
+    held: Holding
+    pods: int
+
+
+_NOTHING: Final[list[Choice]] = []
 
 
 @dataclass(slots=True)
 class _Choices:
-    """Those of a set that have enough for a pod of one shape, the best first. `held`: what they were found by."""
+    """The choices of a set for pods of one shape, the best first. `held`: what they were found by."""
 
     held: list[Holding | None]
-    ranked: list[Any]  # (rank, usable, holding), or None, in the order of the set
-    best: list[tuple[Any, Usable, Holding]]
+    ranked: list[Choice | None]  # in the order of the set
+    best: list[Choice]
     epoch: int
 
 
@@ -85,7 +97,7 @@ class ReservedRoom:
                 found.append((count, task))
         return found
 
-    def usable(self, task: Task) -> list[tuple[Any, Usable, Holding]]:
+    def usable(self, task: Task) -> list[Choice]:
         """Those with enough left for the task, the best first. One for which pods were evicted keeps to its node."""
         matches = self._matches.of(task)
         if not matches.usable:
@@ -94,7 +106,7 @@ class ReservedRoom:
         if choices is None or choices.epoch != self._session.ledger.held_epoch:
             choices = self._look(matches, choices, task)
         if task.nominated:
-            return [one for one in choices.best if one[2].node.name == task.nominated]
+            return [one for one in choices.best if one.held.node.name == task.nominated]
         return choices.best
 
     def slots(self, tasks: Sequence[Task]) -> int:
@@ -112,7 +124,7 @@ class ReservedRoom:
         return self._slots_for(next(iter(job.tasks.values())))
 
     def _slots_for(self, task: Task) -> int:
-        return sum(places_in(usable, held, task.request) for _, usable, held in self.usable(task))
+        return sum([choice.pods for choice in self.usable(task)])
 
     def _look(self, matches: MatchSet, known: _Choices | None, task: Task) -> _Choices:
         """Look again at Reservations that have changed; each change makes a new holding."""
@@ -132,20 +144,24 @@ class ReservedRoom:
         known.epoch = self._session.ledger.held_epoch
         return known
 
-    def _rank(self, task: Task, usable: Usable, held: Holding) -> tuple[Any, Usable, Holding] | None:
+    def _rank(self, task: Task, usable: Usable, held: Holding) -> Choice | None:
         """None if it has not enough for the task."""
         left, request = held.remainder.tolist(), task.shape.request.tolist()
-        share, names_one = 0, False
+        share, pods = 0, inf
         for column in usable.columns:
-            rest = left[column] - request[column]
-            if rest < 0:
+            has, wanted = left[column], request[column]
+            if has < wanted:
                 return None
-            share += rest * self._weights[column]
-            names_one = names_one or request[column] > 0
-        return ((share, usable.created, usable.name), usable, held) if names_one else None
+            share += (has - wanted) * self._weights[column]
+            if wanted > 0:
+                pods = min(pods, has // wanted)
+        if pods == inf:
+            return None
+        once = usable.object.spec.allocate_once
+        return Choice((share, usable.created, usable.name), usable, held, 1 if once else int(pods))
 
     def place(self, statement: Statement, task: Task, promised: bool) -> bool:
-        return any(self._use(statement, task, usable, held, promised) for _, usable, held in list(self.usable(task)))
+        return any(self._use(statement, task, one.usable, one.held, promised) for one in list(self.usable(task)))
 
     def place_many(self, statement: Statement, tasks: Sequence[Task]) -> int:
         """Tasks of one job that are alike are placed together: each Reservation takes as many as it has room for, the
@@ -174,7 +190,7 @@ class ReservedRoom:
                 taken = self._consumed(left, first, usable)
                 uses.append((alike[len(uses)], usable.name, taken))
                 nodes.append(held.node)
-                left = left - taken
+                left = left - taken if times > 1 else left
         statement.consume_many(uses)
         assert first.job is not None
         if session.within_hard_limits(first.job.queue, first.request * len(uses)) is None:
@@ -184,34 +200,41 @@ class ReservedRoom:
 
     def _alike(self, tasks: Sequence[Task]) -> list[Task]:
         """The first tasks that look the same to all Reservations."""
-        matches, alike = None, list[Task]()
-        for task in tasks:
-            matches = matches or self._matches.of(task)
-            if self._matches.of(task) is not matches or task.shape is not tasks[0].shape or task.nominated:
-                break
-            alike.append(task)
-        return alike
+        first, matches_of = tasks[0], self._matches.of
+        if first.job is not None and self._matches.of_job(first.job) and not self._session.ledger.nominated:
+            return list(tasks)
+        matches = matches_of(first)
+        return list(
+            takewhile(lambda t: t.shape is first.shape and not t.nominated and matches_of(t) is matches, tasks)
+        )  # fmt: skip
 
     def _plan(self, task: Task, count: int, fitting: Fitting) -> list[tuple[Usable, Holding, int]]:
         """Which Reservations take how many of so many tasks. Where the node does not pass, it takes none."""
-        plan, request, nodes = [], task.request, self._session.nodes
-        asked = fitting.columns.tolist()
-        for _, usable, held in self.usable(task):
+        plan, request, nodes = [], task.request.tolist(), self._session.nodes
+        asked, mask = fitting.columns.tolist(), fitting.mask
+        from_node: dict[tuple[int, ...], list[int]] = {}  # the columns that a Reservation does not have
+        for _, usable, held, pods in self.usable(task):
             if not count:
                 break
-            times = min(count, places_in(usable, held, request))
+            times = min(count, pods)
+            columns = from_node.get(usable.columns)
+            if columns is None:
+                columns = from_node[usable.columns] = [one for one in asked if one not in usable.columns]
             row = held.node.row
-            # What the Reservation names, it has. The rest comes from the node.
-            from_node = [column for column in asked if column not in usable.columns]
-            future, idle = nodes.future_idle_of(row), nodes.idle[row]
-            if fitting.mask[row] and all(
-                min(idle[column], future[column]) + (held.remainder[PODS] if column == PODS else 0)
-                >= request[column] * times
-                for column in from_node
-            ):
+            if mask[row] and (not columns or self._node_has(nodes, held, columns, request, times)):
                 plan.append((usable, held, times))
                 count -= times
         return plan
+
+    def _node_has(
+        self, nodes: NodeTable, held: Holding, columns: list[int], request: list[int], times: int
+    ) -> bool:
+        """Whether a node has so many requests in columns that a Reservation on it does not name."""
+        idle = nodes.idle[held.node.row].tolist()
+        if self._session.ledger.in_transit:
+            idle = np.minimum(idle, nodes.future_idle_of(held.node.row)).tolist()
+        own = int(held.remainder[PODS])
+        return all(idle[one] + (own if one == PODS else 0) >= request[one] * times for one in columns)
 
     def _use(self, statement: Statement, task: Task, usable: Usable, held: Holding, promised: bool) -> bool:
         session, mark, node = self._session, len(statement), held.node
@@ -235,7 +258,7 @@ class ReservedRoom:
         """What a pod takes of a Reservation. One that is for a single pod goes whole: what is left of it is free. Not
         to be changed: pods of one shape take the same."""
         if usable.object.spec.allocate_once:
-            return remainder.copy()
+            return remainder
         place = min(1, int(remainder[PODS]))
         key = (task.shape.id, usable.columns, place)
         taken = self._taken.get(key)
@@ -250,10 +273,3 @@ class ReservedRoom:
         placement = self._session.placement
         return placement.fitting(task, without=_LEFT_OUT).takes(row, placement.room_now_on(row))
 
-
-def places_in(usable: Usable, held: Holding, request: Vector) -> int:
-    """How many pods with this request a Reservation has enough for."""
-    if usable.object.spec.allocate_once:
-        return 1
-    left, wanted = held.remainder.tolist(), request.tolist()
-    return min(int(left[column] // wanted[column]) for column in usable.columns if wanted[column] > 0)
