@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from starvation.scenes import node, pod
+from starvation.scenes import Document, node, pod
 from together.situations import (
     Situation,
     assert_restarts_change_nothing,
     happened,
     in_namespace,
+    replica_set,
     situation,
     starts,
     weighted,
@@ -108,3 +109,38 @@ def test_its_own_namespace_is_told() -> None:
 
 def test_restarts_change_nothing_behind_its_own_stream() -> None:
     assert_restarts_change_nothing(OWN_STREAM, until=40)
+
+
+def beside_its_own_pods(own: list[Document]) -> Situation:
+    """Two pools of four CPUs. In one, `beta` has a stream that keeps all CPUs busy. `alpha` has some pods in the other
+    one, fewer than beta, and a job that needs all of beta's pool.
+
+    Nobody waits for what alpha has, or it never ends: it need not make room for the job. While the pool drains, beta
+    has less and less, because of the job; that is not alpha's advantage yet.
+    """
+    pools = [node("a1", 4, labels={"pool": "a"}), node("b1", 4, labels={"pool": "b"})]
+    stream = [pod(f"small-{number:02}", 1, run=4, at=number, selector={"pool": "b"}) for number in range(40)]
+    large = pod("large", 4, run=2, at=5, selector={"pool": "b"})
+    return situation(
+        pools, in_namespace("alpha", own, large), in_namespace("beta", stream),
+        reserve={"starvingJobTimeThreshold": 5, "reservedNodePercent": 100}, until=40,
+    )  # fmt: skip
+
+
+OWN_PODS = {
+    "stream in another pool": beside_its_own_pods(
+        [pod(f"own-{number:02}", 1, run=2, at=number, selector={"pool": "a"}) for number in range(40)]
+    ),
+    "service": beside_its_own_pods([replica_set("own", 1, 1, selector={"pool": "a"})]),
+}
+
+
+@pytest.mark.parametrize("story", OWN_PODS.values(), ids=OWN_PODS.keys())
+def test_pods_that_cannot_make_room_do_not_make_a_job_wait_for_ever(story: Situation) -> None:
+    # It has starved at 11 s, and the last pod that was started before ends four seconds later.
+    assert starts(story.run())["alpha/large"] <= 5 + 5 + 4 + 2
+
+
+@pytest.mark.parametrize("story", OWN_PODS.values(), ids=OWN_PODS.keys())
+def test_restarts_change_nothing_beside_its_own_pods(story: Situation) -> None:
+    assert_restarts_change_nothing(story, until=18)

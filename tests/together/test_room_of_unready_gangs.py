@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from starvation.scenes import gang, node, pod, priority_class
+from starvation.scenes import gang, node, pod, priority_class, queue
 from together.situations import Situation, assert_restarts_change_nothing, happened, situation, starts
 
 LENDING = {"backfillNonBestEffort": True}
@@ -26,6 +26,15 @@ AFTER_THE_BORROWER = situation(
     backfill=LENDING, leave_out=("reserve",), until=20,
 )  # fmt: skip
 
+# `huge` never starts: it needs three CPUs, and its queue may have two. It lends them to `p1` and `p2`. `p3` and `p4`
+# came at the same time and are equal, so they come after those by name. What `p1` and `p2` borrowed must not put them
+# last.
+EQUALS = situation(
+    queue("q", capability={"cpu": 2}), node("n1", 3), gang("huge", 1, 1, 1, queue="q"),
+    [pod(f"p{number}", 1, queue="q", at=1, run=10) for number in (1, 2, 3, 4)],
+    backfill=LENDING, leave_out=("reserve",), until=25,
+)  # fmt: skip
+
 
 def test_a_job_that_cannot_borrow_takes_room_that_a_gang_cannot_use() -> None:
     assert starts(NOT_PREEMPTABLE.run()) == {"default/steady": 1}
@@ -38,6 +47,14 @@ def test_a_borrower_is_not_evicted_by_a_gang_that_comes_after_it() -> None:
     assert starts(report)["default/zero-0"] == 12
 
 
-@pytest.mark.parametrize("story", [NOT_PREEMPTABLE, AFTER_THE_BORROWER], ids=["not preemptable", "after the borrower"])
+def test_a_borrower_is_not_evicted_by_an_equal_job_that_comes_after_it() -> None:
+    report = EQUALS.run()
+    assert happened(report, "Evicted") == []
+    assert starts(report) == {"default/p1": 1, "default/p2": 1, "default/p3": 11, "default/p4": 11}
+
+
+@pytest.mark.parametrize(
+    "story", [NOT_PREEMPTABLE, AFTER_THE_BORROWER, EQUALS], ids=["not preemptable", "after the borrower", "equals"]
+)
 def test_restarts_change_nothing(story: Situation) -> None:
     assert_restarts_change_nothing(story)

@@ -1,7 +1,7 @@
 """Room that a waiting gang holds, lent to others and given back.
 
-`lent_room` counts on lent room and takes it back, `estimates` finds short work that ends before the room is needed,
-`rules` has the arguments of the action.
+`lent_room` counts on lent room and takes it back, `precedence` says who may do so, `estimates` finds short work that
+ends before the room is needed, `rules` has the arguments of the action.
 """
 
 from stromboli.scheduling.session import Session

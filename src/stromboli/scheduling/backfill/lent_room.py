@@ -19,8 +19,7 @@ from functools import partial
 import numpy as np
 
 from stromboli.api import names
-from stromboli.api.timestamps import parse_timestamp
-from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, Node, Status, Task, Vector
+from stromboli.cluster import OCCUPYING, Job, Matrix, Node, Status, Task, Vector
 from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.decisions import Notice
 from stromboli.scheduling.explanation.display_names import display_name
@@ -30,6 +29,7 @@ from stromboli.scheduling.gang import TentativePlaces, place_gang
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
+from .precedence import Precedence
 from .rules import FEATURE, Lending
 
 # -- counting on lent room ------------------------------------------------------------------------------------------
@@ -48,33 +48,17 @@ def accessible(session: Session, job: Job) -> Matrix:
     not evicted, it waits for them to end, so it does not count on the room of those that never do."""
     nodes = session.nodes
     lent = nodes.backfilled.copy()
-    known: dict[JobKey, bool] = {}  # whether the job comes before that one
     for row in np.flatnonzero(lent.any(axis=1)).tolist():
         for task in lent_tasks(nodes.nodes[row]):
-            if not _may_count_on(session, job, task, known):
+            if not _may_count_on(session, job, task):
                 lent[row] -= task.request
     return np.asarray(session.placement.room_now(job, without=FEATURE) + lent - nodes.conditional)
 
 
-def _may_count_on(session: Session, job: Job, borrower: Task, known: dict[JobKey, bool] | None = None) -> bool:
+def _may_count_on(session: Session, job: Job, borrower: Task) -> bool:
     """Where borrowers are not evicted, only on those that end."""
     leaves = session.state(Lending).rules.evicts or borrower.ends
-    return leaves and _may_send_away(session, job, borrower, known)
-
-
-def _may_send_away(session: Session, job: Job, borrower: Task, known: dict[JobKey, bool] | None = None) -> bool:
-    """Only by jobs that come before it in the order of jobs, and were there when it started: others have lent nothing.
-    Otherwise the pods of a stream would send each other away. `known`: answers about the order, for one state."""
-    if borrower.job is None:
-        return True
-    started = borrower.pod.status.start_time
-    if started is not None and job.created > parse_timestamp(started):
-        return False
-    if known is None:
-        return session.job_key(job) < session.job_key(borrower.job)
-    if borrower.job.key not in known:
-        known[borrower.job.key] = session.job_key(job) < session.job_key(borrower.job)
-    return known[borrower.job.key]
+    return leaves and session.state(Precedence).may_send_away(job, borrower)
 
 
 def place_conditionally(session: Session, statement: Statement, task: Task) -> bool:
@@ -171,7 +155,8 @@ def _choose(
     enough: Callable[[list[Task]], bool],
 ) -> bool:  # fmt: skip
     """Add to the victims until it is enough, those who come last first; False if that cannot be."""
-    lent = [task for task in lent if _may_send_away(session, job, task)]
+    precedence = session.state(Precedence)
+    lent = [task for task in lent if precedence.may_send_away(job, task)]
     last_first = sorted(lent, key=lambda t: (session.job_key(t.job), t.key) if t.job else (), reverse=True)
     for task in last_first:
         if enough(victims):

@@ -2,8 +2,12 @@
 
 A queue has too much if it has strictly more than it deserves, in something the job requests. A namespace has too much
 if another one of its queue waits for the same nodes with a smaller weighted share. Nodes that are set aside drain at
-the cost of others, so before they are set aside the others are counted without what would have to drain: otherwise a
-namespace at its part would be given nodes and lose them again as soon as they drain.
+the cost of others, so what has drained for a job still counts as theirs.
+
+What its own namespace could give the job, it should give first. So before nodes are set aside, the others are also
+compared without what would have to drain, with what jobs of the namespace have that would make room (see
+`namespace_holds`). Services do not make room, and pods on nodes that nobody else waits for need not. If those counted,
+a single such pod would be enough to pass over every job that needs whole nodes, for ever.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import numpy as np
 
 from stromboli.cluster import SHARED, Job, Queue, Task, Vector
 from stromboli.scheduling.callbacks import NamespaceShares
+from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
 from .drained_room import DrainedRoom
@@ -46,46 +51,65 @@ class NamespaceParts:
     def stays_above_part(self, job: Job) -> bool:
         """Whether the namespace will be above its part for the job even when all its pods that end have ended."""
         mine = self._session.state(DrainedRoom).stays_in_namespace(job)
-        return any(True for _ in self._behind(job, to_drain=True, mine=mine))
+        return any(True for _ in self._behind(job, mine=mine))
 
     def takes_part_of(self, job: Job, other: Job, request: Vector) -> bool:
         """Whether the namespace of both would be above its part for `job` if `other` started, and what `other` would
         use is of use to the namespace that is behind."""
-        mine = self._held(job.queue, job.namespace) + request
-        return any(self._competes(namespace, other) for namespace in self._behind(job, to_drain=True, mine=mine))
+        return any(self._competes(name, other) for name in self._behind(job, to_drain=True, more=request))
 
-    def _behind(self, job: Job, *, to_drain: bool, mine: Vector | None = None) -> Iterator[str]:
+    def _behind(
+        self, job: Job, *, to_drain: bool = False, mine: Vector | None = None, more: Vector | None = None
+    ) -> Iterator[str]:
         """Namespaces that wait with less for nodes that the job could use. `mine`: what its own one has, if not what it
-        has now."""
+        has now; `more`: what that would get beside it."""
         session, queue = self._session, job.queue
         shares = session.namespace_shares
         if shares is None:
             return
-        own = _weighted(shares, job.namespace, self._held(queue, job.namespace) if mine is None else mine)
+        more = session.axis.zeros() if more is None else more
+        mine = (self._held(queue, job.namespace) if mine is None else mine) + more
+        own = _weighted(shares, job.namespace, mine)
+        kept = _drained_for(session, job)
         drained = self._beyond_idle(job) if to_drain else session.axis.zeros()
         for namespace in sorted(self._waiting_in(queue)):
             if namespace == job.namespace:
                 continue
             held = self._held(queue, namespace)
-            behind = _weighted(shares, namespace, held) < own
-            if not behind and _weighted(shares, namespace, held - drained) < own:
+            behind = _weighted(shares, namespace, held + kept) < own
+            if to_drain and not behind and _weighted(shares, namespace, held - drained) < own:
                 # Only what it has on nodes that the job could use would drain for the job.
                 frees = np.minimum(drained, self._held_on_nodes_of(job, namespace))
-                behind = _weighted(shares, namespace, held - frees) < own
+                gives = _weighted(shares, job.namespace, self._gives_way(job, namespace) + more)
+                behind = _weighted(shares, namespace, held - frees) < gives
             if behind and self._competes(namespace, job):
                 yield namespace
+
+    def _gives_way(self, job: Job, namespace: str) -> Vector:
+        """What other jobs of the job's own namespace have that would make room for it, and that another namespace
+        could use: nobody has to leave what nobody else waits for."""
+        rows = usable_rows(self._session, self._waiting_in(job.queue)[namespace].values())
+        return self._sum(
+            task
+            for other in job.queue.jobs.values()
+            if other.namespace == job.namespace and other is not job and other.priority <= job.priority
+            for task in other.tasks.values()
+            if task.ends and task.node is not None and task.status in SHARED and rows[task.node.row]
+        )
 
     def _held_on_nodes_of(self, job: Job, namespace: str) -> Vector:
         """What a namespace of the job's queue has on nodes that the job could use."""
         rows = usable_rows(self._session, self._session.pending_tasks(job))
-        requests = (
-            task.request
+        return self._sum(
+            task
             for other in job.queue.jobs.values()
             if other.namespace == namespace
             for task in other.tasks.values()
             if task.node is not None and task.status in SHARED and rows[task.node.row]
         )
-        return sum(requests, start=self._session.axis.zeros())
+
+    def _sum(self, tasks: Iterator[Task]) -> Vector:
+        return sum((task.request for task in tasks), start=self._session.axis.zeros())
 
     def _competes(self, namespace: str, job: Job) -> bool:
         """Whether a namespace of the job's queue waits for nodes that the job could use."""
@@ -124,6 +148,17 @@ class NamespaceParts:
                     if task.status in WAITS and not task.gated and not task.best_effort:
                         kinds.setdefault(task.shape.id, task)
         return self._waiting.get(queue.name, {})
+
+
+def _drained_for(session: Session, job: Job) -> Vector:
+    """What is idle on nodes that are set aside for a job, up to what is set aside. Others would use it."""
+    aside: dict[int, Vector] = {}
+    for task in reserved_tasks(job):
+        if task.node is not None:
+            row = task.node.row
+            aside[row] = aside[row] + task.request if row in aside else task.request
+    idle = [np.minimum(np.maximum(session.nodes.idle[row], 0), amount) for row, amount in aside.items()]
+    return sum(idle, start=session.axis.zeros())
 
 
 def _waiting_jobs(session: Session) -> Iterator[Job]:
