@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from stromboli.cluster import SHARED, Job, Queue, Task, Vector
 from stromboli.scheduling.callbacks import NamespaceShares
@@ -43,6 +44,10 @@ class NamespaceParts:
         requests beyond what is idle has been freed by the other."""
         return any(True for _ in self._behind(job, to_drain=to_drain))
 
+    def above_part_on(self, job: Job, rows: npt.NDArray[np.bool_]) -> bool:
+        """Whether another namespace waits with less for one of these nodes, which would be made free for the job."""
+        return any(True for _ in self._behind(job, to_drain=False, rows=rows))
+
     def stays_above_part(self, job: Job) -> bool:
         """Whether the namespace will be above its part for the job even when all its pods that end have ended."""
         mine = self._session.state(DrainedRoom).stays_in_namespace(job)
@@ -54,9 +59,11 @@ class NamespaceParts:
         mine = self._held(job.queue, job.namespace) + request
         return any(self._competes(namespace, other) for namespace in self._behind(job, to_drain=True, mine=mine))
 
-    def _behind(self, job: Job, *, to_drain: bool, mine: Vector | None = None) -> Iterator[str]:
+    def _behind(
+        self, job: Job, *, to_drain: bool, mine: Vector | None = None, rows: npt.NDArray[np.bool_] | None = None
+    ) -> Iterator[str]:
         """Namespaces that wait with less for nodes that the job could use. `mine`: what its own one has, if not what it
-        has now."""
+        has now. `rows`: these nodes, if not those that it could use once all that may drain has drained."""
         session, queue = self._session, job.queue
         shares = session.namespace_shares
         if shares is None:
@@ -72,7 +79,7 @@ class NamespaceParts:
                 # Only what it has on nodes that the job could use would drain for the job.
                 frees = np.minimum(drained, self._held_on_nodes_of(job, namespace))
                 behind = _weighted(shares, namespace, held - frees) < own
-            if behind and self._competes(namespace, job):
+            if behind and (self._competes(namespace, job) if rows is None else self._waits_for(namespace, queue, rows)):
                 yield namespace
 
     def _held_on_nodes_of(self, job: Job, namespace: str) -> Vector:
@@ -96,6 +103,10 @@ class NamespaceParts:
             theirs = usable_rows(self._session, self._waiting_in(job.queue)[namespace].values())
             known = self._competing[kind] = bool((usable_rows(self._session, tasks) & theirs).any())
         return known
+
+    def _waits_for(self, namespace: str, queue: Queue, rows: npt.NDArray[np.bool_]) -> bool:
+        theirs = usable_rows(self._session, self._waiting_in(queue)[namespace].values())
+        return bool((theirs & rows).any())
 
     def _beyond_idle(self, job: Job) -> Vector:
         """What has to drain for a job at least: it gets the emptiest of its nodes, as few as can hold it."""
