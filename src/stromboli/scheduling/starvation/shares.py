@@ -129,10 +129,10 @@ class NamespaceParts:
         if self._waiting is None:
             self._waiting = {}
             for job in _waiting_jobs(self._session):
-                namespaces = self._waiting.setdefault(job.queue.name, {})
-                kinds = namespaces.setdefault(job.namespace, {})
-                for task in job.tasks.values():
-                    if task.status in WAITS and not task.gated and not task.best_effort:
+                tasks = _without_kept_places(self._session, job)
+                if tasks:
+                    kinds = self._waiting.setdefault(job.queue.name, {}).setdefault(job.namespace, {})
+                    for task in tasks:
                         kinds.setdefault(task.shape.id, task)
         return self._waiting.get(queue.name, {})
 
@@ -144,6 +144,18 @@ def _waiting_jobs(session: Session) -> Iterator[Job]:
         waits = job.pending_count and job.queue.open and not (enqueues and job.phase == "Pending")
         if waits and not is_known_not_to_start(job):
             yield job
+
+
+def _without_kept_places(session: Session, job: Job) -> list[Task]:
+    """Tasks of a job that wait for nodes. One that has a Reservation to use waits for nobody, such as the successor of
+    a pod that is moved: the job that it made room for must not lose its node because of it."""
+    tasks = [task for task in job.tasks.values() if task.status in WAITS and not task.gated and not task.best_effort]
+    kept = session.with_kept_places(tasks)
+    if not kept:
+        return tasks
+    # Alike tasks have the same choices: as many of them as there are choices have a place.
+    served = {task.key for _, task in kept[: min(number for number, _ in kept)]}
+    return [task for task in tasks if task.key not in served]
 
 
 def _weighted(shares: NamespaceShares, namespace: str, held: Vector) -> Fraction:
