@@ -164,14 +164,14 @@ def _objects(works: Sequence[Work], nodes: int) -> list[ScenarioObject]:
 
 
 def policy_of(variant: str) -> Policy | None:
-    mode, value, more = (*variant.split(":"), "", "")[:3]
+    mode, value, more, gain = (*variant.split(":"), "", "", "")[:4]
     if mode == "none":
         return None
     arguments = []
     if mode in ("thresholds", "both"):
         arguments.append(_by_thresholds(value))
     if mode == "pending":
-        arguments.append(_for_pending(value, more))
+        arguments.append(_for_pending(value, more, gain))
     elif mode == "both":
         arguments.append(_for_pending(more, ""))
     document = {
@@ -197,10 +197,10 @@ def _by_thresholds(low: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _for_pending(minutes: str, most: str) -> dict[str, Any]:
+def _for_pending(minutes: str, most: str, gain: str = "") -> dict[str, Any]:
     return {
         "ResourceType": "gpu", "forPending": True, "minPendingTime": float(minutes or 0) * 60,
-        "maxMovesForPending": int(most or 8),
+        "maxMovesForPending": int(most or 8), "minGainPerMove": float(gain or 0),
     }  # fmt: skip
 
 

@@ -10,9 +10,12 @@ from controllers.fake_cluster import FakeCluster, owned_by, replica_set
 from stromboli.api import (
     LabelSelector,
     ObjectMeta,
+    OwnerReference,
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
+    StatefulSet,
+    StatefulSetSpec,
 )
 
 
@@ -68,6 +71,18 @@ def test_a_set_is_measured_by_what_it_should_be() -> None:
     cluster.evict("ns/web-0")
     status = settled(cluster)
     assert (status.expected_pods, status.current_healthy, status.disruptions_allowed) == (3, 2, 0)
+
+
+def test_so_is_a_stateful_set() -> None:
+    """Its successor has the same name and comes when the pod is gone; meanwhile there are only two."""
+    owner = StatefulSet(metadata=ObjectMeta(name="db", namespace="ns", uid="db"), spec=StatefulSetSpec(replicas=3))
+    reference = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="db", uid="db", controller=True)
+    pods = [pod(f"ns/db-{number}", cpu=1, labels={"app": "web"}, node="n1", owner=reference) for number in (0, 1)]
+    cluster = FakeCluster(owner, budget(max_unavailable=1), *pods)
+    status = settled(cluster)
+    assert (status.expected_pods, status.current_healthy, status.disruptions_allowed) == (3, 2, 0)
+    cluster.put(replace(owner, spec=replace(owner.spec, replicas=2)))
+    assert settled(cluster).disruptions_allowed == 1
     cluster.advance(1)
     cluster.run()
     assert settled(cluster).disruptions_allowed == 1

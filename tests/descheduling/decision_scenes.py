@@ -56,6 +56,16 @@ GIVEN_UP = scene(
 )  # fmt: skip
 
 
+# The same nodes and job; the pods on b are of another namespace, which has less (6 GPUs, default 14) and waits for
+# nothing, until its pods move. Their successors have their places, so the job keeps its node.
+OTHER_NAMESPACE = scene(
+    *(node(name, gpu=8) for name in "abc"), replicas("a", "a", 7, gpu=1), replicas("c", "c", 7, gpu=1),
+    [{**document, "metadata": {**document["metadata"], "namespace": "other"}}
+     for document in replicas("b", "b", 6, gpu=1, grace=3)],
+    job("big", 1, gpu=4, at=2, movable=False), run_by_hand(5), policy=policy(FOR_PENDING, interval=0), until=30,
+)  # fmt: skip
+
+
 def check_holder(found: Scene) -> None:
     outcome = found.outcome
     assert {event["node"] for event in outcome.report["events"] if event["type"] == "Reserved"} == {"b"}
@@ -63,6 +73,14 @@ def check_holder(found: Scene) -> None:
     assert outcome.report["pods"]["default/big-w-0"]["node"] == "b"
     assert len(outcome.running_on("a")) + len(outcome.running_on("c")) == 3 + 6 + 2
     assert outcome.held == []
+
+
+def check_other_namespace(found: Scene) -> None:
+    report = found.outcome.report
+    assert found.outcome.moves["succeeded"] == 2
+    assert report["pods"]["default/big-w-0"]["node"] == "b"
+    given_up = [event["message"] for event in report["events"] if event["type"] == "Unreserved"]
+    assert given_up == ["the pod starts"]
 
 
 def check_given_up(found: Scene) -> None:
@@ -349,6 +367,7 @@ def check_defaults(found: Scene) -> None:
 
 CASES: Final[dict[str, tuple[Scene, Check]]] = {
     "63 holder": (HOLDER, check_holder),
+    "63 other namespace": (OTHER_NAMESPACE, check_other_namespace),
     "63 given up": (GIVEN_UP, check_given_up),
     "64 evictors": (EVICTORS, check_evictors),
     "66 overload": (OVERLOAD, check_overload),

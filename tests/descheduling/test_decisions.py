@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from descheduling.decision_scenes import CASES as MEETINGS
-from descheduling.decision_scenes import Check
+from descheduling.decision_scenes import HOLDER, Check
 from descheduling.scenes import (
     FOR_PENDING,
     Scene,
@@ -18,6 +20,7 @@ from descheduling.scenes import (
     queue,
     replicas,
     restart,
+    run_by_hand,
     scene,
 )
 
@@ -177,6 +180,17 @@ def test_a_gang_at_its_minimum_stays() -> None:
         for document in GANG.documents
     )
     assert scene(documents, policy=GANG.policy, until=30).outcome.moves["planned"] == 0
+
+
+def test_a_critical_node_is_not_emptied_for_a_job_that_holds_it() -> None:
+    documents = tuple(
+        {**document, "metadata": {"name": "b", "labels": {"critical": "true"}}}
+        if (document["kind"], document["metadata"]["name"]) == ("Node", "b") else document
+        for document in HOLDER.documents if "metadata" in document
+    )  # fmt: skip
+    outcome = replace(HOLDER, documents=(*documents, run_by_hand(10))).outcome
+    assert {event["node"] for event in outcome.report["events"] if event["type"] == "Reserved"} == {"b"}
+    assert outcome.moves["planned"] == 0
 
 
 def test_two_pods_of_one_budget_do_not_leave_at_once() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from descheduling.scenes import Outcome, node, policy, replicas, restart, scene
+from descheduling.scenes import Outcome, node, policy, queue, replicas, restart, scene
 from stromboli.descheduling.planning import Anomalies, AnomalyCondition
 
 HIGH = ("HighNodeUtilization", {"thresholds": {"cpu": 40}, "coolDownTime": 20})
@@ -51,6 +51,34 @@ def test_a_workload_rests_on_all_nodes() -> None:
     (first, _), (second, _) = planned(outcome)
     assert first == 5.0
     assert second >= 300
+
+
+@pytest.mark.parametrize(("limit", "moved"), [(None, 1), (2, 1), (1, 0)])
+def test_unavailable_pods_of_a_workload_count(limit: int | None, moved: int) -> None:
+    # y has 3 pods: one on a, one on the hardly used b (4 of 12 CPUs), and one that waits, because its queue may have 8
+    # CPUs. With a limit of one pod, the one that waits is that one.
+    documents = replicas("y", ["a", "b"], cpu=4, queue="q")
+    documents[0]["spec"]["replicas"] = 3
+    limits = {} if limit is None else {"maxNoOfPodsToEvictPerWorkload": limit}
+    outcome = scene(
+        node("a", cpu=20), node("b", cpu=12), queue("q", capability={"cpu": 8}), replicas("x", "a", 5, cpu=1),
+        documents, policy=policy(HIGH, **limits), until=20,
+    ).outcome  # fmt: skip
+    assert outcome.moves["succeeded"] == moved
+
+
+@pytest.mark.parametrize(("cpus", "moved"), [(12, ["y-2"]), (8, [])])
+def test_a_pod_that_terminates_counts_as_its_successor_does(cpus: int, moved: list[str]) -> None:
+    # y-0 is deleted at 3 s and terminates for 60 s. If its queue may have 12 CPUs, its successor runs, and y-2 may
+    # leave b (4 of 20 CPUs); with 8 CPUs the successor waits, and it is the one pod that may be missing.
+    documents = replicas("y", ["a", "a", "b"], cpu=4, grace=60, queue="q")
+    documents[1]["metadata"]["annotations"]["sim.stromboli.io/until"] = "3s"
+    outcome = scene(
+        node("a", cpu=20), node("b", cpu=20), queue("q", capability={"cpu": cpus}), replicas("x", "a", 6, cpu=1),
+        documents, policy=policy(HIGH, maxNoOfPodsToEvictPerWorkload=1), until=6,
+    ).outcome  # fmt: skip
+    assert outcome.report["pods"]["default/y-3"]["phase"] == ("Running" if cpus == 12 else "Pending")
+    assert [name for _, name in planned(outcome)] == moved
 
 
 def test_a_single_replica_stays_if_two_are_required() -> None:

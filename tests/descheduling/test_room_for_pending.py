@@ -85,6 +85,67 @@ def test_a_gang_gets_several_nodes() -> None:
     assert [place.node for place in plan.places] == ["a", "b"]
 
 
+def test_pods_do_not_move_to_nodes_that_are_set_aside_for_the_job() -> None:
+    # Two pods of 4 GPUs. a has room for one and 1 GPU beside it, but is closed to others once it is set aside. So the
+    # pod that leaves b goes to c, although a would be the tighter fit.
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "abc"), *replicas("a", 3, on="a", gpu=1),
+        *replicas("b", 5, on="b", gpu=1), *replicas("c", 6, on="c", gpu=1), *waiting("big", 4, count=2),
+    ]  # fmt: skip
+    (plan,) = plans_of(objects, PENDING)
+    assert [place.node for place in plan.places] == ["a", "b"]
+    assert moves(plan) == [("b-0", "b", "c")]
+
+
+def test_a_node_that_takes_a_pod_is_not_set_aside() -> None:
+    # A gang of 6 and 2 GPUs. b has room for the larger pod if one pod goes to a, which then has 2 GPUs left. But a is
+    # not set aside for the smaller pod: two more pods leave b instead.
+    gang = [
+        group("default/big", min_member=2, phase="Inqueue"),
+        pod("default/big-0", gpu=6, group="big"), pod("default/big-1", gpu=2, group="big"),
+    ]  # fmt: skip
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "ab"), *replicas("a", 5, on="a", gpu=1, preemptable=False),
+        *replicas("b", 3, on="b", gpu=1), *gang,
+    ]  # fmt: skip
+    (plan,) = plans_of(objects, PENDING)
+    assert set(moves(plan)) == {("b-0", "b", "a"), ("b-1", "b", "a"), ("b-2", "b", "a")}
+    assert [place.node for place in plan.places] == ["b", "b"]
+    # c has room for the smaller one, so one move is enough.
+    more = [node("c", gpu=2, cpu=64), *objects]
+    (plan,) = plans_of(more, PENDING)
+    assert (moves(plan), [place.node for place in plan.places]) == ([("b-0", "b", "a")], ["b", "c"])
+
+
+def test_two_jobs_of_one_run_get_different_nodes() -> None:
+    # b, c and e miss one GPU each for 4. The gang of 4 and 2 GPUs gets b and, for its smaller pod, one of the others,
+    # which is closed to the second job then, and to the pods that leave.
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "abcde"), *replicas("a", 5, on="a", gpu=1, preemptable=False),
+        *(each for name in "bce" for each in replicas(name, 5, on=name, gpu=1)),
+        *replicas("d", 5, on="d", gpu=1, preemptable=False),
+        group("default/big", min_member=2, phase="Inqueue"),
+        pod("default/big-0", gpu=4, group="big"), pod("default/big-1", gpu=2, group="big"), *waiting("next", 4),
+    ]  # fmt: skip
+    first, second = plans_of(objects, PENDING)
+    nodes = {place.node for place in (*first.places, *second.places)}
+    assert len(nodes) == len(first.places) + len(second.places) == 3
+    assert not nodes & {target for plan in (first, second) for _, _, target in moves(plan)}
+
+
+@pytest.mark.parametrize(("selector", "served"), [({}, []), ({"pool": "other"}, ["default/big"])])
+def test_a_namespace_with_less_goes_first(selector: dict[str, str], served: list[str]) -> None:
+    # All pods on a and b are services, so nothing drains by itself, and one move makes room for a pod of 2 GPUs. But
+    # namespace other waits for these nodes as well, and has nothing so far: the scheduler would not set a node aside
+    # for default, which has 2 of 4 GPUs. If other waits for nodes of another pool, it may.
+    objects = [
+        node("a", gpu=2, cpu=8), node("b", gpu=2, cpu=8), *replicas("x", 1, on="a", gpu=1),
+        *replicas("y", 1, on="b", gpu=1), *waiting("big", 2),
+        group("other/z", phase="Inqueue"), pod("other/z-0", gpu=1, cpu=1, group="z", node_selector=selector),
+    ]  # fmt: skip
+    assert [plan.job for plan in plans_of(objects, PENDING)] == served
+
+
 def test_copies_of_a_job_get_the_same_answer_from_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
     # a and b miss one GPU each for a job of 4, c and d have one to spare each: two of ten jobs get room. The third
     # search is in vain, so that the others need none.
@@ -121,6 +182,30 @@ def test_one_run_serves_no_more_jobs_than_may_hold_nodes() -> None:
 
     jobs = [each for number in range(6) for each in waiting(f"big{number}", 4)]
     assert [plan.job for plan in plans_of([*pairs(6), *jobs], PENDING)] == [f"default/big{n}" for n in range(4)]
+
+
+@pytest.mark.parametrize(("least", "served"), [(0, True), (25, True), (26, False)])
+def test_each_move_makes_room_for_a_part_of_a_node(least: int, served: bool) -> None:
+    # Two moves for a job of 4 of 8 GPUs: 25 % of a node for each. Whoever names the job gets all of them.
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "abc"), *replicas("a", 7, on="a", gpu=1),
+        *replicas("b", 6, on="b", gpu=1), *replicas("c", 7, on="c", gpu=1), *waiting("big", 4),
+    ]  # fmt: skip
+    chosen = policy({"forPending": True, "minGainPerMove": least})
+    assert bool(plans_of(objects, chosen)) is served
+    assert plans_of(objects, chosen, options=Options(job=JobKey("default/big")))
+
+
+def test_a_gang_counts_as_a_whole() -> None:
+    # Two pods of 4 GPUs and two moves: 50 % of a node for each, although one pod alone would be worth one move.
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "abcd"), *replicas("a", 5, on="a", gpu=1),
+        *replicas("b", 5, on="b", gpu=1), *replicas("c", 7, on="c", gpu=1), *replicas("d", 7, on="d", gpu=1),
+        *waiting("big", 4, count=2),
+    ]  # fmt: skip
+    (plan,) = plans_of(objects, policy({"forPending": True, "minGainPerMove": 50}))
+    assert len(plan.moves) == 2
+    assert plans_of(objects, policy({"forPending": True, "minGainPerMove": 51})) == []
 
 
 def test_a_job_is_found_by_the_name_of_its_owner() -> None:

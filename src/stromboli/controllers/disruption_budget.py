@@ -19,21 +19,35 @@ a few.
 from __future__ import annotations
 
 from collections import Counter
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
-from stromboli.api import KObject, LabelSelector, Pod, PodDisruptionBudget, PodDisruptionBudgetStatus, ReplicaSet, key
+from stromboli.api import (
+    KObject,
+    LabelSelector,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetStatus,
+    ReplicaSet,
+    StatefulSet,
+    key,
+)
 from stromboli.api.selectors import matches_labels
 
 from .changes import Change, Objects, Update
-from .pod_index import PodIndex, owner_of
-from .pod_owners import is_finished, is_terminating
+from .pod_index import PodIndex
+from .pod_owners import controlling_reference, is_finished, is_terminating
 from .work_queue import WorkQueue
+
+_Set = tuple[str, str]
+"""The kind and key of the set that has a pod; both are empty for pods of other owners."""
+
+_SETS: Final[dict[str, type[ReplicaSet] | type[StatefulSet]]] = {"ReplicaSet": ReplicaSet, "StatefulSet": StatefulSet}
 
 
 class DisruptionBudgetController:
-    observes: ClassVar = (PodDisruptionBudget, ReplicaSet, Pod)
+    observes: ClassVar = (PodDisruptionBudget, ReplicaSet, StatefulSet, Pod)
 
     def __init__(self, pods: PodIndex) -> None:
         self._pods = pods
@@ -50,7 +64,7 @@ class DisruptionBudgetController:
             if isinstance(obj, Pod):
                 if covered.count(key(obj), after if isinstance(after, Pod) else None):
                     self._budgets.add(budget_key)
-            elif isinstance(obj, ReplicaSet) and key(obj) in covered.by_set:
+            elif (obj.kind, key(obj)) in covered.by_set:
                 self._budgets.add(budget_key)
 
     def _observe_budget(self, budget: PodDisruptionBudget, *, exists: bool) -> None:
@@ -87,8 +101,8 @@ class _CoveredPods:
     def __init__(self, selector: LabelSelector | None) -> None:
         self.selector = selector
         self.healthy = 0
-        self.by_set: Counter[str] = Counter()  # by the key of their ReplicaSet; "" for those of other owners
-        self._counted: dict[str, tuple[str, bool]] = {}  # the set of each pod, and whether it is healthy
+        self.by_set: Counter[_Set] = Counter()
+        self._counted: dict[str, tuple[_Set, bool]] = {}  # the set of each pod, and whether it is healthy
 
     @property
     def total(self) -> int:
@@ -111,11 +125,13 @@ class _CoveredPods:
                     del self.by_set[of_set]
         return True
 
-    def _as_counted(self, pod: Pod | None) -> tuple[str, bool] | None:
+    def _as_counted(self, pod: Pod | None) -> tuple[_Set, bool] | None:
         if pod is None or is_finished(pod) or not matches_labels(self.selector, pod.metadata.labels):
             return None
-        owner = owner_of(pod)
-        of_set = f"{owner[1]}/{owner[2]}" if owner is not None and owner[0] == "ReplicaSet" else ""
+        owner = controlling_reference(pod.metadata)
+        of_set = ("", "")
+        if owner is not None and owner.kind in _SETS:
+            of_set = (owner.kind, f"{pod.metadata.namespace}/{owner.name}")
         return of_set, pod.status.phase == "Running" and not is_terminating(pod)
 
 
@@ -152,9 +168,9 @@ def _resolve(count: int | str, expected: int) -> int:
 
 
 def _expected_pods(covered: _CoveredPods, objects: Objects) -> int:
-    """The replicas of the ReplicaSets of these pods, plus one for each pod that has none."""
+    """The replicas of the sets that have these pods, plus one for each pod that belongs to none."""
     total = 0
-    for set_key, pods in covered.by_set.items():
-        replica_set = objects.get(ReplicaSet, set_key) if set_key else None
-        total += pods if replica_set is None else replica_set.spec.replicas
+    for (kind, set_key), pods in covered.by_set.items():
+        found = objects.get(_SETS[kind], set_key) if kind else None
+        total += pods if found is None else found.spec.replicas
     return total

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stromboli.cluster import JobKey, Node, Task, TaskKey
+from stromboli.cluster import Job, JobKey, Node, Task, TaskKey
 
 from .planning import Disruptions, Move, Place, Plan, View
+from .planning.disruptions import unavailable
 from .planning.view import Mask
 from .plugin import EvictorPlugin, Guard
 from .policy import Limits
@@ -58,12 +59,15 @@ class Run:
         self.refused: dict[TaskKey, str] = {}  # why pods that were looked at stay
         self.source_rows: set[int] = set() if before is None else before.source_rows
         self.target_rows: set[int] = set() if before is None else before.target_rows
+        # Nodes that will be set aside for a job: nobody else may go there.
+        self.closed_rows: set[int] = set() if before is None else before.closed_rows
         self._evictors = list(evictors)
         self._limits = limits
         self.guards = list(guards)
         self._filtered: dict[TaskKey, str | None] = {}
         self.taken: list[_Taken] = [] if before is None else before.taken  # moves so far, of all plans
         self._counts: Counter[tuple[str, str]] = Counter() if before is None else before._counts
+        self._away: dict[JobKey, int] = {} if before is None else before._away
         for evictor in self._evictors:
             evictor.open(view)
 
@@ -109,7 +113,17 @@ class Run:
         ):
             if most is not None and self._counts[what, key] >= most:
                 return f"this run may move {most} pods of a {what}" if key else f"this run may move {most} pods"
+        if limits.per_workload is not None and task.job is not None:
+            away = self._unavailable(task.job)
+            if self._counts["workload", task.job.key] + away >= limits.per_workload:
+                return f"{away} pods of its workload are unavailable, and this run may move {limits.per_workload}"
         return None
+
+    def _unavailable(self, job: Job) -> int:
+        """Pods that the workload lacks already. Those that this run moves still run, so nothing is counted twice."""
+        if job.key not in self._away:
+            self._away[job.key] = unavailable(job)
+        return self._away[job.key]
 
     # -- moves --------------------------------------------------------------------------------------------------
 
@@ -117,8 +131,7 @@ class Run:
     def open_targets(self) -> Mask:
         """Nodes that may take pods in this run."""
         mask = self.view.targets.copy()
-        if self.source_rows:
-            mask[sorted(self.source_rows)] = False
+        mask[sorted(self.source_rows | self.closed_rows)] = False
         return np.asarray(mask)
 
     def may_be_source(self, row: int) -> bool:

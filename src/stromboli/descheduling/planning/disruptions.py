@@ -10,12 +10,14 @@ from collections import Counter
 
 from stromboli.api import PodDisruptionBudget
 from stromboli.api.generated_groups import is_generated_group
+from stromboli.api.migration_reservations import controlling_owner
 from stromboli.api.selectors import matches_labels
 from stromboli.cluster import Job, Status, Task
 
 from .view import View
 
 _RUNS = (Status.BOUND, Status.RUNNING)
+_OVER = (Status.SUCCEEDED, Status.FAILED)
 
 
 class Disruptions:
@@ -68,6 +70,23 @@ class Disruptions:
             self._of_role[task.job.key, task.role] += change
         for key, _ in self.budgets_of(task):
             self._of_budget[key] += change
+
+
+def unavailable(job: Job) -> int:
+    """How many pods of a group do not serve now: those that wait for a node, start, are not ready, or terminate. The
+    successor of a pod is counted instead of it where both may exist at the same time: in a ReplicaSet."""
+    return sum(_is_unavailable(task) for task in job.tasks.values())
+
+
+def _is_unavailable(task: Task) -> bool:
+    if task.status is Status.RELEASING:
+        owner = controlling_owner(task.pod)
+        return owner is not None and owner.kind != "ReplicaSet"
+    return task.status not in _OVER and (task.status is not Status.RUNNING or _is_unready(task))
+
+
+def _is_unready(task: Task) -> bool:
+    return any(each.type == "Ready" and each.status == "False" for each in task.pod.status.conditions)
 
 
 def is_gang(job: Job) -> bool:

@@ -11,7 +11,7 @@ makes them), so nobody else takes what the moves free. All limits of that action
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from itertools import combinations, islice
 from typing import Final
 
@@ -41,18 +41,31 @@ Cost = tuple[int, float, int, int, str]
 
 class PendingRoom:
     def __init__(
-        self, run: Run, plugin: str, cooldown: float, evictable: Callable[[str], bool], max_moves: int
+        self,
+        run: Run,
+        plugin: str,
+        cooldown: float,
+        evictable: Callable[[str], bool],
+        *,
+        max_moves: int,
+        min_gain: float,
+        columns: Sequence[int],
     ) -> None:
+        """`min_gain`: the part of a node, in percent, that each move has to make room for, by these columns."""
         self._run = run
         self._view = run.view
         self._session = run.view.session
         self._plugin = plugin
         self._cooldown = cooldown
         self._evictable = evictable
-        self._max_moves = max_moves
+        self._most_moves = max_moves
+        self._max_moves = max_moves  # for the job that is being planned for
+        self._min_gain = min_gain
+        self._columns = list(columns)
         self._in_vain: set[Hashable] = set()  # kinds of jobs that no moves make room for
         self._served: set[JobKey] = set()  # jobs with a plan of this run, which will hold nodes
         self._set_aside: set[str] = set()  # these nodes
+        self._closing: set[int] = set()  # nodes that the plan being made closes to everybody but its job
 
     def make(self, only: JobKey | None, *, min_pending: float = 0.0) -> None:
         """Plan for one job, or for all that wait, in the order in which they may hold nodes."""
@@ -62,11 +75,22 @@ class PendingRoom:
         if only is not None and not waiting:
             self._run.options.notes.append(f"no room can be made for {only}: {self._why_not(only)}")
         for job in sorted(waiting, key=lambda job: rank(self._session, job)):
+            self._max_moves = self._most_moves if only is not None else self._moves_worth(job)
+            if not self._max_moves:
+                continue
             kind = self._kind(job)
             if self._is_one_too_many(job) or kind in self._in_vain:
                 continue
             if not self._plan_for(job) and kind is not None:
                 self._in_vain.add(kind)
+
+    def _moves_worth(self, job: Job) -> int:
+        """How many moves room for this job is worth: each has to make room for a part of a node."""
+        if not self._min_gain:
+            return self._most_moves
+        offered = int(self._view.nodes.allocatable[:, self._columns].sum(axis=1).max(initial=0))
+        gain = sum(int(task.request[self._columns].sum()) for task in self._tasks_of(job))
+        return min(self._most_moves, int(100.0 * gain / (offered * self._min_gain))) if offered else 0
 
     def _is_one_too_many(self, job: Job) -> bool:
         """Whether the scheduler would give up what is set aside for the job, because it allows no more holders."""
@@ -126,6 +150,7 @@ class PendingRoom:
         run, view = self._run, self._view
         mark = run.mark
         places: list[Place] = []
+        self._closing = set()
         for task in self._tasks_of(job):
             node = self._node_with_room(task)
             if node is None:
@@ -135,8 +160,10 @@ class PendingRoom:
                 return False
             view.place(task, node)
             places.append(Place(task.key, node.name))
+            if self._closes_nodes:
+                self._closing.add(node.row)
         moves, new = run.moves_since(mark), self._newly_reserved(places)
-        if not moves or not self._within_limit(job, new):
+        if not moves or not self._within_limit(job, new) or self._others_go_first(job, places):
             run.undo(mark)
             return False
         sources = sorted({move.source for move in moves})
@@ -147,12 +174,19 @@ class PendingRoom:
         )  # fmt: skip
         self._served.add(job.key)
         self._set_aside |= new
+        run.closed_rows |= self._closing
         return True
 
     def _tasks_of(self, job: Job) -> list[Task]:
         """The tasks that have to start together, without those that request nothing."""
         tasks = [task for task in self._session.pending_tasks(job) if not task.best_effort]
         return tasks[: max(1, job.min_available - job.ready_count)]
+
+    def _others_go_first(self, job: Job, places: list[Place]) -> bool:
+        """Whether the scheduler would give the nodes up at once, because a namespace that has less waits for them."""
+        rows = np.zeros(len(self._view.nodes), dtype=np.bool_)
+        rows[[self._view.nodes.by_name[place.node].row for place in places]] = True
+        return self._session.state(NamespaceParts).above_part_on(job, rows)
 
     def _newly_reserved(self, places: list[Place]) -> set[str]:
         """Nodes that count against the limit and do not yet."""
@@ -175,12 +209,24 @@ class PendingRoom:
         fitting = session.placement.fitting(task)
         room = session.placement.room_now(task.job)
         open_ = fitting.mask & fitting.has_room(room) & self._view.nodes.schedulable
-        if self._run.source_rows:
-            open_[sorted(self._run.source_rows)] = False
+        open_[sorted(self._run.source_rows | self._run.closed_rows)] = False
+        if self._closes_nodes:
+            open_[sorted(self._rows_of_newcomers())] = False
         if not open_.any():
             return None
         rows = np.flatnonzero(open_)
         return self._view.nodes.nodes[int(rows[np.argmax(fitting.score[rows])])]
+
+    @property
+    def _closes_nodes(self) -> bool:
+        """Whether a node that is set aside takes nobody else. Then it cannot be the target of a move as well."""
+        rules = self._session.state(Starvation).rules
+        return rules is not None and rules.scope == "node"
+
+    def _rows_of_newcomers(self) -> set[int]:
+        """Nodes that pods move to, in this run or since an earlier one."""
+        under_way = (self._view.nodes.by_name.get(migration.target) for migration in self._view.migrations)
+        return {node.row for node in under_way if node is not None} | {each.target.row for each in self._run.taken}
 
     def _make_room(self, task: Task, mark: tuple[int, int]) -> Node | None:
         """Move pods away from the best node for this task."""
@@ -202,10 +248,12 @@ class PendingRoom:
         """Nodes that could run the task if some of their pods left; on a node that is set aside for it, only there."""
         view = self._view
         if task.status is Status.RESERVED and task.node is not None:
-            return [task.node.row]
+            return [task.node.row] if view.sources[task.node.row] else []
         fitting = self._session.placement.fitting(task)
         enough = (view.nodes.allocatable - view.nodes.held >= task.request).all(axis=1)
-        return np.flatnonzero(fitting.mask & enough & view.sources & view.nodes.schedulable).tolist()
+        open_ = fitting.mask & enough & view.sources & view.nodes.schedulable
+        open_[sorted(self._run.closed_rows)] = False
+        return np.flatnonzero(open_).tolist()
 
     def _leaving_sets(self, task: Task, node: Node) -> list[list[Task]]:
         """Small sets of movable pods that make enough room, the best first."""
@@ -269,7 +317,7 @@ class PendingRoom:
         """A node that has just enough room, so that large holes stay large."""
         view = self._view
         open_ = run_targets(self._run) & view.rows_for(task)
-        open_[source] = False
+        open_[[source, *sorted(self._closing)]] = False
         columns = np.flatnonzero(task.request)
         offered = np.maximum(view.nodes.allocatable[:, columns], 1)
         left = ((view.nodes.idle[:, columns] - task.request[columns]) / offered).sum(axis=1)

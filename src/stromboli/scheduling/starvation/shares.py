@@ -16,6 +16,7 @@ from collections.abc import Hashable, Iterator
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from stromboli.cluster import SHARED, Job, Queue, Task, Vector
 from stromboli.scheduling.callbacks import NamespaceShares
@@ -48,6 +49,10 @@ class NamespaceParts:
         requests beyond what is idle has been freed by the other."""
         return any(True for _ in self._behind(job, to_drain=to_drain))
 
+    def above_part_on(self, job: Job, rows: npt.NDArray[np.bool_]) -> bool:
+        """Whether another namespace waits with less for one of these nodes, which would be made free for the job."""
+        return any(True for _ in self._behind(job, rows=rows))
+
     def stays_above_part(self, job: Job) -> bool:
         """Whether the namespace will be above its part for the job even when all its pods that end have ended."""
         mine = self._session.state(DrainedRoom).stays_in_namespace(job)
@@ -59,10 +64,17 @@ class NamespaceParts:
         return any(self._competes(name, other) for name in self._behind(job, to_drain=True, more=request))
 
     def _behind(
-        self, job: Job, *, to_drain: bool = False, mine: Vector | None = None, more: Vector | None = None
+        self,
+        job: Job,
+        *,
+        to_drain: bool = False,
+        mine: Vector | None = None,
+        more: Vector | None = None,
+        rows: npt.NDArray[np.bool_] | None = None,
     ) -> Iterator[str]:
         """Namespaces that wait with less for nodes that the job could use. `mine`: what its own one has, if not what it
-        has now; `more`: what that would get beside it."""
+        has now; `more`: what that would get beside it. `rows`: these nodes, if not those that it could use once all
+        that may drain has drained."""
         session, queue = self._session, job.queue
         shares = session.namespace_shares
         if shares is None:
@@ -82,7 +94,7 @@ class NamespaceParts:
                 frees = np.minimum(drained, self._held_on_nodes_of(job, namespace))
                 gives = _weighted(shares, job.namespace, self._gives_way(job, namespace) + more)
                 behind = _weighted(shares, namespace, held - frees) < gives
-            if behind and self._competes(namespace, job):
+            if behind and (self._competes(namespace, job) if rows is None else self._waits_for(namespace, queue, rows)):
                 yield namespace
 
     def _gives_way(self, job: Job, namespace: str) -> Vector:
@@ -121,6 +133,10 @@ class NamespaceParts:
             known = self._competing[kind] = bool((usable_rows(self._session, tasks) & theirs).any())
         return known
 
+    def _waits_for(self, namespace: str, queue: Queue, rows: npt.NDArray[np.bool_]) -> bool:
+        theirs = usable_rows(self._session, self._waiting_in(queue)[namespace].values())
+        return bool((theirs & rows).any())
+
     def _beyond_idle(self, job: Job) -> Vector:
         """What has to drain for a job at least: it gets the emptiest of its nodes, as few as can hold it."""
         session, request = self._session, wanted(job)
@@ -142,10 +158,10 @@ class NamespaceParts:
         if self._waiting is None:
             self._waiting = {}
             for job in _waiting_jobs(self._session):
-                namespaces = self._waiting.setdefault(job.queue.name, {})
-                kinds = namespaces.setdefault(job.namespace, {})
-                for task in job.tasks.values():
-                    if task.status in WAITS and not task.gated and not task.best_effort:
+                tasks = _without_kept_places(self._session, job)
+                if tasks:
+                    kinds = self._waiting.setdefault(job.queue.name, {}).setdefault(job.namespace, {})
+                    for task in tasks:
                         kinds.setdefault(task.shape.id, task)
         return self._waiting.get(queue.name, {})
 
@@ -168,6 +184,18 @@ def _waiting_jobs(session: Session) -> Iterator[Job]:
         waits = job.pending_count and job.queue.open and not (enqueues and job.phase == "Pending")
         if waits and not is_known_not_to_start(job):
             yield job
+
+
+def _without_kept_places(session: Session, job: Job) -> list[Task]:
+    """Tasks of a job that wait for nodes. One that has a Reservation to use waits for nobody, such as the successor of
+    a pod that is moved: the job that it made room for must not lose its node because of it."""
+    tasks = [task for task in job.tasks.values() if task.status in WAITS and not task.gated and not task.best_effort]
+    kept = session.with_kept_places(tasks)
+    if not kept:
+        return tasks
+    # Alike tasks have the same choices: as many of them as there are choices have a place.
+    served = {task.key for _, task in kept[: min(number for number, _ in kept)]}
+    return [task for task in tasks if task.key not in served]
 
 
 def _weighted(shares: NamespaceShares, namespace: str, held: Vector) -> Fraction:
