@@ -43,6 +43,7 @@ class NamespaceParts:
         self._session = session
         self._waiting: dict[str, dict[str, dict[Hashable, Task]]] | None = None  # by queue, namespace, kind of task
         self._competing: dict[Hashable, bool] = {}
+        self._usable: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}  # by queue and namespace
 
     def above_part(self, job: Job, *, to_drain: bool = False) -> bool:
         """Whether another namespace waits with less for nodes that the job could use. `to_drain`: once what the job
@@ -100,7 +101,7 @@ class NamespaceParts:
     def _gives_way(self, job: Job, namespace: str) -> Vector:
         """What other jobs of the job's own namespace have that would make room for it, and that another namespace
         could use: nobody has to leave what nobody else waits for."""
-        rows = usable_rows(self._session, self._waiting_in(job.queue)[namespace].values())
+        rows = self._usable_by(job.queue, namespace)
         return self._sum(
             task
             for other in job.queue.jobs.values()
@@ -129,13 +130,20 @@ class NamespaceParts:
         kind = job.queue.name, namespace, job.namespace, frozenset(task.shape.id for task in tasks)
         known = self._competing.get(kind)
         if known is None:
-            theirs = usable_rows(self._session, self._waiting_in(job.queue)[namespace].values())
+            theirs = self._usable_by(job.queue, namespace)
             known = self._competing[kind] = bool((usable_rows(self._session, tasks) & theirs).any())
         return known
 
     def _waits_for(self, namespace: str, queue: Queue, rows: npt.NDArray[np.bool_]) -> bool:
-        theirs = usable_rows(self._session, self._waiting_in(queue)[namespace].values())
-        return bool((theirs & rows).any())
+        return bool((self._usable_by(queue, namespace) & rows).any())
+
+    def _usable_by(self, queue: Queue, namespace: str) -> npt.NDArray[np.bool_]:
+        """Nodes that waiting tasks of a namespace could use."""
+        known = self._usable.get((queue.name, namespace))
+        if known is None:
+            known = usable_rows(self._session, self._waiting_in(queue)[namespace].values())
+            self._usable[queue.name, namespace] = known
+        return known
 
     def _beyond_idle(self, job: Job) -> Vector:
         """What has to drain for a job at least: it gets the emptiest of its nodes, as few as can hold it."""
