@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from stromboli.api import Pod, Reservation, ReservationOwner
 from stromboli.api.quantity import amounts
@@ -20,8 +20,7 @@ from stromboli.scheduling.session import Session
 _ANY: Hashable = ("any",)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Usable:
+class Usable(NamedTuple):
     """A Reservation that holds resources in this session."""
 
     name: str
@@ -129,12 +128,15 @@ class Matches:
             here = self._index.setdefault(self._place(owner), [])
             if not here or here[-1] is not usable:
                 here.append(usable)
-            self._by_name = self._by_name or owner.object is not None
-            self._by_reference = self._by_reference or owner.controller is not None
+            if owner.object is not None:
+                self._by_name = True
+            if owner.controller is not None:
+                self._by_reference = True
             selector = owner.label_selector
             if selector is not None:
                 keys.update(selector.match_labels)
-                keys.update(requirement.key for requirement in selector.match_expressions)
+                if selector.match_expressions:
+                    keys.update([requirement.key for requirement in selector.match_expressions])
 
     def _columns_of(self, reservation: Reservation) -> tuple[int, ...]:
         given = reservation.status.allocatable
