@@ -2,12 +2,13 @@
 
 A queue has too much if it has strictly more than it deserves, in something the job requests. A namespace has too much
 if another one of its queue waits for the same nodes with a smaller weighted share. Nodes that are set aside drain at
-the cost of others, so what has drained for a job still counts as theirs.
+the cost of others, so before they are set aside the others are counted without what would have to drain: otherwise a
+namespace at its part would be given nodes and lose them again as soon as they drain.
 
-What its own namespace could give the job, it should give first. So before nodes are set aside, the others are also
-compared without what would have to drain, with what jobs of the namespace have that would make room (see
-`namespace_holds`). Services do not make room, and pods on nodes that nobody else waits for need not. If those counted,
-a single such pod would be enough to pass over every job that needs whole nodes, for ever.
+A job that is larger than pods that the other namespace waits with would never get its turn so: while the nodes drain,
+the other has less and less. So if its namespace has less than the other, only what would make room for the job is
+compared (see `namespace_holds`), and what has drained for it still counts as the other's. Services do not make room,
+and pods on nodes that nobody else waits for need not; a single such pod would pass every large job over for ever.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class NamespaceParts:
     def stays_above_part(self, job: Job) -> bool:
         """Whether the namespace will be above its part for the job even when all its pods that end have ended."""
         mine = self._session.state(DrainedRoom).stays_in_namespace(job)
-        return any(True for _ in self._behind(job, mine=mine))
+        return any(True for _ in self._behind(job, to_drain=True, mine=mine))
 
     def takes_part_of(self, job: Job, other: Job, request: Vector) -> bool:
         """Whether the namespace of both would be above its part for `job` if `other` started, and what `other` would
@@ -73,30 +74,36 @@ class NamespaceParts:
         more: Vector | None = None,
         rows: npt.NDArray[np.bool_] | None = None,
     ) -> Iterator[str]:
-        """Namespaces that wait with less for nodes that the job could use. `mine`: what its own one has, if not what it
-        has now; `more`: what that would get beside it. `rows`: these nodes, if not those that it could use once all
-        that may drain has drained."""
+        """Namespaces that wait with less for nodes that the job could use. `mine`: what its own one has when all that
+        makes room has done so; `more`: what that would get beside what it has. `rows`: these nodes, if not those that
+        the job could use once all that may drain has drained."""
         session, queue = self._session, job.queue
         shares = session.namespace_shares
         if shares is None:
             return
         more = session.axis.zeros() if more is None else more
-        mine = (self._held(queue, job.namespace) if mine is None else mine) + more
-        own = _weighted(shares, job.namespace, mine)
+        own = _weighted(shares, job.namespace, (self._held(queue, job.namespace) if mine is None else mine) + more)
         kept = _drained_for(session, job)
         drained = self._beyond_idle(job) if to_drain else session.axis.zeros()
         for namespace in sorted(self._waiting_in(queue)):
             if namespace == job.namespace:
                 continue
-            held = self._held(queue, namespace)
-            behind = _weighted(shares, namespace, held + kept) < own
+            held, part, is_larger = self._held(queue, namespace), own, self._is_larger(job, namespace)
+            behind = _weighted(shares, namespace, held + kept if is_larger else held) < own
             if to_drain and not behind and _weighted(shares, namespace, held - drained) < own:
                 # Only what it has on nodes that the job could use would drain for the job.
                 frees = np.minimum(drained, self._held_on_nodes_of(job, namespace))
-                gives = _weighted(shares, job.namespace, self._gives_way(job, namespace) + more)
-                behind = _weighted(shares, namespace, held - frees) < gives
+                if is_larger and own < _weighted(shares, namespace, held):
+                    gives = session.axis.zeros() if mine is not None else self._gives_way(job, namespace)
+                    part = _weighted(shares, job.namespace, gives + more)
+                behind = _weighted(shares, namespace, held - frees) < part
             if behind and (self._competes(namespace, job) if rows is None else self._waits_for(namespace, queue, rows)):
                 yield namespace
+
+    def _is_larger(self, job: Job, namespace: str) -> bool:
+        """Whether pods that a namespace waits with fit where the job does not."""
+        request = wanted(job)
+        return any(bool((task.request < request).any()) for task in self._waiting_in(job.queue)[namespace].values())
 
     def _gives_way(self, job: Job, namespace: str) -> Vector:
         """What other jobs of the job's own namespace have that would make room for it, and that another namespace
