@@ -115,7 +115,7 @@ def test_a_month_of_gpu_jobs_is_always_the_same_and_adds_up() -> None:
     works = defragmentation.generate(days=0.5, nodes=6, load=0.95, seed=2)
     assert works == defragmentation.generate(days=0.5, nodes=6, load=0.95, seed=2)
     assert {work.gpus for work in works} <= {1, 2, 4, 8}
-    without, with_moves = (defragmentation.simulate(works, 6, 0.5, variant) for variant in ("none", "pending"))
+    without, with_moves = (defragmentation.simulate(works, 6, 0.5, variant) for variant in ("none", "eager"))
     assert without.moves == {"planned": 0, "succeeded": 0, "failed": 0}
     assert with_moves.moves["succeeded"] <= with_moves.moves["planned"]
     for outcome in (without, with_moves):
@@ -130,9 +130,9 @@ def test_results_of_a_month_can_be_kept_and_shown_again(tmp_path: Path, capsys: 
 
     kept = tmp_path / "kept.json"
     kept.write_text(run("--days", "0.1", "--nodes", "4", "--variant", "none", "--variant", "thresholds:60",
-                        "--variant", "pending:30:2", "--output", "json"))  # fmt: skip
+                        "--variant", "eager:2", "--output", "json"))  # fmt: skip
     shown = run("--read", str(kept)).splitlines()
-    assert [line.split()[0] for line in shown[1:4]] == ["none", "thresholds:60", "pending:30:2"]
+    assert [line.split()[0] for line in shown[1:4]] == ["none", "thresholds:60", "eager:2"]
 
 
 def test_plans_of_a_large_cluster_are_measured() -> None:
