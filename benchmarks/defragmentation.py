@@ -2,11 +2,12 @@
 
 Jobs of 1, 2, 4 and 8 GPUs arrive and leave on nodes of 8 GPUs. Small ones are mostly services (notebooks, inference),
 which can be moved; large ones are training, which cannot. Free GPUs end up scattered: jobs of 8 GPUs wait although
-there would be enough. The same arrivals are simulated three times:
+there would be enough. The same arrivals are simulated four times:
 
     none         no descheduler
     thresholds   nodes below 30 % are emptied into others, every ten minutes
-    pending      room is made for jobs that wait, with the fewest moves, every ten minutes
+    pending      room is made for jobs that have waited for half an hour for each move it takes, every ten minutes
+    eager        the same for all jobs that wait, at once
 
     python benchmarks/defragmentation.py [--days 30] [--nodes 200] [--load 0.93] [--seed 1] [--plot month.svg]
     python benchmarks/defragmentation.py --plan                      how long a plan takes, at n and 2n
@@ -72,7 +73,7 @@ MEAN_HOURS = {1: 30.0, 2: 24.0, 4: 18.0, 8: 14.0}
 LONGEST = 120.0  # hours
 PERIOD = 120.0  # seconds between cycles
 ROUND = 600  # seconds between runs of the descheduler
-VARIANTS = ("none", "thresholds", "pending")
+VARIANTS = ("none", "thresholds", "pending", "eager")
 
 CONFIGURATION = """
 actions: "enqueue, allocate, reserve, backfill"
@@ -164,16 +165,16 @@ def _objects(works: Sequence[Work], nodes: int) -> list[ScenarioObject]:
 
 
 def policy_of(variant: str) -> Policy | None:
-    mode, value, more, gain = (*variant.split(":"), "", "", "")[:4]
+    mode, value, more = (*variant.split(":"), "", "")[:3]
     if mode == "none":
         return None
     arguments = []
     if mode in ("thresholds", "both"):
         arguments.append(_by_thresholds(value))
-    if mode == "pending":
-        arguments.append(_for_pending(value, more, gain))
-    elif mode == "both":
-        arguments.append(_for_pending(more, ""))
+    if mode in ("pending", "both"):
+        arguments.append(_for_pending(value if mode == "pending" else more))
+    elif mode == "eager":
+        arguments.append(_for_pending("0", value))
     document = {
         "apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "deschedulingInterval": f"{ROUND}s",
         "profiles": [
@@ -197,10 +198,11 @@ def _by_thresholds(low: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _for_pending(minutes: str, most: str, gain: str = "") -> dict[str, Any]:
+def _for_pending(minutes: str, most: str = "") -> dict[str, Any]:
+    """`minutes`: how long a job waits for each move; `most`: how many moves it gets."""
     return {
-        "ResourceType": "gpu", "forPending": True, "minPendingTime": float(minutes or 0) * 60,
-        "maxMovesForPending": int(most or 8), "minGainPerMove": float(gain or 0),
+        "ResourceType": "gpu", "forPending": True, "minPendingTimePerMove": float(minutes or 30) * 60,
+        "maxMovesForPending": int(most or 8),
     }  # fmt: skip
 
 
@@ -338,26 +340,30 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
     """Savings are in comparison with the first."""
     base = outcomes[0]
     print(f"{'':14} {'allocated':>9} {'idle*':>6} {'wait of 8 GPUs: mean':>21} {'p95':>6} {'max':>6} "
-          f"{'of 4':>6} {'of 2':>6} {'of 1':>6} {'moves':>6} {'saved per move**':>17} {'of all***':>9}")  # fmt: skip
+          f"{'of 4':>6} {'of 2':>6} {'of 1':>6} {'moves':>6} {'saved per move**':>17} {'GPU h***':>8}")  # fmt: skip
     for outcome in outcomes:
         wait, moves = outcome.waits[GPUS], outcome.moves["succeeded"]
-        large, total = (saved / moves if moves else 0.0 for saved in (saved_minutes(base, outcome),
-                                                                      saved_minutes(base, outcome, SIZES)))  # fmt: skip
+        large = saved_minutes(base, outcome) / moves if moves else 0.0
+        hours = saved_gpu_hours(base, outcome) / moves if moves else 0.0
         others = " ".join(f"{outcome.waits[size]['mean']:6.1f}" for size in (4, 2, 1))
         print(
             f"{outcome.variant:14} {outcome.allocation:9.1%} {outcome.idle_with_waiting:6.1f} {wait['mean']:17.1f} min "
-            f"{wait['p95']:6.0f} {wait['max']:6.0f} {others} {moves:6.0f} {large:17.0f} {total:9.0f}"
+            f"{wait['p95']:6.0f} {wait['max']:6.0f} {others} {moves:6.0f} {large:17.0f} {hours:8.0f}"
         )
     print("* GPUs that are idle on average while a job of 8 GPUs waits. ** Minutes that jobs of 8 GPUs wait less, in "
-          f"all, per move. *** The same for all jobs. {base.jobs} jobs; processor time of the simulations: "
+          "all, per move. *** Hours that all jobs wait less, times their GPUs, per move. "
+          f"{base.jobs} jobs; processor time of the simulations: "
           + ", ".join(f"{outcome.seconds:.0f} s" for outcome in outcomes))  # fmt: skip
 
 
-def saved_minutes(base: Outcome, outcome: Outcome, sizes: Sequence[tuple[int, float]] = ((GPUS, 1.0),)) -> float:
-    """How much less the jobs of these sizes wait, in all."""
-    return sum(
-        outcome.waits[size]["jobs"] * (base.waits[size]["mean"] - outcome.waits[size]["mean"]) for size, _ in sizes
-    )
+def saved_minutes(base: Outcome, outcome: Outcome, size: int = GPUS) -> float:
+    """How much less the jobs of a size wait, in all."""
+    return outcome.waits[size]["jobs"] * (base.waits[size]["mean"] - outcome.waits[size]["mean"])
+
+
+def saved_gpu_hours(base: Outcome, outcome: Outcome) -> float:
+    """How much less all jobs wait, by the GPUs that they wait for."""
+    return sum(size * saved_minutes(base, outcome, size) for size, _ in SIZES) / 60
 
 
 def plot(outcomes: Sequence[Outcome], path: Path) -> None:
@@ -396,7 +402,7 @@ def plan_seconds(nodes: int, *, repeat: int = 3, pending: bool = False) -> tuple
     objects = _large_cluster(nodes, pending=pending)
     registry = Registry(installed_plugins=(), installed_actions=())
     configuration = registry.load(CONFIGURATION)
-    policy = policy_of("pending" if pending else "thresholds")
+    policy = policy_of("eager" if pending else "thresholds")
     assert policy is not None
     found = Descheduler(lambda: policy, Plugins(installed=()), lambda: Scheduler(configuration, registry))
     found.cluster = Cluster(scheduler_name=names.DEFAULT_SCHEDULER)
@@ -485,9 +491,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--variant", action="append",
-        help="none, thresholds, pending or both; may be given several times. thresholds:60 empties nodes below 60 %% "
-        "and fills others; pending:30:2 moves at most 2 pods for a job, once it has waited for 30 minutes; both:60:30 "
-        "does both, without that limit",
+        help="none, thresholds, pending, eager or both; may be given several times. thresholds:60 empties nodes below "
+        "60 %% and fills others; pending:15 makes a move for every 15 minutes that a job has waited; eager:2 moves at "
+        "most 2 pods for a job; both:60:15 does both",
     )  # fmt: skip
     parser.add_argument("--read", action="append", type=Path, help="show results of --output json instead")
     parser.add_argument("--plot", type=Path, help="an SVG or PNG file")

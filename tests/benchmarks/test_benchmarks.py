@@ -31,6 +31,7 @@ loop_lag = load("loop_lag")
 together = load("together")
 growth = load("growth")
 defragmentation = load("defragmentation")
+model = load("defragmentation_model")
 
 
 def test_a_week_is_as_full_as_was_asked_for_and_always_the_same() -> None:
@@ -115,7 +116,7 @@ def test_a_month_of_gpu_jobs_is_always_the_same_and_adds_up() -> None:
     works = defragmentation.generate(days=0.5, nodes=6, load=0.95, seed=2)
     assert works == defragmentation.generate(days=0.5, nodes=6, load=0.95, seed=2)
     assert {work.gpus for work in works} <= {1, 2, 4, 8}
-    without, with_moves = (defragmentation.simulate(works, 6, 0.5, variant) for variant in ("none", "pending"))
+    without, with_moves = (defragmentation.simulate(works, 6, 0.5, variant) for variant in ("none", "eager"))
     assert without.moves == {"planned": 0, "succeeded": 0, "failed": 0}
     assert with_moves.moves["succeeded"] <= with_moves.moves["planned"]
     for outcome in (without, with_moves):
@@ -130,9 +131,26 @@ def test_results_of_a_month_can_be_kept_and_shown_again(tmp_path: Path, capsys: 
 
     kept = tmp_path / "kept.json"
     kept.write_text(run("--days", "0.1", "--nodes", "4", "--variant", "none", "--variant", "thresholds:60",
-                        "--variant", "pending:30:2", "--output", "json"))  # fmt: skip
+                        "--variant", "eager:2", "--output", "json"))  # fmt: skip
     shown = run("--read", str(kept)).splitlines()
-    assert [line.split()[0] for line in shown[1:4]] == ["none", "thresholds:60", "pending:30:2"]
+    assert [line.split()[0] for line in shown[1:4]] == ["none", "thresholds:60", "eager:2"]
+
+
+def test_the_model_of_the_month_waits_as_the_simulation_does() -> None:
+    works = defragmentation.generate(days=1, nodes=8, load=0.97, seed=3)
+    for variant, planner in (("none", None), ("thresholds:51", model.planner_of("thresholds:51"))):
+        simulated = defragmentation.simulate(works, 8, 1, variant).waits[8]
+        modelled = model.Model(works, 8, 1, planner).run().waits()[8]
+        assert simulated["jobs"] == len(modelled)
+        assert sum(modelled) / len(modelled) == pytest.approx(simulated["mean"], rel=0.05)
+
+
+def test_the_model_compares_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ("thresholds:76", "pending:5", "eager", "unordered:2")
+    options = [each for variant in chosen for each in ("--variant", variant)]
+    assert model.main(["--days", "1", "--nodes", "8", "--load", "0.95", "--seed", "2", *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:-1]] == ["none", *chosen]
 
 
 def test_plans_of_a_large_cluster_are_measured() -> None:

@@ -172,3 +172,24 @@ def test_a_scheduler_that_is_away_finds_the_place_kept() -> None:
     assert outcome.moves == {"planned": 1, "succeeded": 1, "failed": 0, "workLost": 6.0}
     assert len([name for name in outcome.running_on("a") if name.startswith("y-")]) == 1
     assert outcome.running_on("b") == ["z"]
+
+
+def test_a_gang_that_lost_a_pod_meanwhile() -> None:
+    # A gang of 3 with a minimum of 2. The place of g-0 is Available at 6 s, when the descheduler is away. At 8 s node d
+    # is lost, and the member there finds no room elsewhere. The descheduler is back at 16 s: g-0 must stay now.
+    lost = node("d", cpu=4)
+    lost["metadata"]["annotations"]["sim.stromboli.io/until"] = "8s"
+    gang = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "gang"},
+        "spec": {"minMember": 2},
+    }  # fmt: skip
+    outcome = scene(
+        node("a", cpu=10), node("b", cpu=10), lost, gang, replicas("x", "a", 6, cpu=1), replicas("g", "b", 1, cpu=1,
+        group="gang"), replicas("h", ["a", "d"], cpu=2, group="gang"), pod("late", cpu=9, at=7),
+        run_by_hand(5), restart(5.5, "descheduler", away=10),
+        policy=policy(defragment(low=20, middle=50, high=100), interval=0), until=60,
+    ).outcome  # fmt: skip
+    assert outcome.times("ReservationAvailable")
+    assert outcome.reasons("MigrationFailed") == ["GangAtMinimum"]
+    assert "Migrated" not in outcome.reasons("Evicted")
+    assert outcome.held == []

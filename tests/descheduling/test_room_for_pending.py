@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from builders import group, node, pod
-from descheduling.plans import moves, plans_of, policy, replicas
+from descheduling.plans import NOW, moves, plans_of, policy, replicas
 from stromboli.api import OwnerReference
+from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import JobKey, Node, Task
 from stromboli.descheduling import Options
 from stromboli.descheduling.plugins.pending_room import PendingRoom
@@ -184,28 +185,61 @@ def test_one_run_serves_no_more_jobs_than_may_hold_nodes() -> None:
     assert [plan.job for plan in plans_of([*pairs(6), *jobs], PENDING)] == [f"default/big{n}" for n in range(4)]
 
 
-@pytest.mark.parametrize(("least", "served"), [(0, True), (25, True), (26, False)])
-def test_each_move_makes_room_for_a_part_of_a_node(least: int, served: bool) -> None:
-    # Two moves for a job of 4 of 8 GPUs: 25 % of a node for each. Whoever names the job gets all of them.
+@pytest.mark.parametrize(
+    ("first", "movable", "served"),
+    [("large", True, []), ("small", True, ["default/small"]), ("large", False, ["default/small"])],
+)
+def test_smaller_jobs_behind_a_larger_one_get_no_moves(first: str, movable: bool, served: list[str]) -> None:
+    # Each node has one free GPU. One move makes room for a job of 2, and uses both up; a job of 8 needs seven moves,
+    # and there are no places. If it is first in line, the other one waits, unless moves could never help the larger
+    # one, because a pod must stay on each node.
+    jobs = {"large": waiting("large", 8), "small": waiting("small", 2)}
+    second = "small" if first == "large" else "large"
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "ab"), *replicas("a", 6, on="a", gpu=1),
+        *replicas("b", 6, on="b", gpu=1), *replicas("c", 1, on="a", gpu=1, preemptable=movable),
+        *replicas("d", 1, on="b", gpu=1, preemptable=movable), *jobs[first], *jobs[second],
+    ]  # fmt: skip
+    assert [plan.job for plan in plans_of(objects, PENDING)] == served
+
+
+def test_a_larger_job_for_other_nodes_is_not_in_the_way() -> None:
+    # As above, but the larger one waits for nodes c and d, which are full.
+    large = [group("default/large"), pod("default/large-0", gpu=8, group="large", node_selector={"pool": "other"})]
+    objects = [
+        *(node(name, gpu=8, cpu=64) for name in "ab"), *replicas("a", 7, on="a", gpu=1),
+        *(node(name, gpu=8, cpu=64, labels={"pool": "other"}) for name in "cd"), *replicas("b", 7, on="b", gpu=1),
+        *replicas("c", 8, on="c", gpu=1), *replicas("d", 8, on="d", gpu=1), *large, *waiting("small", 2),
+    ]  # fmt: skip
+    assert [plan.job for plan in plans_of(objects, PENDING)] == ["default/small"]
+
+
+@pytest.mark.parametrize(("waited", "served"), [(1199, False), (1200, True)])
+def test_a_job_waits_for_each_of_its_moves(waited: float, served: bool) -> None:
+    # Two moves make room for a job of 4 GPUs; ten minutes of waiting are worth one. A job by name need not wait.
+    big = waiting("big", 4)
+    big[0].metadata.creation_timestamp = format_timestamp(NOW - waited)
     objects = [
         *(node(name, gpu=8, cpu=64) for name in "abc"), *replicas("a", 7, on="a", gpu=1),
-        *replicas("b", 6, on="b", gpu=1), *replicas("c", 7, on="c", gpu=1), *waiting("big", 4),
+        *replicas("b", 6, on="b", gpu=1), *replicas("c", 7, on="c", gpu=1), *big,
     ]  # fmt: skip
-    chosen = policy({"forPending": True, "minGainPerMove": least})
+    chosen = policy({"forPending": True, "minPendingTimePerMove": "10m"})
     assert bool(plans_of(objects, chosen)) is served
     assert plans_of(objects, chosen, options=Options(job=JobKey("default/big")))
 
 
-def test_a_gang_counts_as_a_whole() -> None:
-    # Two pods of 4 GPUs and two moves: 50 % of a node for each, although one pod alone would be worth one move.
+def test_a_search_in_vain_does_not_count_for_jobs_that_may_have_more_moves() -> None:
+    # Two jobs of 4 GPUs need two moves. The first in line has the higher priority, and has waited for one move only.
+    first, second = waiting("first", 4), waiting("second", 4)
+    for each, waited, priority in ((first, 700, 10), (second, 1300, 0)):
+        each[0].metadata.creation_timestamp = format_timestamp(NOW - waited)
+        each[1].spec.priority = priority
     objects = [
-        *(node(name, gpu=8, cpu=64) for name in "abcd"), *replicas("a", 5, on="a", gpu=1),
-        *replicas("b", 5, on="b", gpu=1), *replicas("c", 7, on="c", gpu=1), *replicas("d", 7, on="d", gpu=1),
-        *waiting("big", 4, count=2),
+        *(node(name, gpu=8, cpu=64) for name in "abc"), *replicas("a", 7, on="a", gpu=1),
+        *replicas("b", 6, on="b", gpu=1), *replicas("c", 7, on="c", gpu=1), *first, *second,
     ]  # fmt: skip
-    (plan,) = plans_of(objects, policy({"forPending": True, "minGainPerMove": 50}))
-    assert len(plan.moves) == 2
-    assert plans_of(objects, policy({"forPending": True, "minGainPerMove": 51})) == []
+    (plan,) = plans_of(objects, policy({"forPending": True, "minPendingTimePerMove": "10m"}))
+    assert plan.job == "default/second"
 
 
 def test_a_job_is_found_by_the_name_of_its_owner() -> None:

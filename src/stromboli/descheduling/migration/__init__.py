@@ -7,6 +7,7 @@
 writes           what is to be written
 start            the first writes of a plan
 progress         what follows from the objects, in every pass
+gang_minimums    whether gangs can still spare the pods that are evicted next
 group_status     `migrationInfo` and `migrationState` of PodGroups
 """
 

@@ -28,6 +28,7 @@ from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
 from stromboli.descheduling.planning import Objects
 
 from . import writes as w
+from .gang_minimums import short_gang
 from .group_status import is_unfinished, progressed
 from .writes import AnnotateNode, DeleteReservation, EvictPod, Report, UpdateGroup, UpdateReservation, Write
 
@@ -94,7 +95,7 @@ class _Pass:
         started = [move for move in moves if move.evicting_since is not None]
         failure = self._plan_failure(planned, started, set_aside) if planned else None
         for move in started:
-            outcome = self._started(move)
+            outcome = self._started(move, started)
             if isinstance(outcome, tuple):
                 failure = failure or outcome
         if failure is not None:
@@ -125,7 +126,13 @@ class _Pass:
             failure = self._planned_failure(move)
             if failure is not None:
                 return failure
+        if all(move.reservation.status.phase == AVAILABLE for move in planned):
+            return self._gang_failure([*planned, *started])
         return None
+
+    def _gang_failure(self, leaving: Sequence[Migration]) -> Failure | None:
+        short = short_gang(self._objects, leaving)
+        return None if short is None else ("GangAtMinimum", short)
 
     def _job_holds(self, move: Migration) -> bool:
         """Whether a node that the plan clears is set aside for its job, also by the scheduler itself."""
@@ -153,8 +160,8 @@ class _Pass:
             return "Timeout", _why(move.reservation) or waited
         return None
 
-    def _started(self, move: Migration) -> Failure | bool:
-        """A move whose eviction was decided: a failure, or whether it is over."""
+    def _started(self, move: Migration, of_plan: Sequence[Migration]) -> Failure | bool:
+        """A move whose eviction was decided: a failure, or whether it is over. `of_plan`: all such moves of a plan."""
         assert move.evicting_since is not None
         phase = move.reservation.status.phase
         pod = self._pod(move)
@@ -165,6 +172,8 @@ class _Pass:
             return True
         if runs and phase != AVAILABLE:
             failure = "ReservationTaken", "its place was lost before it was evicted"
+        elif runs and (short := self._gang_failure(of_plan)) is not None:
+            failure = short
         elif runs and self._now - move.evicting_since >= EVICTION_TIMEOUT:
             failure = "EvictionBlocked", f"its eviction was refused for {EVICTION_TIMEOUT:g} seconds"
         elif not runs and (phase in (RESERVATION_FAILED, EXPIRED) or has_expired(move.reservation, self._now)):

@@ -48,7 +48,7 @@ class DefragmentationArgs:
     strict_targets: bool
     for_pending: bool
     min_pending: float
-    min_gain: float
+    wait_per_move: float
     max_moves: int
 
     @classmethod
@@ -67,7 +67,7 @@ class DefragmentationArgs:
             strict_targets=arguments.boolean("strictTargets", False),
             for_pending=arguments.boolean("forPending", False),
             min_pending=arguments.duration("minPendingTime", 0.0, minimum=0),
-            min_gain=arguments.number("minGainPerMove", 0.0, minimum=0, maximum=100),
+            wait_per_move=arguments.duration("minPendingTimePerMove", 0.0, minimum=0),
             max_moves=arguments.integer("maxMovesForPending", 16, minimum=1),
         )
         for key, limits in (
@@ -97,7 +97,7 @@ class Defragmentation(BalancePlugin):
         if self.args.for_pending or run.options.job is not None:
             room = PendingRoom(
                 run, self.name, self.args.cooldown, self._evictable,
-                max_moves=self.args.max_moves, min_gain=self.args.min_gain, columns=self._columns(run),
+                max_moves=self.args.max_moves, wait_per_move=self.args.wait_per_move, columns=self._columns(run),
             )  # fmt: skip
             room.make(run.options.job, min_pending=self.args.min_pending)
             return
