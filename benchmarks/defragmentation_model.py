@@ -6,8 +6,7 @@ simulation. Single runs differ by chance, since one move changes all that follow
 
     python benchmarks/defragmentation_model.py [--nodes 200] [--days 30] [--load 0.93] [--seed 1 --seed 2 --seed 3]
 
-Settings are written as in the simulation (thresholds:51, pending:15, eager:2); `unordered` is eager, but smaller jobs
-get moves although a larger one waits ahead.
+Settings are written as in the simulation (thresholds:51, pending:15, eager:2).
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from defragmentation import DAY, GPUS, HOUR, PERIOD, ROUND, SIZES, Work, generat
 
 VARIANTS = (
     "thresholds:30", "thresholds:51", "thresholds:76", "pending:60", "pending:30", "pending:15", "eager:2", "eager",
-    "unordered",
 )  # fmt: skip
 HOLDERS = 4  # jobs for which nodes are set aside at a time
 Planner = Callable[["Model", float], None]
@@ -151,19 +149,16 @@ def thresholds(low: float, protection: float) -> Planner:
     return plan
 
 
-def for_pending(minutes: float = 0.0, most: int = 8, *, in_line: bool = True) -> Planner:
+def for_pending(minutes: float = 0.0, most: int = 8) -> Planner:
     def plan(model: Model, now: float) -> None:
-        resting, tried, largest = model.resting(now), dict[int, int](), 0
+        resting, tried = model.resting(now), dict[int, int]()
         sources: set[int] = set()
         for job in list(model.waiting):
             work = model.works[job]
             moves = min(most, int((now - work.at) / 60 / minutes)) if minutes else most
             if job in model.set_aside or len(model.set_aside) >= HOLDERS or tried.get(work.gpus, -1) >= moves:
                 continue
-            if in_line and work.gpus < largest:
-                continue
-            cheapest = _cheapest(model, work.gpus, resting | model.resting(now))
-            for _, _, source, leaving in cheapest:
+            for _, _, source, leaving in _cheapest(model, work.gpus, resting | model.resting(now)):
                 found = _seats(model, leaving, {source, *resting, *sources}) if len(leaving) <= moves else None
                 if found is not None:
                     model.carry_out(source, found, now)
@@ -172,7 +167,6 @@ def for_pending(minutes: float = 0.0, most: int = 8, *, in_line: bool = True) ->
                     break
             else:
                 tried[work.gpus] = moves
-                largest = max(largest, work.gpus if cheapest else 0)
 
     return plan
 
@@ -211,8 +205,8 @@ def planner_of(variant: str) -> Planner:
             return thresholds(float(value or 30), 95 if not value or float(value) == 30 else 100)
         case "pending":
             return for_pending(float(value or 30))
-        case "eager" | "unordered":
-            return for_pending(most=int(value or 8), in_line=mode == "eager")
+        case "eager":
+            return for_pending(most=int(value or 8))
     raise SystemExit(f"no such variant: {variant}")
 
 

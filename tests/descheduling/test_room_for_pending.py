@@ -185,33 +185,14 @@ def test_one_run_serves_no_more_jobs_than_may_hold_nodes() -> None:
     assert [plan.job for plan in plans_of([*pairs(6), *jobs], PENDING)] == [f"default/big{n}" for n in range(4)]
 
 
-@pytest.mark.parametrize(
-    ("first", "movable", "served"),
-    [("large", True, []), ("small", True, ["default/small"]), ("large", False, ["default/small"])],
-)
-def test_smaller_jobs_behind_a_larger_one_get_no_moves(first: str, movable: bool, served: list[str]) -> None:
-    # Each node has one free GPU. One move makes room for a job of 2, and uses both up; a job of 8 needs seven moves,
-    # and there are no places. If it is first in line, the other one waits, unless moves could never help the larger
-    # one, because a pod must stay on each node.
-    jobs = {"large": waiting("large", 8), "small": waiting("small", 2)}
-    second = "small" if first == "large" else "large"
-    objects = [
-        *(node(name, gpu=8, cpu=64) for name in "ab"), *replicas("a", 6, on="a", gpu=1),
-        *replicas("b", 6, on="b", gpu=1), *replicas("c", 1, on="a", gpu=1, preemptable=movable),
-        *replicas("d", 1, on="b", gpu=1, preemptable=movable), *jobs[first], *jobs[second],
-    ]  # fmt: skip
-    assert [plan.job for plan in plans_of(objects, PENDING)] == served
-
-
-def test_a_larger_job_for_other_nodes_is_not_in_the_way() -> None:
-    # As above, but the larger one waits for nodes c and d, which are full.
-    large = [group("default/large"), pod("default/large-0", gpu=8, group="large", node_selector={"pool": "other"})]
+def test_a_job_that_cannot_be_helped_keeps_nobody_from_its_moves() -> None:
+    # Each node has one free GPU. One move makes room for a job of 2; a job of 8 needs seven, and there are no places.
     objects = [
         *(node(name, gpu=8, cpu=64) for name in "ab"), *replicas("a", 7, on="a", gpu=1),
-        *(node(name, gpu=8, cpu=64, labels={"pool": "other"}) for name in "cd"), *replicas("b", 7, on="b", gpu=1),
-        *replicas("c", 8, on="c", gpu=1), *replicas("d", 8, on="d", gpu=1), *large, *waiting("small", 2),
+        *replicas("b", 7, on="b", gpu=1), *waiting("large", 8), *waiting("small", 2),
     ]  # fmt: skip
     assert [plan.job for plan in plans_of(objects, PENDING)] == ["default/small"]
+
 
 
 @pytest.mark.parametrize(("waited", "served"), [(1199, False), (1200, True)])

@@ -97,7 +97,7 @@ class Defragmentation(BalancePlugin):
         if self.args.for_pending or run.options.job is not None:
             room = PendingRoom(
                 run, self.name, self.args.cooldown, self._evictable,
-                max_moves=self.args.max_moves, wait_per_move=self.args.wait_per_move, columns=self._columns(run),
+                max_moves=self.args.max_moves, wait_per_move=self.args.wait_per_move,
             )  # fmt: skip
             room.make(run.options.job, min_pending=self.args.min_pending)
             return

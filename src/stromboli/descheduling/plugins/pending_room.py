@@ -3,8 +3,7 @@
 The job's pods are placed one after the other in the view. One that finds room is left to the scheduler. For one that
 does not, every node is looked at on which it could run: which pods would have to leave, and do they all find a place
 elsewhere? The node with the fewest moves is taken, then the one whose moves cost least. If a pod finds no node in this
-way, there is no plan, and nothing moves. Then smaller jobs behind it in line get no moves on the same nodes either:
-each would take places that the pods in its way need, so its turn would never come. Small jobs fit into small holes.
+way, there is no plan, and nothing moves.
 
 Before anything is evicted the nodes are set aside for the job (Reservations in phase Waiting, as the reserve action
 makes them), so nobody else takes what the moves free. All limits of that action hold here, too.
@@ -12,7 +11,7 @@ makes them), so nobody else takes what the moves free. All limits of that action
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from itertools import combinations, islice
 from typing import Final
 
@@ -20,7 +19,6 @@ import numpy as np
 
 from stromboli.cluster import Job, JobKey, Node, Status, Task, Vector
 from stromboli.descheduling.planning import Place
-from stromboli.descheduling.planning.view import Mask
 from stromboli.descheduling.run import Run
 from stromboli.scheduling.explanation import waiting_since
 from stromboli.scheduling.gang import is_eligible
@@ -51,10 +49,8 @@ class PendingRoom:
         *,
         max_moves: int,
         wait_per_move: float,
-        columns: Sequence[int],
     ) -> None:
-        """`wait_per_move`: seconds that a job must have waited for each move. `columns`: of the resource that tells
-        larger jobs from smaller ones."""
+        """`wait_per_move`: seconds that a job must have waited for each move."""
         self._run = run
         self._view = run.view
         self._session = run.view.session
@@ -64,13 +60,9 @@ class PendingRoom:
         self._most_moves = max_moves
         self._max_moves = max_moves  # for the job that is being planned for
         self._wait_per_move = wait_per_move
-        self._columns = list(columns)
         self._in_vain: dict[Hashable, int] = {}  # kinds of jobs for which so many moves make no room
         self._served: set[JobKey] = set()  # jobs with a plan of this run, which will hold nodes
         self._set_aside: set[str] = set()  # these nodes
-        self._ahead: list[tuple[int, Mask]] = []  # jobs that moves could help, but not now: their size and nodes
-        self._kept: Mask = np.zeros(len(run.view.nodes), dtype=np.bool_)  # nodes that these wait for
-        self._has_hope = False  # whether there are movable pods enough for the job that is being planned for
         self._closing: set[int] = set()  # nodes that the plan being made closes to everybody but its job
 
     def make(self, only: JobKey | None, *, min_pending: float = 0.0) -> None:
@@ -85,28 +77,8 @@ class PendingRoom:
             kind = self._kind(job)
             if self._is_one_too_many(job) or self._in_vain.get(kind, -1) >= self._max_moves:
                 continue
-            self._kept = self._rows_kept_from(job)
-            self._has_hope = False
-            if not self._plan_for(job):
-                if self._has_hope:
-                    self._ahead.append((self._size(job), self._rows_in_reach(job)))
-                if kind is not None:
-                    self._in_vain[kind] = self._max_moves
-
-    def _rows_kept_from(self, job: Job) -> Mask:
-        """Nodes that larger jobs ahead of this one wait for: its moves must neither empty nor fill them."""
-        size = self._size(job)
-        larger = [rows for other, rows in self._ahead if size < other]
-        return np.asarray(np.logical_or.reduce([np.zeros(len(self._view.nodes), dtype=np.bool_), *larger]))
-
-    def _rows_in_reach(self, job: Job) -> Mask:
-        """Nodes on which a pod of the job could run, if there were room."""
-        fitting = [self._session.placement.fitting(task).mask for task in self._tasks_of(job)]
-        return np.asarray(np.logical_or.reduce(fitting) & self._view.nodes.schedulable)
-
-    def _size(self, job: Job) -> int:
-        """How much the largest pod of a job requests, of the resource that fragmentation is about."""
-        return max((int(task.request[self._columns].sum()) for task in self._tasks_of(job)), default=0)
+            if not self._plan_for(job) and kind is not None:
+                self._in_vain[kind] = self._max_moves
 
     def _moves_worth(self, job: Job) -> int:
         """How many moves a job has waited for. Most jobs start by themselves before long; who has waited for an hour is
@@ -275,7 +247,7 @@ class PendingRoom:
             return [task.node.row] if view.sources[task.node.row] else []
         fitting = self._session.placement.fitting(task)
         enough = (view.nodes.allocatable - view.nodes.held >= task.request).all(axis=1)
-        open_ = fitting.mask & enough & view.sources & view.nodes.schedulable & ~self._kept
+        open_ = fitting.mask & enough & view.sources & view.nodes.schedulable
         open_[sorted(self._run.closed_rows)] = False
         return np.flatnonzero(open_).tolist()
 
@@ -288,7 +260,6 @@ class PendingRoom:
             for each in self._view.tasks_on(node)
             if self._helps(each, short) and self._evictable(each.namespace) and self._run.refusal(each) is None
         ]
-        self._has_hope = self._has_hope or _may_suffice(movable, short, len(movable))
         movable.sort(key=lambda each: self._cost([each]))
         for size in range(1, min(len(movable), self._max_moves) + 1):
             if not _may_suffice(movable, short, size):
@@ -341,7 +312,7 @@ class PendingRoom:
     def _seat(self, task: Task, source: int) -> bool:
         """A node that has just enough room, so that large holes stay large."""
         view = self._view
-        open_ = run_targets(self._run) & view.rows_for(task) & ~self._kept
+        open_ = run_targets(self._run) & view.rows_for(task)
         open_[[source, *sorted(self._closing)]] = False
         columns = np.flatnonzero(task.request)
         offered = np.maximum(view.nodes.allocatable[:, columns], 1)

@@ -287,8 +287,9 @@ def _withdraw(session: Session, task: Task, reason: str, message: str) -> None:
     _leave(session, task, reason, reasons.place_taken(held.node, message))
     assert task.job is not None
     left = [one for key in task.job.tasks if (one := session.ledger.held.get(key)) is not None]
+    group = min((one.group for one in left), default=0)
     for one in left:
-        one.group, one.size = min(other.group for other in left), len(left)
+        one.group, one.size = group, len(left)
 
 
 def _leave(session: Session, task: Task, reason: str, message: str) -> None:
