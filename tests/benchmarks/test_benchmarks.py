@@ -146,7 +146,7 @@ def test_the_model_of_the_month_waits_as_the_simulation_does() -> None:
 
 
 def test_the_model_compares_settings(capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = ("thresholds:76", "pending:5", "eager", "unordered:2")
+    chosen = ("thresholds:76", "pending:5", "eager", "eager:2")
     options = [each for variant in chosen for each in ("--variant", variant)]
     assert model.main(["--days", "1", "--nodes", "8", "--load", "0.95", "--seed", "2", *options]) == 0
     lines = capsys.readouterr().out.splitlines()

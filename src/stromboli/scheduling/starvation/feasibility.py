@@ -1,4 +1,5 @@
-"""Whether a job could start if it had the cluster to itself, but for what never drains.
+"""Whether a job could start if it had the cluster to itself, but for what never drains, on as many nodes as may be
+reserved.
 
 Others make room for a starved job of their namespace only if that helps it. The answer is the same all through a
 session, so it is worked out once.
@@ -15,6 +16,7 @@ from .attempt import place_as_a_whole
 from .drained_queue import needed, over_quota
 from .holders import holders, is_known_not_to_start
 from .node_choice import NodeChoice, NodeOrder, NodeOwners
+from .rules import Starvation
 
 
 class Feasibility:
@@ -40,9 +42,9 @@ class Feasibility:
             for task in reserved_tasks(holder):
                 statement.release(task)
         owners = NodeOwners(session).without(others)
-        choice = NodeChoice(
-            session, job, NodeOrder(session), owners, len(session.nodes), horizon=Horizon.DRAINED
-        )  # fmt: skip
+        rules = session.state(Starvation).rules
+        most = len(session.nodes) if rules is None else rules.most_nodes(session, job.queue)
+        choice = NodeChoice(session, job, NodeOrder(session), owners, most, horizon=Horizon.DRAINED)
         fits = place_as_a_whole(session, job, statement, choice).complete
         statement.discard()
         return fits
