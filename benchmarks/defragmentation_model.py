@@ -16,9 +16,6 @@ import heapq
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from defragmentation import DAY, GPUS, HOUR, PERIOD, ROUND, SIZES, Work, generate
 
