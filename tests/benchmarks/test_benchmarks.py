@@ -31,6 +31,7 @@ loop_lag = load("loop_lag")
 together = load("together")
 growth = load("growth")
 defragmentation = load("defragmentation")
+sys.modules["defragmentation"] = defragmentation  # which the model imports, as from a script beside it
 model = load("defragmentation_model")
 
 
