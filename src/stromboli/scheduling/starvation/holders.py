@@ -114,6 +114,16 @@ def release(session: Session, job: Job, why: str) -> None:
     statement.commit()
 
 
+def reserved_by_row(job: Job) -> dict[int, Vector]:
+    """What is set aside for a job, by the row of the node."""
+    rows: dict[int, Vector] = {}
+    for task in reserved_tasks(job):
+        if task.node is not None:
+            row = task.node.row
+            rows[row] = rows[row] + task.request if row in rows else task.request
+    return rows
+
+
 def usable_rows(session: Session, tasks: Iterable[Task]) -> npt.NDArray[np.bool_]:
     """Nodes on which one of these tasks could run if all that may drain had drained."""
     rows = np.zeros(len(session.nodes), dtype=np.bool_)

@@ -34,7 +34,7 @@ from stromboli.scheduling.statement import Statement
 from .attempt import Attempt, place_as_a_whole
 from .drained_queue import needed, over_quota
 from .drained_room import DrainedRoom
-from .holders import condition_time, holders, is_stuck, rank, release, usable_rows
+from .holders import condition_time, holders, is_stuck, rank, release, reserved_by_row, usable_rows
 from .node_choice import NodeChoice, NodeOrder, NodeOwners
 from .queue_holds import QueueHolds
 from .rules import ReserveRules, Starvation
@@ -220,13 +220,8 @@ class Line:
     def _short(self, job: Job) -> float:
         """How much still has to drain on the nodes set aside for a job, in nodes."""
         nodes = self._session.nodes
-        rows: dict[int, np.ndarray] = {}
-        for task in reserved_tasks(job):
-            if task.node is not None:
-                row = task.node.row
-                rows[row] = rows[row] + task.request if row in rows else task.request
         short = 0.0
-        for row, amount in sorted(rows.items()):
+        for row, amount in sorted(reserved_by_row(job).items()):
             missing = np.maximum(amount - nodes.idle[row], 0)
             short += float((missing / np.maximum(nodes.allocatable[row], 1)).max())
         return short

@@ -21,11 +21,10 @@ import numpy.typing as npt
 
 from stromboli.cluster import SHARED, Job, Queue, Task, Vector
 from stromboli.scheduling.callbacks import NamespaceShares
-from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
 from .drained_room import DrainedRoom
-from .holders import WAITS, is_known_not_to_start, usable_rows, wanted
+from .holders import WAITS, is_known_not_to_start, reserved_by_row, usable_rows, wanted
 
 
 def above_deserved(session: Session, job: Job) -> bool:
@@ -183,13 +182,9 @@ class NamespaceParts:
 
 def _drained_for(session: Session, job: Job) -> Vector:
     """What is idle on nodes that are set aside for a job, up to what is set aside. Others would use it."""
-    aside: dict[int, Vector] = {}
-    for task in reserved_tasks(job):
-        if task.node is not None:
-            row = task.node.row
-            aside[row] = aside[row] + task.request if row in aside else task.request
-    idle = [np.minimum(np.maximum(session.nodes.idle[row], 0), amount) for row, amount in aside.items()]
-    return sum(idle, start=session.axis.zeros())
+    idle, aside = session.nodes.idle, reserved_by_row(job)
+    drained = [np.minimum(np.maximum(idle[row], 0), amount) for row, amount in aside.items()]
+    return sum(drained, start=session.axis.zeros())
 
 
 def _waiting_jobs(session: Session) -> Iterator[Job]:
