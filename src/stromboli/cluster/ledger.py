@@ -113,11 +113,10 @@ class Ledger(HoldingBooks):
 
     def hold(self, job: Job, tasks: Sequence[Task], held: Sequence[HeldBind]) -> None:
         """The tasks of a job have their places, but their binds wait. Nominations on the pods survive a restart."""
-        known, nominated = self.held, self.nominated
+        keys = [task.key for task in tasks]
+        self.held.update(zip(keys, held, strict=True))
+        self.nominated.update(zip(keys, tasks, strict=True))
         for task, one in zip(tasks, held, strict=True):
-            task_key = task.key
-            known[task_key] = one
-            nominated[task_key] = task
             task.nominated = one.node
         job.held += len(tasks)
         self.changes += len(tasks)

@@ -191,8 +191,7 @@ class Cycle:
     postponed_searches: int = 0  # searches for victims that are left to the next cycle, because this one had many
 
 
-@dataclass(slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True, gc=False):
     """Why a task waits: a code of reasons.py and a full sentence with its numbers."""
 
     code: str

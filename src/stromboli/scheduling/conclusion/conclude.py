@@ -12,7 +12,7 @@ from functools import lru_cache
 from stromboli.api import PodGroupCondition
 from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import Job, JobKey, Status, Task
+from stromboli.cluster import Job, JobKey, Status
 from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, PatchPod, PatchQueue
 from stromboli.scheduling.explanation import WAITING, Code, reasons, waiting_since
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
@@ -90,12 +90,7 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
     """`explanation`: why it waits, if it does."""
     waits, not_admitted = _waits(job), _is_kept_out(session, job)
     if explanation is not None:
-        # Sorted: the order of tasks depends on the order of events, which may differ after a restart.
-        held = session.ledger.held if job.held else {}
-        tasks = job.tasks
-        for task_key in sorted([key for key, task in tasks.items() if key in held or task.status in _WAITS]):
-            bind = held.get(task_key)
-            _explain_task(session, tasks[task_key], explanation if bind is None else explain_held(bind))
+        _explain_tasks(session, job, explanation)
     group = job.object
     assert group is not None
     unschedulable = not_admitted or (waits and _started(job) < job.min_available)
@@ -188,12 +183,18 @@ def _has_lost_pods(job: Job) -> bool:
     return job.counts[Status.RUNNING] > 0 and _scheduled(job) < job.min_available
 
 
-def _explain_task(session: Session, task: Task, explanation: Explanation) -> None:
-    if task.gated:
-        explanation = Explanation(Code.SCHEDULING_GATED, reasons.gated())
-    session.cycle.waiting[task.key] = explanation
-    status = task.pod.status
-    said = next((c for c in status.conditions if c.type == "PodScheduled"), None) if status.conditions else None
-    if said is None or said.message != explanation.message or status.nominated_node_name != task.nominated:
-        decision = PatchPod(task.key, explanation.code, explanation.message, task.nominated)
-        session.cycle.decisions.append(decision)
+def _explain_tasks(session: Session, job: Job, explanation: Explanation) -> None:
+    """`explanation`: of those that do not have their place yet."""
+    held = session.ledger.held if job.held else {}
+    waiting, decide, tasks = session.cycle.waiting, session.cycle.decisions.append, job.tasks
+    # Sorted: the order of tasks depends on the order of events, which may differ after a restart.
+    for task_key in sorted([key for key, task in tasks.items() if key in held or task.status in _WAITS]):
+        task, bind = tasks[task_key], held.get(task_key)
+        why = explanation if bind is None else explain_held(bind)
+        if task.gated:
+            why = Explanation(Code.SCHEDULING_GATED, reasons.gated())
+        waiting[task_key] = why
+        status = task.pod.status
+        said = next((c for c in status.conditions if c.type == "PodScheduled"), None) if status.conditions else None
+        if said is None or said.message != why.message or status.nominated_node_name != task.nominated:
+            decide(PatchPod(task_key, why.code, why.message, task.nominated))

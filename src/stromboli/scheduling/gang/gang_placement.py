@@ -139,9 +139,9 @@ def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey
 def _alike(session: Session, tasks: deque[Task], kept: frozenset[TaskKey], most: int) -> list[Task]:
     """Tasks at the front that are of the same kind, `most` at most. `kept`: those that have places of their own."""
     first, is_alike = tasks[0], session.placement.like(tasks[0])
-    group = [first]
+    role, group = first.role, [first]
     for task in islice(tasks, 1, most):
-        if task.role != first.role or _has_its_place(task) or task.key in kept or not is_alike(task):
+        if task.role != role or not is_alike(task) or _has_its_place(task) or (kept and task.key in kept):
             break
         group.append(task)
     return group
@@ -149,7 +149,7 @@ def _alike(session: Session, tasks: deque[Task], kept: frozenset[TaskKey], most:
 
 def _has_its_place(task: Task) -> bool:
     """A node was made free, or is being kept free, for this one task."""
-    return bool(task.nominated) or task.status is Status.RESERVED
+    return task.nominated != "" or task.status is Status.RESERVED
 
 
 def _allowed(session: Session, job: Job, task: Task, count: int, lending: bool) -> tuple[int, Refusal | None]:

@@ -6,7 +6,7 @@ waits. A claim of a class with the mode WaitForFirstConsumer is open: its volume
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from stromboli.api import PersistentVolume, PersistentVolumeClaim
@@ -90,9 +90,10 @@ class ClaimStates:
     def any_open(self, tasks: Iterable[Task]) -> bool:
         """Whether one of these tasks has an open claim."""
         alike, open_kinds = self._index.alike, self._open_kinds
-        kinds = {alike.get(task.volumes.only, -1) for task in tasks}
-        if all(kind in open_kinds for kind in kinds):
-            return any(open_kinds[kind] for kind in kinds)
+        kinds = set(map(alike.get, [task.volumes.only for task in tasks]))
+        known = [open_kinds.get(kind) for kind in kinds if kind is not None]
+        if len(known) == len(kinds) and None not in known:
+            return True in known
         for task in tasks:
             for claim in task.volumes.claims:
                 is_open = open_kinds.get(alike.get(claim, -1))
@@ -107,13 +108,13 @@ class ClaimStates:
             self._open_kinds[alike] = is_open
         return is_open
 
-    def selects_node(self, claim: str) -> bool:
-        """Whether a claim is open and nothing is settled about it yet."""
-        alike = self._index.alike.get(claim)
-        if alike is None:
-            return False
-        is_open = self._open_kinds.get(alike)
-        return self._find_if_open(claim) if is_open is None else is_open
+    def all_select_nodes(self, claims: Sequence[str]) -> bool:
+        """Whether each of these claims is open, and nothing is settled about it yet."""
+        first_of = dict(zip(map(self._index.alike.get, claims), claims, strict=True))  # of each kind
+        return None not in first_of and all(
+            self._find_if_open(claim) if (is_open := self._open_kinds.get(kind)) is None else is_open
+            for kind, claim in first_of.items() if kind is not None
+        )  # fmt: skip
 
     def problem(self, task: Task) -> Refusal | None:
         """Why the task can run nowhere, whatever the nodes are."""

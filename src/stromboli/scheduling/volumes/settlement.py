@@ -112,26 +112,18 @@ class _Beginning:
         """Whether each task has one claim, of its own, whose volume has to be made. Most gangs are like this."""
         if self._choices.any:
             return False
-        alike, shared, selects = self._index.alike, self._index.shared, self._states.selects_node
-        known: set[int] = set()
-        for task in tasks:
-            claim = task.volumes.only
-            kind = alike.get(claim)
-            if kind is None or claim in shared:
-                return False
-            if kind not in known:
-                if not selects(claim):
-                    return False
-                known.add(kind)
-        return True
+        claims = [task.volumes.only for task in tasks]
+        shared = self._index.shared
+        return not (shared and any(claim in shared for claim in claims)) and self._states.all_select_nodes(claims)
 
     def _make_all(self, tasks: Sequence[Task]) -> list[HeldBind]:
         self._writes = True
         at, now, group, size = self._at, self._now, self._group, self._size
-        places = [(task, task.node.name) for task in tasks if task.node is not None]
-        self._index.selected.difference_update([task.volumes.only for task in tasks])
-        self._decisions.extend([SelectNode(task.volumes.only, node, task.key, task.uid, at) for task, node in places])
-        return [HeldBind(node, now, group, size, {}, task.volumes.claims) for task, node in places]
+        places = [(task.node.name, task, task.volumes) for task in tasks if task.node is not None]
+        if self._index.selected:
+            self._index.selected.difference_update([volumes.only for _, _, volumes in places])
+        self._decisions.extend([SelectNode(own.only, node, task.key, task.uid, at) for node, task, own in places])
+        return [HeldBind(node, now, group, size, {}, own.claims) for node, _, own in places]
 
     def _held(self, task: Task) -> HeldBind:
         node = task.node

@@ -36,20 +36,21 @@ class VolumeFilters:
         self._choices = session.state(VolumeChoices)
         self._masks = VolumeMasks(self._index, facts)
         self._shared = SharedVolumes(session)
+        self._alike = self._index.alike
         self._kinds: dict[int, int] = {}  # the signatures of claims that are alike
+        self._not_plain = {*self._index.shared, *self._index.for_one_pod}
 
     def key(self, task: Task) -> Hashable:
         """What the answers depend on; None for tasks without volumes."""
         only = task.volumes.only
-        if only and only not in self._index.shared and only not in self._index.for_one_pod:
-            # Most pods. There may be ten thousand of them, and few kinds of claims.
-            alike = self._index.alike.get(only)
-            if alike is not None:
-                known = self._kinds.get(alike)
-                if known is None:
-                    known = self._kinds[alike] = self._states.of(only).signature
-                return known
-        return self._key(task)
+        # Most pods have one claim, of their own. There may be ten thousand of them, and few kinds of claims.
+        alike = self._alike.get(only)
+        if alike is None or only in self._not_plain:
+            return self._key(task)
+        known = self._kinds.get(alike)
+        if known is None:
+            known = self._kinds[alike] = self._states.of(only).signature
+        return known
 
     def _key(self, task: Task) -> Hashable:
         volumes = task.volumes
