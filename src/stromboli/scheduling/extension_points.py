@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, NodeTable, Queue, Shape, Task, Vector
+from stromboli.cluster import Job, Matrix, NodeTable, Queue, Shape, Task, Vector
 
 from . import callbacks as cb
 from .callbacks import Hook, NodeReason, Refusal, Scope
@@ -266,9 +266,11 @@ class ExtensionPoints:
         again."""
         self._add("withdrawal", withdraw, "always")
 
-    def add_fallback_placement(self, place: Callable[[Any, Task], bool]) -> None:
-        """Called with the statement and a task for which no node has room: place it in another way, or return False."""
+    def add_fallback_placement(self, place: Callable[[Any, Task], bool], room: Callable[[Job], Matrix | None]) -> None:
+        """Called with the statement and a task for which no node has room: place it in another way, or return False.
+        `room`: how much there is for a job that way at most; None if no more than is idle."""
         self._add("fallbackPlacement", place)
+        self._add("fallbackRoom", room)
 
     def add_closed_to_evictions(self, rows: Callable[[Task], Collection[int]]) -> None:
         """Rows on which no task may be evicted for this one."""

@@ -28,6 +28,7 @@ from stromboli.scheduling.gang import (
     complete_with_best_effort,
     conditionally_ready,
     is_eligible,
+    lacks_places,
     place_gang,
     start_gang,
 )
@@ -167,8 +168,12 @@ class Allocate(Action):
             return Outcome.NOTHING
         if holds_nothing and not lending and session.state(SmallJobs).place(job):
             return Outcome.DONE
-        pending[job.key] = _tasks_to_place(session, job)
-        outcome = self._try(session, job, pending[job.key], lending=lending)
+        tasks = pending[job.key] = _tasks_to_place(session, job)
+        lends = session.state(Lending).rules.lends
+        if holds_nothing and lacks_places(session, job, tasks, lending=lending, keeps_some=lends):
+            outcome = Outcome.NOTHING
+        else:
+            outcome = self._try(session, job, tasks, lending=lending)
         if holds_nothing and outcome is Outcome.NOTHING and job not in session.state(TentativePlaces):
             failures.record(session, attempt, job)
         return outcome

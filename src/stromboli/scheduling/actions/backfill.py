@@ -21,6 +21,7 @@ from stromboli.scheduling.gang import (
     complete,
     complete_with_best_effort,
     is_eligible,
+    lacks_places,
     place_gang,
 )
 from stromboli.scheduling.plugin import Action
@@ -65,6 +66,9 @@ class Backfill(Action):
         if not tasks:
             return False
         said = session.notes.of(job)
+        if lacks_places(session, job, tasks, lending=True):
+            session.notes.recall(job, said)
+            return False
         # Who cannot be sent away again takes the room for good; so does a job that nodes are reserved for.
         borrows = may_borrow(session, job) and not job.counts[Status.RESERVED]
         lendable = session.state(TentativePlaces).given_up if borrows else set()

@@ -8,6 +8,7 @@ from stromboli.scheduling.session import Session
 
 from .estimates import Estimates
 from .lent_room import (
+    accessible_beyond_idle,
     conditionally_ready_condition,
     could_borrow,
     ends_some_day,
@@ -39,4 +40,7 @@ def open_backfill(session: Session) -> None:
             session.add_room(lambda room, job: not_counted_on(session, room))
             session.add_group_conditions(lambda job: conditionally_ready_condition(session, job))
             session.add_close(lambda: note_kept(session))
-            session.add_fallback_placement(lambda statement, task: place_conditionally(session, statement, task))
+            session.add_fallback_placement(
+                lambda statement, task: place_conditionally(session, statement, task),
+                room=lambda job: accessible_beyond_idle(session, job),
+            )

@@ -25,7 +25,7 @@ from stromboli.scheduling.decisions import Notice
 from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.reasons import Code, given_back
 from stromboli.scheduling.explanation.reasons import conditionally_ready as conditionally_ready_sentence
-from stromboli.scheduling.gang import TentativePlaces, place_gang
+from stromboli.scheduling.gang import TentativePlaces, lacks_places, place_gang
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -46,25 +46,48 @@ def not_counted_on(session: Session, room: Matrix) -> Matrix:
 def accessible(session: Session, job: Job) -> Matrix:
     """What a job could have if all lent room were given back, less what others already count on. Where borrowers are
     not evicted, it waits for them to end, so it does not count on the room of those that never do."""
-    nodes = session.nodes
-    lent = nodes.backfilled.copy()
-    for row in np.flatnonzero(lent.any(axis=1)).tolist():
-        for task in lent_tasks(nodes.nodes[row]):
-            if not _may_count_on(session, job, task):
-                lent[row] -= task.request
-    return np.asarray(session.placement.room_now(job, without=FEATURE) + lent - nodes.conditional)
+    lent = session.nodes.backfilled.copy()
+    for task in session.state(Borrowers).all:
+        if not _may_count_on(session, job, task) and task.node is not None:
+            lent[task.node.row] -= task.request
+    return np.asarray(session.placement.room_now(job, without=FEATURE) + lent - session.nodes.conditional)
+
+
+def accessible_beyond_idle(session: Session, job: Job) -> Matrix | None:
+    """None if the job may count on none of the borrowers."""
+    borrowers = session.state(Borrowers).all
+    return accessible(session, job) if any(_may_count_on(session, job, task) for task in borrowers) else None
+
+
+class Borrowers:
+    """All tasks on lent room."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._read_to = -1  # of the ledger's log
+        self._all: list[Task] = []
+
+    @property
+    def all(self) -> list[Task]:
+        log = self._session.ledger.log
+        if self._read_to != len(log):
+            self._read_to = len(log)
+            nodes = self._session.nodes
+            rows = np.flatnonzero(nodes.backfilled.any(axis=1)).tolist()
+            self._all = [task for row in rows for task in lent_tasks(nodes.nodes[row])]
+        return self._all
 
 
 def _may_count_on(session: Session, job: Job, borrower: Task) -> bool:
     """Where borrowers are not evicted, only on those that end."""
-    leaves = session.state(Lending).rules.evicts or borrower.ends
+    leaves = borrower.ends or session.state(Lending).rules.evicts
     return leaves and session.state(Precedence).may_send_away(job, borrower)
 
 
 def place_conditionally(session: Session, statement: Statement, task: Task) -> bool:
     """Let a task count on lent room. Its queue is asked as if the pods in its way were gone already."""
     job = task.job
-    if job is None or not session.state(Lending).rules.lends or not session.nodes.backfilled.any():
+    if job is None or not session.nodes.backfilled.any():
         return False
     # Siblings count as neighbours on their conditional places: the gang has to fit as a whole.
     fitting = session.placement.fitting(task, horizon=Horizon.PLANNED)
@@ -108,9 +131,11 @@ def could_borrow(session: Session, statement: Statement, job: Job) -> bool:
             stack.enter_context(session.state(TentativePlaces).suspended(other))
         trial = session.statement()
         tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
-        place_gang(session, trial, job, tasks, lending=True, conditionally=False)
-        fits = session.job_ready(job)
-        trial.discard()
+        fits = not lacks_places(session, job, tasks, lending=True)
+        if fits:
+            place_gang(session, trial, job, tasks, lending=True, conditionally=False)
+            fits = session.job_ready(job)
+            trial.discard()
     session.notes.recall(job, said)
     if not fits:
         statement.repeat(places)

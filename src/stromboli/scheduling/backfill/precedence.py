@@ -12,7 +12,7 @@ from copy import copy
 from typing import Any
 
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.cluster import SHARED, Job, JobKey, Status, Task
+from stromboli.cluster import SHARED, Job, JobKey, Status, Task, TaskKey
 from stromboli.scheduling.session import Session
 
 
@@ -20,9 +20,22 @@ class Precedence:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._version = -1
-        self._keys: dict[JobKey, tuple[Any, ...]] = {}  # what is tentative counts in none, so only commits change them
+        # What is tentative counts in none of them, so only commits change them.
+        self._keys: dict[JobKey, tuple[Any, ...]] = {}
+        self._known: dict[tuple[JobKey, TaskKey], bool] = {}
 
     def may_send_away(self, job: Job, borrower: Task) -> bool:
+        if self._version != self._session.version:
+            self._version = self._session.version
+            self._keys.clear()
+            self._known.clear()
+        pair = (job.key, borrower.key)
+        known = self._known.get(pair)
+        if known is None:
+            known = self._known[pair] = self._find(job, borrower)
+        return known
+
+    def _find(self, job: Job, borrower: Task) -> bool:
         if borrower.job is None:
             return True
         started = borrower.pod.status.start_time
@@ -31,9 +44,6 @@ class Precedence:
         return self._key(job) < self._key(borrower.job)
 
     def _key(self, job: Job) -> tuple[Any, ...]:
-        if self._version != self._session.version:
-            self._version = self._session.version
-            self._keys.clear()
         if job.key not in self._keys:
             self._keys[job.key] = self._session.job_key(_without_borrowed(job))
         return self._keys[job.key]

@@ -27,10 +27,8 @@ def gang_fit(
     survey = surveys.of(first)
     if missing == 1:
         return min(survey.available, 1), survey
-    key = session.placement.key(first)
-    alike = all(session.placement.key(task) == key for task in tasks)
     fitting = session.placement.fitting(first)
-    if alike and not fitting.alone and not fitting.counts_tasks:
+    if session.placement.all_alike(tasks) and not fitting.alone and not fitting.counts_tasks:
         return min(missing, survey.fit_now, len(tasks)), survey
     found, blocked, then = _trial(session, job, tasks)
     if blocked is not None:

@@ -40,8 +40,12 @@ def never_on_nodes(session: Session, surveys: NodeSurveys, job: Job, tasks: Sequ
     how many of them must be."""
     kinds: dict[object, list[Task]] = {}
     any_of_them = missing < len(tasks) and not job.roles_matter
-    for task in tasks if any_of_them else tasks[:missing]:
-        kinds.setdefault(session.placement.key(task), []).append(task)
+    candidates = tasks if any_of_them else tasks[:missing]
+    if session.placement.all_alike(candidates):
+        kinds[None] = list(candidates)
+    else:
+        for task in candidates:
+            kinds.setdefault(session.placement.key(task), []).append(task)
     if any_of_them and len(kinds) > 1:
         return ""  # it may start with other pods than the first
     for members in kinds.values():

@@ -1,12 +1,14 @@
 """The tasks of one job, placed together: as many as the job needs to start, or none.
 
 `gang_placement` places them, `best_effort` those without requests, `readiness` says how far a job is from starting,
-`tentative_places` keeps what a job that cannot start was tried with, and `failed_attempts` knows from one cycle to the
-next which attempts are of no use. `small_jobs` is a short cut for jobs of one task.
+`tentative_places` keeps what a job that cannot start was tried with. Two modules save attempts that are of no use:
+`failed_attempts` knows them from one cycle to the next, and `enough_places` counts before anything is placed.
+`small_jobs` is a short cut for jobs of one task.
 """
 
 from .best_effort import complete_with_best_effort
 from .eligibility import is_eligible
+from .enough_places import lacks_places
 from .failed_attempts import FailedAttempts
 from .gang_placement import place_gang, start_gang
 from .readiness import complete, condition_ready, conditionally_ready, reserved_tasks
@@ -22,6 +24,7 @@ __all__ = [
     "condition_ready",
     "conditionally_ready",
     "is_eligible",
+    "lacks_places",
     "place_gang",
     "reserved_tasks",
     "start_gang",

@@ -61,7 +61,7 @@ def place_gang(
             break
         first = tasks[0]
         if first.key in kept:
-            front = _at_the_front(tasks, kept, 1 if ready else _missing(job))
+            front = _at_the_front(tasks, kept, 1 if ready else missing_tasks(job))
             placed = session.take_kept_places(statement, front)
             for _ in range(placed):
                 tasks.popleft()
@@ -77,17 +77,17 @@ def place_gang(
         if refusal is not None:
             session.notes.refuse(job, refusal)
         fitting = session.placement.fitting(first)
-        missing = 1 if ready else _missing(job)
+        missing = 1 if ready else missing_tasks(job)
         counted = _counted(job)
         if not ready and job.counts[Status.CONDITIONAL] and counted >= job.min_available and not job.roles_matter:
             break  # it fits if lent room is given back; more of it would not help anybody
-        group = _alike(session, tasks, kept, 1 if fitting.alone or _has_its_place(first) else missing)
+        group = alike(session, tasks, kept, 1 if fitting.alone or _has_its_place(first) else missing)
         placed = _place_on_own_rows(session, statement, fitting, group) if refusal is None else 0
         rest = group[placed:]
         # The queue was asked about a nominated task when others were evicted for it. It counts as the queue's since.
         allowed = 1 if refusal is None and first.nominated else 0
         if refusal is None and rest and not first.nominated:
-            allowed, refusal = _allowed(session, job, first, len(rest), lending)
+            allowed, refusal = allowed_by_queue(session, job, first, len(rest), lending)
             if refusal is not None:
                 session.notes.refuse(job, refusal)
         allowed += placed
@@ -113,7 +113,7 @@ def _counted(job: Job) -> int:
     return job.ready_count + job.pending_best_effort + job.waiting_count + job.counts[Status.CONDITIONAL]
 
 
-def _missing(job: Job) -> int:
+def missing_tasks(job: Job) -> int:
     """How many more tasks the job needs, at least one."""
     return max(1, job.min_available - _counted(job))
 
@@ -136,7 +136,7 @@ def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey
     return places
 
 
-def _alike(session: Session, tasks: deque[Task], kept: frozenset[TaskKey], most: int) -> list[Task]:
+def alike(session: Session, tasks: deque[Task], kept: frozenset[TaskKey], most: int) -> list[Task]:
     """Tasks at the front that are of the same kind, `most` at most. `kept`: those that have places of their own."""
     first, is_alike = tasks[0], session.placement.like(tasks[0])
     role, group = first.role, [first]
@@ -152,7 +152,7 @@ def _has_its_place(task: Task) -> bool:
     return task.nominated != "" or task.status is Status.RESERVED
 
 
-def _allowed(session: Session, job: Job, task: Task, count: int, lending: bool) -> tuple[int, Refusal | None]:
+def allowed_by_queue(session: Session, job: Job, task: Task, count: int, lending: bool) -> tuple[int, Refusal | None]:
     """How many of `count` equal tasks the queue may take, and what it says to the next one."""
     request = task.request
     if count > 1 and session.allocatable(job.queue, request * count, job=job, lending=lending) is None:

@@ -99,6 +99,9 @@ class Fitting:
         self._changed_between = (-1, -1)
         self._changed: Rows = all_rows
         self._most: Rows | None = None  # how many of these tasks an empty node has room for
+        # How many have room, in what, and the length of the ledger's log when they were counted.
+        self._counted = self._counted_at = -1
+        self._counted_in: Matrix | None = None
         self.refresh()
         # ledger.freed, and the length of its log, when no room was found the last time.
         self._failed_at = self._failed_to = -1
@@ -242,6 +245,14 @@ class Fitting:
         """By row, how many such tasks fit in this room."""
         fit: Rows = (room[:, self.columns] // self.request[self.columns]).min(axis=1)
         return fit
+
+    def places_at_most(self, room: Matrix) -> int:
+        """A bound of how many such tasks have room together, whatever tasks are placed first."""
+        end = len(self.session.ledger.log)
+        if self._counted_at != end or self._counted_in is not room:
+            self._counted_at, self._counted_in = end, room
+            self._counted = int(np.maximum(self._fit_in(room[self._static == 0]), 0).sum())
+        return self._counted
 
     def _ranked(self, score: Scores) -> Any:
         """The tree of `place_ranked`, up to date; for idle room, which is the same for all jobs."""

@@ -6,7 +6,7 @@ namespace and labels where inter-pod terms matter, what is reserved for a job, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,12 @@ class Placement:
             return lambda other: other.shape is shape and of(other) == value
         return lambda other: other.shape is shape and self._constant_key(other) == known
 
+    def all_alike(self, tasks: Sequence[Task]) -> bool:
+        """Whether the keys of these tasks of one job are equal."""
+        if any(task.nominated for task in tasks):
+            return len({self.key(task) for task in tasks}) == 1
+        return all(map(self.like(tasks[0]), tasks))
+
     def fitting(
         self, task: Task, *, ahead: bool = False, horizon: Horizon | None = None, without: tuple[str, ...] = ()
     ) -> Fitting:
@@ -114,6 +120,15 @@ class Placement:
         """What this job could use once terminating pods are gone; None if that is what is idle now."""
         future = self.future_room()
         return None if future is None else self._open_to(future, job)
+
+    def room_of_all(self) -> Matrix:
+        """What is idle, or will be once terminating pods are gone and all promises are kept."""
+        future = self.future_room()
+        return self.session.nodes.idle if future is None else future
+
+    def room_at_most(self, job: Job | None = None) -> Matrix:
+        """`room_of_all`, less what features keep from this job."""
+        return self._open_to(self.room_of_all(), job)
 
     def _open_to(self, room: Matrix, job: Job | None, without: str = "") -> Matrix:
         for hook in self.session.hooks("room"):
