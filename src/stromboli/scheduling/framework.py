@@ -204,6 +204,12 @@ class Framework(ExtensionPoints):
     def job_enqueueable(self, job: Job) -> Refusal | None:
         return self._vote("jobEnqueueable", job)
 
+    def all_enqueueable(self, minimums: Mapping[QueueName, list[int]]) -> bool:
+        """Whether jobs with these sums of minimums, by queue, would all be admitted, whatever their order. If a plugin
+        cannot tell, they have to be asked about one by one."""
+        hooks = self.hooks("allEnqueueable")
+        return len(hooks) == len(self.hooks("jobEnqueueable")) and all(hook.call(minimums) for hook in hooks)
+
     def job_enqueued(self, job: Job) -> None:
         for hook in self.hooks("jobEnqueued"):
             hook.call(job)

@@ -13,12 +13,13 @@ Only sums count here. Whether the pods fit on nodes is decided by allocate.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
-from stromboli.cluster import PODS, Job, Vector
+from stromboli.cluster import PODS, Job, QueueName, Vector
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.explanation import Code
@@ -46,7 +47,7 @@ class Overcommit(Plugin):
         self._used_at = -1  # length of the ledger's log when `_used` was computed
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         self._promisable = [int(amount * self._factor) for amount in session.total.tolist()]
-        session.add_job_enqueueable(self._has_room)
+        session.add_job_enqueueable(self._has_room, all_at_once=self._has_room_for_all)
 
     def _has_room(self, job: Job) -> Vote | Refusal:
         if job.min_resources is None:
@@ -75,6 +76,13 @@ class Overcommit(Plugin):
                     factor=self._factor_text,
                 )
         return Vote.PERMIT
+
+    def _has_room_for_all(self, minimums: Mapping[QueueName, list[int]]) -> bool:
+        held = (self._in_use() + self._promises.promised_everywhere()).tolist()
+        need = [sum(amounts) for amounts in zip(*minimums.values(), strict=True)]
+        return not any(
+            need[column] > 0 and held[column] + need[column] > self._promisable[column] for _, column in self._columns
+        )
 
     def _may_reclaim(self, job: Job) -> bool:
         deserved = self._session.deserved.get(job.queue.name)

@@ -20,6 +20,7 @@ Reclaim follows `sharing.reclaim_rule`: a queue that has less than it deserves t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,7 +77,7 @@ class Proportion(Plugin):
             pending=session.pending_tasks, zero_is_unstated=False,
         )  # fmt: skip
         session.add_reclaimable(rule.verdict, protects=False)
-        session.add_job_enqueueable(self._may_admit)
+        session.add_job_enqueueable(self._may_admit, all_at_once=self._may_admit_all)
 
     # -- who deserves what ------------------------------------------------------------------------------------
 
@@ -208,7 +209,7 @@ class Proportion(Plugin):
         """`credit`: what counts as used and is there for this job."""
         queue, need = job.queue, minimum.tolist()
         limits = self.entitlements[queue.name].real_capability
-        committed = queue.occupied + self._promises.promised(queue) - self._promises.elastic(queue) - credit
+        committed = self._promises.committed(queue) - credit
         if self._session.has_action("preempt"):
             committed = committed - self._promises.room_below(job, with_elastic=False)
         held = committed.tolist()
@@ -222,6 +223,14 @@ class Proportion(Plugin):
                     Code.INSUFFICIENT_NODE, resource=name, need=need[column], have=left, total=limit
                 )
         return Vote.PERMIT
+
+    def _may_admit_all(self, minimums: Mapping[QueueName, list[int]]) -> bool:
+        for name, need in minimums.items():
+            held = self._promises.committed(self._session.queues[name]).tolist()
+            limits = self.entitlements[name].real_capability
+            if any(need[column] > 0 and held[column] + need[column] > limits[column] for _, column in self._columns):
+                return False
+        return True
 
 
 def _request(queue: Queue) -> Vector:

@@ -63,6 +63,10 @@ class AdmissionPromises:
         row: Vector = self._elastic[self._row[queue.name]]
         return row
 
+    def committed(self, queue: Queue) -> Vector:
+        """What a queue has and was promised, without what its jobs use beyond what they were admitted for."""
+        return np.asarray(queue.occupied + self.promised(queue) - self.elastic(queue))
+
     def promised_everywhere(self) -> Vector:
         self._update()
         return self._everywhere
@@ -145,6 +149,10 @@ class AdmissionPromises:
         if (rooms := self._below.get(job.queue.name)) is not None:
             zeros = self._session.axis.zeros()
             rooms.setdefault(job.priority, _Room(zeros, zeros.copy())).minimum[:] += missing
+
+    def admit_all(self) -> None:
+        """Several jobs were admitted, as their phases say."""
+        self._read_to = -1
 
     def _add_to_namespace(self, job: Job, missing: Vector) -> None:
         assert self._in_namespace is not None
