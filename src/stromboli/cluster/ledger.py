@@ -102,6 +102,33 @@ class Ledger(HoldingBooks):
             if task.job is not None:
                 self.task_log.append(task)
 
+    def bind(self, task: Task, node: Node) -> None:
+        """Give a pending task of a job, that is not gated and requests something, its place: `settle` with the status
+        Binding. There may be ten thousand such tasks in a session, so this does only what they need."""
+        job, request, row = task.job, task.shape.request, node.row
+        assert job is not None
+        self.changes += 1
+        idle, used = self.table.idle[row], self.table.used[row]
+        idle -= request
+        used += request
+        if task.backfill:
+            self.table.backfilled[row] += request
+        self.log.append(row)
+        self.task_log.append(task)
+        self.changed_jobs[job.key] = job
+        for counts in (job.counts, job.role_counts[task.role]):
+            counts[Status.PENDING] -= 1
+            counts[Status.BINDING] += 1
+        job.queue.wanted -= request
+        self._add_share(job, request, +1)
+        if node.lock is not None:
+            self._occupy(node.lock, job.queue, request)
+        task.status = task.true_status = Status.BINDING
+        task.node = task.true_node = node
+        task.true_backfill = task.backfill
+        node.tasks[task.key] = task
+        self.tentative.pop(task.key, None)
+
     def nominate(self, task: Task, node: str) -> None:
         """Record that pods are evicted from a node for a task ("" removes the nomination)."""
         self.changes += node != task.nominated

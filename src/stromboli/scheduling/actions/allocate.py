@@ -77,8 +77,9 @@ class Allocate(Action):
         """What is kept for others is given up for jobs that go before them and fit only there."""
         if not session.hooks("displacement"):
             return
-        for job in sorted(jobs, key=session.job_key):
-            if job.ready_count < job.min_available and not job.stands_for:
+        missing = [job for job in jobs if job.ready_count < job.min_available and not job.stands_for]
+        for job in sorted(missing, key=session.job_key):
+            if job.ready_count < job.min_available:
                 any(self._take(session, job, give_up) for give_up in session.displacements(job, evicting=False))
 
     def _take(self, session: Session, job: Job, give_up: Callable[[Statement], None]) -> bool:
@@ -232,8 +233,9 @@ def _tasks_to_place(session: Session, job: Job) -> deque[Task]:
 
 
 def _is_to_place(task: Task) -> bool:
-    return task.status in (Status.PENDING, Status.RESERVED) and not task.gated and not task.best_effort
+    return task.status in (Status.PENDING, Status.RESERVED) and not task.gated and not task.shape.best_effort
 
 
 def is_held_back(session: Session, job: Job) -> bool:
-    return any(refusal.code == Code.QUEUE_OVER_DESERVED for refusal in session.notes.of(job).refusals)
+    note = session.notes.known(job)
+    return note is not None and note.refused_by(Code.QUEUE_OVER_DESERVED)

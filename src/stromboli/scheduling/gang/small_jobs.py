@@ -51,7 +51,7 @@ class SmallJobs:
         if session.notes.known(job) is not None:
             session.notes.attempt(job)
         node, ledger = session.nodes.nodes[row], session.ledger
-        ledger.settle(task, Status.BINDING, node)
+        ledger.bind(task, node)
         self._at = len(ledger.log)
         if task.uses:
             ledger.set_use(task, "")
