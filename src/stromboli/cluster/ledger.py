@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .holdings import HoldingBooks
-from .model import OCCUPYING, WAITING, Job, Lock, Node, Queue, QueueName, Status, Task, TaskKey
+from .model import OCCUPYING, WAITING, Job, JobKey, Lock, Node, Queue, QueueName, Status, Task, TaskKey
 from .resources import PODS, ResourceAxis, Vector
 from .volumes.held_bind import HeldBind
 
@@ -65,8 +65,9 @@ class Ledger(HoldingBooks):
         self.reserved_epoch = 0
         # Nodes that are locked for a queue, by name.
         self.locked: dict[str, Node] = {}
-        # Jobs with a task that changed since the log was cleared.
-        self.changed_jobs: dict[str, Job] = {}
+        # Jobs that changed since the outcome of all was last recorded, and jobs that were not at rest then.
+        self.changed_jobs: dict[JobKey, Job] = {}
+        self.unsettled_jobs: dict[JobKey, Job] = {}
         # Their tasks in the order of the changes, tentative and permanent. Read like the log of rows.
         self.task_log: list[Task] = []
 
@@ -160,6 +161,20 @@ class Ledger(HoldingBooks):
         """Record what a session decided about a job's phase."""
         self.changes += phase != job.phase
         job.phase = phase
+
+    def active_jobs(self) -> list[Job]:
+        """All jobs but those that were at rest when the outcome was recorded, and did not change since."""
+        return list({**self.unsettled_jobs, **self.changed_jobs}.values())
+
+    def all_recorded(self) -> None:
+        """The outcome of all jobs is recorded."""
+        self.unsettled_jobs = {job.key: job for job in self.active_jobs() if not job.is_at_rest}
+        self.changed_jobs.clear()
+
+    def forget(self, job: Job) -> None:
+        """The job no longer exists."""
+        self.changed_jobs.pop(job.key, None)
+        self.unsettled_jobs.pop(job.key, None)
 
     def enter(self, task: Task) -> None:
         self._apply(task, +1)

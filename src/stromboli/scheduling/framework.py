@@ -33,7 +33,7 @@ class Framework(ExtensionPoints):
         self.axis = snapshot.ledger.axis
         self.jobs: list[Job] = snapshot.jobs
         # Those with tasks to place. No task begins to wait during a session.
-        self.waiting: list[Job] = [job for job in snapshot.jobs if job.pending_count]
+        self.waiting: list[Job] = [job for job in snapshot.active if job.pending_count]
         self.queues: dict[QueueName, Queue] = snapshot.queues
         self.namespaces = snapshot.namespaces
         self.budgets = snapshot.budgets

@@ -12,7 +12,7 @@ from functools import lru_cache
 from stromboli.api import PodGroupCondition
 from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import Job, JobKey, Status
+from stromboli.cluster import Job, JobKey, Status, group_status
 from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, PatchPod, PatchQueue
 from stromboli.scheduling.explanation import WAITING, Code, reasons, waiting_since
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
@@ -28,7 +28,8 @@ _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status
 
 
 def conclude(session: Session) -> None:
-    jobs = _not_at_rest(session)
+    jobs = [job for job in session.ledger.active_jobs() if job.object is not None and job.queue.object is not None]
+    jobs.sort(key=lambda job: job.key)
     explanations = session.cycle.reasons = _explain(session, jobs)
     changed = session.ledger.changed_jobs
     for job in jobs:
@@ -36,7 +37,7 @@ def conclude(session: Session) -> None:
         assert job.object is not None
         if explanation is not None or job.key in changed or job.phase != job.object.status.phase:
             _conclude_job(session, job, explanation)
-    changed.clear()
+    session.ledger.all_recorded()
     for job in session.snapshot.stand_ins:
         explanation = explanations.get(job.key)
         if explanation is not None:
@@ -52,19 +53,6 @@ def conclude(session: Session) -> None:
         session.cycle.decisions.append(Notice(warning.kind, warning.key, reason, message, warning=True))
     for name, deserved in session.deserved.items():
         session.cycle.deserved[name] = session.amounts(deserved)
-
-
-def _not_at_rest(session: Session) -> list[Job]:
-    """Jobs about which something may have to be said, in the order of their keys."""
-    found = {job.key: job for job in session.waiting}
-    for job in session.jobs:
-        assert job.object is not None
-        if job.held or job.phase == "Pending" or job.phase != job.object.status.phase:
-            found[job.key] = job
-    for job in session.ledger.changed_jobs.values():
-        if job.object is not None and job.queue.object is not None:
-            found[job.key] = job
-    return sorted(found.values(), key=lambda job: job.key)
 
 
 def _explain(session: Session, jobs: Sequence[Job]) -> dict[JobKey, Explanation]:
@@ -107,10 +95,8 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
         conditions = (_condition(session, job, SCHEDULED, "TasksReady", reasons.scheduled()),)
     counts = job.counts
     running, succeeded, failed = counts[Status.RUNNING], counts[Status.SUCCEEDED], counts[Status.FAILED]
-    status = group.status
-    if (phase, running, succeeded, failed) != (
-        status.phase, status.running, status.succeeded, status.failed,
-    ) or conditions != tuple(status.conditions):  # fmt: skip
+    job.said = (phase, running, succeeded, failed, conditions)
+    if job.said != group_status(group):
         session.cycle.decisions.append(PatchGroup(job.key, phase, conditions, running, succeeded, failed))
 
 

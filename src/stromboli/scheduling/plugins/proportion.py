@@ -103,7 +103,7 @@ class Proportion(Plugin):
         for position, queue in enumerate(queues):
             if queue.capability is not None:
                 real[position] = np.minimum(real[position], queue.capability)
-        requests = [_request(queue) for queue in queues]
+        requests = self._requests(session, queues)
         deserved = np.zeros((len(queues), session.axis.width), dtype=np.int64)
         for _, column in self._columns:
             claims = [
@@ -119,6 +119,21 @@ class Proportion(Plugin):
             )
             for i, queue in enumerate(queues)
         }
+
+    def _requests(self, session: Session, queues: list[Queue]) -> list[Vector]:
+        """All that queues request: what their pods have and request, and the minimum of jobs whose pods are created
+        only after their admission. Pods that cannot be placed, because the queue is closed or their PodGroup does not
+        exist, do not count, so that nothing is taken from others for them. Jobs at rest request nothing more."""
+        requests = {queue.name: queue.allocated + queue.wanted for queue in queues if queue.open}
+        for job in session.ledger.active_jobs():
+            request = requests.get(job.queue.name)
+            if request is None or job.stands_for:
+                continue
+            if job.object is None:
+                request -= pending_request(job)
+            elif job.min_resources is not None and job.valid_count < job.min_available:
+                request += np.maximum(job.min_resources - job.allocated - pending_request(job), 0)
+        return [requests.get(queue.name, queue.allocated) for queue in queues]
 
     # -- order ------------------------------------------------------------------------------------------------
 
@@ -248,21 +263,6 @@ class Proportion(Plugin):
             if any(need[column] > 0 and held[column] + need[column] > limits[column] for _, column in self._columns):
                 return False
         return True
-
-
-def _request(queue: Queue) -> Vector:
-    """All that a queue requests: what its pods have and request, and the minimum of jobs whose pods are created only
-    after their admission. Pods that cannot be placed, because the queue is closed or their PodGroup does not exist, do
-    not count, so that nothing is taken from others for them."""
-    if not queue.open:
-        return queue.allocated
-    request = queue.allocated + queue.wanted
-    for job in queue.jobs.values():
-        if job.object is None:
-            request -= pending_request(job)
-        elif job.min_resources is not None and job.valid_count < job.min_available:
-            request += np.maximum(job.min_resources - job.allocated - pending_request(job), 0)
-    return request
 
 
 def _held(queue: Queue, credit: Vector | None) -> list[int]:
