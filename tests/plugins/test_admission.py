@@ -21,9 +21,9 @@ def job(known: Cluster, name: str) -> Job:
 def enter(current: Session, known: Cluster, name: str) -> Refusal | None:
     """Have the enqueue action look at this job only; the reason it gives for keeping it out."""
     applicant = job(known, name)
-    everybody, current.jobs = current.jobs, [applicant]
+    everybody, current.active = current.active, [applicant]
     Enqueue(Arguments()).execute(current)
-    current.jobs = everybody
+    current.active = everybody
     return None if applicant.phase == "Inqueue" else current.notes.of(applicant).refusals[-1]
 
 

@@ -174,7 +174,7 @@ class Job:
     goes_whole: bool = False  # its owner stops or restarts all tasks when one is evicted
     stands_for: str = ""  # the Reservation that this job is placed for; it goes after other jobs of its priority
     phase: str = "Pending"
-    said: GroupStatus | None = None  # the status that the last session gave its PodGroup
+    said: GroupStatus | None = None  # the status of its PodGroup that follows from its tasks, as a session found it
     tasks: dict[TaskKey, Task] = field(default_factory=dict)
     counts: list[int] = field(default_factory=lambda: [0] * len(Status))  # tasks by status
     pending_best_effort: int = 0

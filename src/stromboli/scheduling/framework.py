@@ -32,8 +32,9 @@ class Framework(ExtensionPoints):
         self.ledger = snapshot.ledger
         self.axis = snapshot.ledger.axis
         self.jobs: list[Job] = snapshot.jobs
+        self.active: list[Job] = snapshot.active
         # Those with tasks to place. No task begins to wait during a session.
-        self.waiting: list[Job] = [job for job in snapshot.active if job.pending_count]
+        self.waiting: list[Job] = [job for job in self.active if job.pending_count]
         self.queues: dict[QueueName, Queue] = snapshot.queues
         self.namespaces = snapshot.namespaces
         self.budgets = snapshot.budgets

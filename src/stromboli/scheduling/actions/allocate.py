@@ -218,7 +218,7 @@ class Allocate(Action):
 
 def _admit_all(session: Session) -> None:
     """Without the action enqueue there is no admission: controllers create the pods of every group at once."""
-    for job in session.snapshot.active:
+    for job in session.active:
         if job.phase == "Pending" and job.queue.open and not job.ready_count:
             session.ledger.set_phase(job, "Inqueue")
 

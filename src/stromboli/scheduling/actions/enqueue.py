@@ -31,7 +31,7 @@ class Enqueue(Action):
     name: ClassVar[str] = "enqueue"
 
     def execute(self, session: Session) -> None:
-        outside = [job for job in session.snapshot.active if job.phase == "Pending"]
+        outside = [job for job in session.active if job.phase == "Pending"]
         promises = session.state(AdmissionPromises)
         promises.admitting = True
         try:

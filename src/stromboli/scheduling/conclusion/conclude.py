@@ -95,8 +95,10 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
         conditions = (_condition(session, job, SCHEDULED, "TasksReady", reasons.scheduled()),)
     counts = job.counts
     running, succeeded, failed = counts[Status.RUNNING], counts[Status.SUCCEEDED], counts[Status.FAILED]
-    job.said = (phase, running, succeeded, failed, conditions)
-    if job.said != group_status(group):
+    said = (phase, running, succeeded, failed, conditions)
+    # What explains a job in this cycle may not do so in the next.
+    job.said = said if explanation is None else None
+    if said != group_status(group):
         session.cycle.decisions.append(PatchGroup(job.key, phase, conditions, running, succeeded, failed))
 
 
