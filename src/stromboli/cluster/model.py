@@ -235,7 +235,7 @@ class Job:
     @property
     def is_over(self) -> bool:
         """Whether nothing of it is left to schedule: its group is gone, and its pods have finished."""
-        return self.object is None and len(self.tasks) == self.counts[Status.SUCCEEDED] + self.counts[Status.FAILED]
+        return self.object is None and len(self.tasks) == self.counts[_SUCCEEDED] + self.counts[_FAILED]
 
     @property
     def is_at_rest(self) -> bool:

@@ -37,6 +37,7 @@ class QueueIndex:
         self._ensure_width = ensure_width
         self._warnings = warnings
         self._priorities_changed = False
+        self._default_priority = 0
         self._without_class: dict[JobKey, Job] = {}  # its PriorityClass may still arrive before the next snapshot
         self._over: dict[JobKey, Job] = {}  # jobs that are not among the jobs of their queue
         self._visible_jobs: list[Job] | None = []  # None: to be collected again
@@ -194,11 +195,16 @@ class QueueIndex:
 
     def apply_priority_class(self, obj: PriorityClass) -> None:
         self.priority_classes[obj.metadata.name] = obj
-        self._priorities_changed = True
+        self._classes_changed()
 
     def delete_priority_class(self, name: str) -> None:
         self.priority_classes.pop(name, None)
+        self._classes_changed()
+
+    def _classes_changed(self) -> None:
         self._priorities_changed = True
+        defaults = [of_class.value for of_class in self.priority_classes.values() if of_class.global_default]
+        self._default_priority = max(defaults, default=0)
 
     def refresh_priorities(self) -> None:
         """Update the priority of every job if a PriorityClass has changed, and warn about classes that are missing."""
@@ -230,7 +236,7 @@ class QueueIndex:
         if class_name:
             priority_class = self.priority_classes.get(class_name)
             return None if priority_class is None else priority_class.value
-        return max((c.value for c in self.priority_classes.values() if c.global_default), default=0)
+        return self._default_priority
 
     # -- width --------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,8 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 from stromboli.scheduling.walk import Walk
 
+_TO_PLACE = frozenset({Status.PENDING, Status.RESERVED})
+
 
 class Outcome(Enum):
     MORE = "started, and has more tasks"
@@ -233,7 +235,7 @@ def _tasks_to_place(session: Session, job: Job) -> deque[Task]:
 
 
 def _is_to_place(task: Task) -> bool:
-    return task.status in (Status.PENDING, Status.RESERVED) and not task.gated and not task.shape.best_effort
+    return task.status in _TO_PLACE and not task.gated and not task.shape.best_effort
 
 
 def is_held_back(session: Session, job: Job) -> bool:

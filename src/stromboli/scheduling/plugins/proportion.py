@@ -189,15 +189,17 @@ class Proportion(Plugin):
         self, queue: Queue, request: Vector, credit: Vector | None, lending: bool
     ) -> Refusal | None:
         refusal = self._may_use(queue, request, credit)
-        if refusal is not None or (lending and not self._takes_guaranteed(queue, request, credit)):
+        deserved = self._limits_of(queue).deserved
+        if refusal is not None or not deserved or (lending and not self._takes_guaranteed(queue, request, credit)):
             return refusal
-        return _first_over(Code.QUEUE_OVER_DESERVED, self._limits_of(queue).deserved, queue, request, credit)
+        return _first_over(Code.QUEUE_OVER_DESERVED, deserved, queue, request, credit)
 
     def _may_use(self, queue: Queue, request: Vector, credit: Vector | None) -> Refusal | None:
         """By the hard limits alone."""
         if not queue.open:
             return Refusal(Code.QUEUE_CLOSED, subject=queue.name)
-        return _first_over(Code.QUEUE_OVER_QUOTA, self._limits_of(queue).hard, queue, request, credit)
+        hard = self._limits_of(queue).hard
+        return _first_over(Code.QUEUE_OVER_QUOTA, hard, queue, request, credit) if hard else None
 
     def _may_claim(self, queue: Queue, request: Vector, credit: Vector | None) -> Refusal | None:
         """Only what the queue lacks can be reclaimed, and up to what it deserves. Of other resources it may have more:
@@ -274,11 +276,10 @@ def _first_over(
     code: str, limits: list[tuple[str, int, int]], queue: Queue, request: Vector, credit: Vector | None
 ) -> Refusal | None:
     """The first of these limits that the request would exceed."""
-    if limits:
-        need, held = request.tolist(), _held(queue, credit)
-        for name, column, limit in limits:
-            if need[column] > 0 and limit < held[column] + need[column]:
-                return _over(code, queue, name, need[column], held[column], limit)
+    need, held = request.tolist(), _held(queue, credit)
+    for name, column, limit in limits:
+        if need[column] > 0 and limit < held[column] + need[column]:
+            return _over(code, queue, name, need[column], held[column], limit)
     return None
 
 
