@@ -71,7 +71,7 @@ def small_job(random: Random, name: str, queues: list[str], kinds: list[tuple[in
 
 def disturb(world: World, random: Random, cycle: int) -> None:
     """What happens between two cycles: pods end or vanish, groups vanish, somebody writes statuses, new jobs come."""
-    for running in [pod for pod in world.pods if pod.status.phase == "Running"]:
+    for running in [one for one in world.pods if one.status.phase == "Running"]:
         chance = random.random()
         if chance < 0.15:
             world.finish(key(running), random.choice(["Succeeded", "Succeeded", "Failed"]))

@@ -38,6 +38,7 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 from stromboli.scheduling.walk import Walk
 
+_PENDING = Status.PENDING
 _TO_PLACE = frozenset({Status.PENDING, Status.RESERVED})
 
 
@@ -226,6 +227,8 @@ def _admit_all(session: Session) -> None:
 
 
 def _has_tasks_to_place(job: Job) -> bool:
+    if job.counts[_PENDING] > job.gated + job.pending_best_effort:
+        return True
     return any(_is_to_place(task) for task in job.tasks.values())
 
 
