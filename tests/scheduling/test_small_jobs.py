@@ -1,7 +1,7 @@
 """Thousands of small jobs are decided as if each were looked at alone, cycle by cycle: the short cuts only save time.
 
-A plain scheduler asks about the admission of every job, places jobs of one pod as gangs, computes the keys of queues
-whenever they are compared, and looks at all jobs in every cycle.
+A plain scheduler asks about the admission of every job in every cycle, places jobs of one pod as gangs, computes the
+keys of queues whenever they are compared, and looks at all jobs in every cycle.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stromboli.api import KObject, Pod, PodGroup, key
 from stromboli.cluster import Job, Ledger, Queue, queue_index
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Decision
-from stromboli.scheduling.gang import SmallJobs
+from stromboli.scheduling.gang import FailedAttempts, SmallJobs
 from stromboli.scheduling.plugins.proportion import Proportion
 from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.session import Session
@@ -119,6 +119,7 @@ def be_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SmallJobs, "place", lambda self, job: False)
     monkeypatch.setattr(Ledger, "bind", bind)
     monkeypatch.setattr(Session, "all_enqueueable", lambda self, minimums: False)
+    monkeypatch.setattr(FailedAttempts, "repeat", lambda self, session, attempt, job: False)
     monkeypatch.setattr(Proportion, "_order", order)
     monkeypatch.setattr(Job, "is_at_rest", False)
     monkeypatch.setattr(queue_index, "group_status", lambda group: "unlike any")

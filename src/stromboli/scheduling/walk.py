@@ -67,7 +67,8 @@ class _LazyHeap:
     def __len__(self) -> int:
         return len(self.heap)
 
-    def pop(self) -> Any:
+    def pop(self, fresh_one: Any = None) -> Any:
+        """`fresh_one`: its key was computed just now."""
         if self.falls is not None and (falls := self.falls()) != self.seen:
             self.seen = falls
             if len(self.heap) > 1:
@@ -76,8 +77,7 @@ class _LazyHeap:
         heap = self.heap
         while len(heap) > 1:
             old, thing = heap[0]
-            fresh = self.key(thing)
-            if fresh == old:
+            if thing is fresh_one or (fresh := self.key(thing)) == old:
                 heappop(heap)
                 return thing
             heapreplace(heap, (fresh, thing))
@@ -132,9 +132,9 @@ class Walk:
         return lambda lane: session.namespace_key(queue, lane.namespace)
 
     def next(self) -> Job | None:
-        self._put_back()
+        just_now = self._put_back()
         while len(self._queues):
-            queue: Queue = self._queues.pop()
+            queue: Queue = self._queues.pop(just_now)
             if self._drop(queue):
                 self._skip(queue)
                 continue
@@ -157,16 +157,19 @@ class Walk:
         self._skip(queue)
         self._at = None
 
-    def _put_back(self) -> None:
+    def _put_back(self) -> Queue | None:
+        """Put the queue of the last job back among the others; None if there was none, or it has no more jobs."""
         if self._at is None:
-            return
+            return None
         queue, lane = self._at
         self._at = None
         namespaces = self._namespaces[queue.name]
         if lane:
             namespaces.push(lane)
-        if len(namespaces):
-            self._queues.push(queue)
+        if not len(namespaces):
+            return None
+        self._queues.push(queue)
+        return queue
 
     def _skip(self, queue: Queue) -> None:
         left = [entry for _, lane in self._namespaces.pop(queue.name).heap for entry in lane.entries[lane.at :]]

@@ -20,6 +20,7 @@ import numpy as np
 from stromboli.cluster import UNLIMITED, Job, QueueName, Vector
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.gang import FailedAttempts
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import AdmissionPromises
@@ -51,6 +52,16 @@ class Enqueue(Action):
                 session.ledger.set_phase(one, "Inqueue")
             session.state(AdmissionPromises).admit_all()
             return
+        failures = session.memory(FailedAttempts)
+        if all(failures.repeat(session, self.name, one) for one in candidates):
+            return
+        before = session.ledger.changes
+        self._let_in_by_turns(session, candidates)
+        if session.ledger.changes == before:  # nobody was admitted, so each was refused in the same state
+            for one in candidates:
+                failures.record(session, self.name, one)
+
+    def _let_in_by_turns(self, session: Session, candidates: list[Job]) -> None:
         walk = Walk(session, candidates)
         while (job := walk.next()) is not None:
             if job.min_resources is not None:

@@ -86,18 +86,19 @@ class Overcommit(Plugin):
 
     def _may_reclaim(self, job: Job) -> bool:
         deserved = self._session.deserved.get(job.queue.name)
-        if deserved is None or job.min_resources is None or not self._session.has_action("reclaim"):
-            return False
-        after = job.queue.occupied + self._promises.promised(job.queue) + job.min_resources
-        return bool(((after <= deserved) | (job.min_resources == 0)).all())
+        return deserved is not None and self._session.has_action("reclaim") and self._stays_within(job, deserved)
 
     def _is_guaranteed(self, job: Job) -> bool:
         """Whether the job stays within what its queue is guaranteed: that is kept for it even if the cluster is
         full."""
-        assert job.min_resources is not None
         guarantee = self._session.books.guarantee(job.queue)
-        after = job.queue.occupied + self._promises.promised(job.queue) + job.min_resources
-        return bool((job.min_resources > 0).any()) and bool(((after <= guarantee) | (job.min_resources == 0)).all())
+        return bool(guarantee.any()) and self._stays_within(job, guarantee)
+
+    def _stays_within(self, job: Job, limits: Vector) -> bool:
+        assert job.min_resources is not None
+        need, most = job.min_resources.tolist(), limits.tolist()
+        held = (job.queue.occupied + self._promises.promised(job.queue)).tolist()
+        return all(held[column] + need[column] <= most[column] for _, column in self._columns if need[column] > 0)
 
     def _preemptable(self, job: Job) -> Vector | int:
         """What the job could take from others in its queue."""

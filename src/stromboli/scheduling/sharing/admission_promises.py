@@ -109,7 +109,7 @@ class AdmissionPromises:
         """What a job could preempt in its queue, and what was promised to jobs of lower priority. `with_elastic`:
         including elastic parts. Where those count as free for everybody, they must not be subtracted twice."""
         self._update()
-        pending = [task for task in job.tasks.values() if task.status is Status.PENDING]
+        pending = [task for task in job.tasks.values() if task.status is _PENDING]
         if pending and not any(task.may_preempt for task in pending):
             return self._session.axis.zeros()
         by_priority = self._below.get(job.queue.name)
@@ -216,6 +216,7 @@ class AdmissionPromises:
 
 _OCCUPYING = sorted(OCCUPYING)
 _HELD = OCCUPYING | {Status.PIPELINED}
+_PENDING = Status.PENDING
 
 
 def _evictable(job: Job) -> Vector:
@@ -238,7 +239,7 @@ def _expected(job: Job) -> Vector:
     expected = job.min_resources.copy()
     if job.gated:
         for task in job.tasks.values():
-            if task.gated and task.status is Status.PENDING:
+            if task.gated and task.status is _PENDING:
                 expected -= task.request
         expected = np.maximum(expected, 0)
     return expected
