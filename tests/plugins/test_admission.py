@@ -9,7 +9,10 @@ from stromboli.cluster import Applied, Cluster, Job, Vector
 from stromboli.scheduling.actions.enqueue import Enqueue
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.configuration.arguments import Arguments, ConfigurationError
+from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.plugins.overcommit import Overcommit
+from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing.admission_promises import AdmissionPromises
 
@@ -21,9 +24,9 @@ def job(known: Cluster, name: str) -> Job:
 def enter(current: Session, known: Cluster, name: str) -> Refusal | None:
     """Have the enqueue action look at this job only; the reason it gives for keeping it out."""
     applicant = job(known, name)
-    everybody, current.jobs = current.jobs, [applicant]
+    everybody, current.active = current.active, [applicant]
     Enqueue(Arguments()).execute(current)
-    current.jobs = everybody
+    current.active = everybody
     return None if applicant.phase == "Inqueue" else current.notes.of(applicant).refusals[-1]
 
 
@@ -315,3 +318,25 @@ def test_a_node_that_is_not_ready_can_promise_nothing_and_owes_nothing() -> None
 def test_a_factor_that_is_no_number_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="overcommit-factor"):
         session(cluster(), tiers=[[plugin("overcommit", {"overcommit-factor": "much"})]])
+
+
+def test_a_job_that_was_refused_is_asked_about_again_only_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    has_room = Overcommit._has_room
+
+    def counted(self: Overcommit, job: Job) -> object:
+        asked.append(job.name)
+        return has_room(self, job)
+
+    monkeypatch.setattr(Overcommit, "_has_room", counted)
+    registry = Registry(installed_plugins=(), installed_actions=())
+    deciding = Scheduler(registry.load("actions: enqueue\ntiers: [{plugins: [{name: overcommit}]}]"), registry)
+    known = cluster(node("n1", cpu=4), group("large", phase="Pending", min_resources={"cpu": 6}))
+    first = deciding.run(known, 1.0)
+    asked.clear()
+    second = deciding.run(known, 2.0)
+    assert asked == ["large"]  # to explain it
+    assert second.reasons == first.reasons
+    known.apply(Applied(node("n2", cpu=4, created=0)))
+    deciding.run(known, 3.0)
+    assert job(known, "large").phase == "Inqueue"

@@ -24,6 +24,7 @@ from .model import (
     TaskKey,
 )
 from .node_table import NodeTable
+from .object_fields import group_status
 from .object_warnings import ObjectWarning
 from .refused_bind import RefusedBind
 from .resources import CPU, MEMORY, PODS, UNLIMITED, Matrix, ResourceAxis, Vector, fits
@@ -68,4 +69,5 @@ __all__ = [
     "Vector",
     "VolumeIndex",
     "fits",
+    "group_status",
 ]

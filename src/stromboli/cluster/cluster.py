@@ -272,6 +272,7 @@ class Cluster:
         return Snapshot(
             self.ledger,
             self._queues.visible_jobs(),
+            self._queues.active_jobs(),
             self._queues.existing_queues(),
             self.namespaces,
             self.budgets,
@@ -297,7 +298,9 @@ class Cluster:
         for task in self.tasks.values():
             if task.job is not None:
                 assert task.job.tasks.get(task.key) is task, f"{task} is not among the tasks of its job"
+        active = {job.key for job in self.ledger.active_jobs()}
         for job in self.jobs.values():
+            assert job.is_at_rest or job.key in active, f"{job} is not at rest, and would be overlooked"
             listed = job.queue.jobs.get(job.key) is job
             assert listed or job.is_over, f"{job} is not among the jobs of its queue"
         ordered = [node.name for node in self.ledger.table.nodes]

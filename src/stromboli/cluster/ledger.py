@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .holdings import HoldingBooks
-from .model import OCCUPYING, WAITING, Job, Lock, Node, Queue, QueueName, Status, Task, TaskKey
+from .model import OCCUPYING, WAITING, Job, JobKey, Lock, Node, Queue, QueueName, Status, Task, TaskKey
 from .resources import PODS, ResourceAxis, Vector
 from .volumes.held_bind import HeldBind
 
@@ -42,6 +42,14 @@ SHARED = OCCUPYING | {Status.PIPELINED}
 """Statuses that count in the allocation of a job, its namespace and its queue. The share of a releasing task is free at
 once; conditional and reserved tasks have not been allocated yet."""
 
+# Looked up once: members of an enumeration take as long to find as an addition of two vectors.
+_ALLOCATED = Status.ALLOCATED
+_BINDING = Status.BINDING
+_PENDING = Status.PENDING
+_PIPELINED = Status.PIPELINED
+_RELEASING = Status.RELEASING
+_RESERVED = Status.RESERVED
+
 
 class Ledger(HoldingBooks):
     """Moves tasks between statuses and updates every column and counter."""
@@ -65,8 +73,9 @@ class Ledger(HoldingBooks):
         self.reserved_epoch = 0
         # Nodes that are locked for a queue, by name.
         self.locked: dict[str, Node] = {}
-        # Jobs with a task that changed since the log was cleared.
-        self.changed_jobs: dict[str, Job] = {}
+        # Jobs that changed since the outcome of all was last recorded, and jobs that were not at rest then.
+        self.changed_jobs: dict[JobKey, Job] = {}
+        self.unsettled_jobs: dict[JobKey, Job] = {}
         # Their tasks in the order of the changes, tentative and permanent. Read like the log of rows.
         self.task_log: list[Task] = []
 
@@ -90,7 +99,7 @@ class Ledger(HoldingBooks):
     def settle(self, task: Task, status: Status, node: Node | None) -> None:
         """Give a task a status and a node permanently."""
         self.changes += status is not task.true_status or node is not task.true_node
-        if self.held and status is not Status.BINDING:
+        if self.held and status is not _BINDING:
             self.release(task)
         task.true_status = status
         task.true_node = node
@@ -101,6 +110,33 @@ class Ledger(HoldingBooks):
             self.tentative.pop(task.key, None)
             if task.job is not None:
                 self.task_log.append(task)
+
+    def bind(self, task: Task, node: Node) -> None:
+        """Give a pending task of a job, that is not gated and requests something, its place: `settle` with the status
+        Binding. There may be ten thousand such tasks in a session, so this does only what they need."""
+        job, request, row = task.job, task.shape.request, node.row
+        assert job is not None
+        self.changes += 1
+        idle, used = self.table.idle[row], self.table.used[row]
+        idle -= request
+        used += request
+        if task.backfill:
+            self.table.backfilled[row] += request
+        self.log.append(row)
+        self.task_log.append(task)
+        self.changed_jobs[job.key] = job
+        for counts in (job.counts, job.role_counts[task.role]):
+            counts[_PENDING] -= 1
+            counts[_BINDING] += 1
+        job.queue.wanted -= request
+        self._add_share(job, request, +1)
+        if node.lock is not None:
+            self._occupy(node.lock, job.queue, request)
+        task.status = task.true_status = _BINDING
+        task.node = task.true_node = node
+        task.true_backfill = task.backfill
+        node.tasks[task.key] = task
+        self.tentative.pop(task.key, None)
 
     def nominate(self, task: Task, node: str) -> None:
         """Record that pods are evicted from a node for a task ("" removes the nomination)."""
@@ -134,6 +170,20 @@ class Ledger(HoldingBooks):
         self.changes += phase != job.phase
         job.phase = phase
 
+    def active_jobs(self) -> list[Job]:
+        """All jobs but those that were at rest when the outcome was recorded, and did not change since."""
+        return list({**self.unsettled_jobs, **self.changed_jobs}.values())
+
+    def all_recorded(self) -> None:
+        """The outcome of all jobs is recorded."""
+        self.unsettled_jobs = {job.key: job for job in self.active_jobs() if not job.is_at_rest}
+        self.changed_jobs.clear()
+
+    def forget(self, job: Job) -> None:
+        """The job no longer exists."""
+        self.changed_jobs.pop(job.key, None)
+        self.unsettled_jobs.pop(job.key, None)
+
     def enter(self, task: Task) -> None:
         self._apply(task, +1)
         if task.node is not None:
@@ -147,7 +197,7 @@ class Ledger(HoldingBooks):
     def _apply(self, task: Task, sign: int) -> None:
         status = task.status
         node = task.node
-        if status is Status.RESERVED:
+        if status is _RESERVED:
             self.reserved_epoch += 1
             if sign > 0:
                 self.reserved_tasks[task.key] = task
@@ -165,9 +215,9 @@ class Ledger(HoldingBooks):
             if task.backfill and status in OCCUPYING:
                 table.backfilled[row] += sign * request
             self.log.append(row)
-            if sign < 0 or status is Status.RELEASING:
+            if sign < 0 or status is _RELEASING:
                 self.freed += 1
-            if status is Status.RELEASING or status is Status.PIPELINED:
+            if status is _RELEASING or status is _PIPELINED:
                 self.in_transit += sign
         job = task.job
         if job is not None:
@@ -204,10 +254,10 @@ class Ledger(HoldingBooks):
         self.task_log.append(task)
         status = task.status
         job.counts[status] += change
-        is_pending_best_effort = status is Status.PENDING and task.shape.best_effort
+        is_pending_best_effort = status is _PENDING and task.shape.best_effort
         if is_pending_best_effort:
             job.pending_best_effort += change
-        if task.gated and status is Status.PENDING:
+        if task.gated and status is _PENDING:
             job.gated += change
         # Tasks without a role count under "": `minTaskMember` may have a minimum for them, too.
         counts = job.role_counts.get(task.role)
@@ -221,7 +271,7 @@ class Ledger(HoldingBooks):
     def _set_status(self, task: Task, status: Status) -> None:
         """Change the status of a task, and nothing but the counts of its job with it."""
         old, job = task.status, task.job
-        if Status.PENDING in (old, status) and (task.shape.best_effort or task.gated):
+        if _PENDING in (old, status) and (task.shape.best_effort or task.gated):
             self._count(task, -1)
             task.status = status
             self._count(task, +1)
@@ -241,7 +291,7 @@ class Ledger(HoldingBooks):
         first = tasks[0]
         old, job = first.status, first.job
         assert job is not None
-        if Status.PENDING in (old, status) and any(task.shape.best_effort or task.gated for task in tasks):
+        if _PENDING in (old, status) and any(task.shape.best_effort or task.gated for task in tasks):
             for task in tasks:
                 self._set_status(task, status)
             return
@@ -260,14 +310,14 @@ class Ledger(HoldingBooks):
 
     def settle_binding(self, tasks: Sequence[Task]) -> None:
         """Make the places of allocated tasks of one job permanent; equivalent to one `settle` each."""
-        if any(task.status is not Status.ALLOCATED for task in tasks):
+        if any(task.status is not _ALLOCATED for task in tasks):
             for task in tasks:  # the same statement reserved the place before
-                self.settle(task, Status.BINDING, task.node)
+                self.settle(task, _BINDING, task.node)
             return
         self.changes += len(tasks)
-        self._set_status_of_many(tasks, Status.BINDING)
+        self._set_status_of_many(tasks, _BINDING)
         for task in tasks:
-            task.true_status = Status.BINDING
+            task.true_status = _BINDING
             task.true_node = task.node
             task.true_backfill = task.backfill
             self.tentative.pop(task.key, None)
@@ -290,7 +340,7 @@ class Ledger(HoldingBooks):
             task.node = node
             node.tasks[task.key] = task
             self.tentative[task.key] = task
-        if status is Status.PIPELINED:
+        if status is _PIPELINED:
             self.in_transit += len(tasks)
         total = request * len(tasks)
         job.queue.wanted -= total

@@ -22,7 +22,7 @@ from enum import IntEnum
 from typing import NewType
 
 from stromboli.api import Node as NodeObject
-from stromboli.api import Pod, PodGroup
+from stromboli.api import Pod, PodGroup, PodGroupCondition
 from stromboli.api import Queue as QueueObject
 from stromboli.api.volumes.pod_volumes import NO_VOLUMES, PodVolumes
 
@@ -32,6 +32,8 @@ from .resources import Vector
 JobKey = NewType("JobKey", str)  # "namespace/podgroup"
 TaskKey = NewType("TaskKey", str)  # "namespace/pod"
 QueueName = NewType("QueueName", str)
+GroupStatus = tuple[str, int, int, int, tuple[PodGroupCondition, ...]]
+"""What sessions write: phase, pods that run, have succeeded and have failed, conditions."""
 
 
 class Status(IntEnum):
@@ -172,6 +174,7 @@ class Job:
     goes_whole: bool = False  # its owner stops or restarts all tasks when one is evicted
     stands_for: str = ""  # the Reservation that this job is placed for; it goes after other jobs of its priority
     phase: str = "Pending"
+    said: GroupStatus | None = None  # the status of its PodGroup that follows from its tasks, as a session found it
     tasks: dict[TaskKey, Task] = field(default_factory=dict)
     counts: list[int] = field(default_factory=lambda: [0] * len(Status))  # tasks by status
     pending_best_effort: int = 0
@@ -232,7 +235,19 @@ class Job:
     @property
     def is_over(self) -> bool:
         """Whether nothing of it is left to schedule: its group is gone, and its pods have finished."""
-        return self.object is None and len(self.tasks) == self.counts[Status.SUCCEEDED] + self.counts[Status.FAILED]
+        return self.object is None and len(self.tasks) == self.counts[_SUCCEEDED] + self.counts[_FAILED]
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether there is nothing to do for it until it changes: it was admitted, no pod of it waits or is missing,
+        and its PodGroup shows its phase."""
+        if self.pending_count or self.held:
+            return False
+        if self.object is None:
+            return True
+        if self.phase != self.object.status.phase or self.phase in ("Pending", "Inqueue"):
+            return False
+        return self.min_resources is None or self.valid_count >= self.min_available
 
     @property
     def roles_matter(self) -> bool:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 
-from stromboli.api import KObject, Node, Pod, group_name_of, names
+from stromboli.api import KObject, Node, Pod, PodGroup, group_name_of, names
 from stromboli.api.quantity import QuantityError, parse_quantity
 from stromboli.api.timestamps import parse_timestamp
 
-from .model import JobKey, Status
+from .model import GroupStatus, JobKey, Status
 
 _INDEX = re.compile(r"(\d+)$")
 
@@ -35,6 +35,11 @@ def status_of(pod: Pod) -> Status:
     if phase in ("Pending", ""):
         return Status.BOUND if pod.spec.node_name else Status.PENDING
     return Status.UNKNOWN
+
+
+def group_status(group: PodGroup) -> GroupStatus:
+    status = group.status
+    return (status.phase, status.running, status.succeeded, status.failed, tuple(status.conditions))
 
 
 def used_reservation(pod: Pod) -> str:

@@ -18,8 +18,9 @@ from stromboli.api.quantity import amounts
 
 from .ledger import Ledger
 from .model import Job, JobKey, Queue, QueueName
-from .object_fields import creation_time
+from .object_fields import creation_time, group_status
 from .object_warnings import ObjectWarning, ObjectWarnings
+from .relevance import is_same_but_status
 from .resources import PODS, UNLIMITED, ResourceAxis, Vector
 
 
@@ -36,6 +37,7 @@ class QueueIndex:
         self._ensure_width = ensure_width
         self._warnings = warnings
         self._priorities_changed = False
+        self._default_priority = 0
         self._without_class: dict[JobKey, Job] = {}  # its PriorityClass may still arrive before the next snapshot
         self._over: dict[JobKey, Job] = {}  # jobs that are not among the jobs of their queue
         self._visible_jobs: list[Job] | None = []  # None: to be collected again
@@ -56,7 +58,7 @@ class QueueIndex:
         job = self.job(JobKey(key(obj)))
         spec = obj.spec
         was_visible = _is_visible(job)
-        job.object = obj
+        before, job.object = job.object, obj
         job.created = creation_time(obj)
         job.min_available = spec.min_member
         job.role_minimums = dict(spec.min_task_member)
@@ -69,7 +71,10 @@ class QueueIndex:
         job.goes_whole = obj.metadata.annotations.get(names.GOES_WHOLE, "").lower() == "true"
         job.phase = obj.status.phase or "Pending"
         self._set_priority(job, spec.priority_class_name)
-        self._ledger.changed_jobs[job.key] = job
+        if before is None or group_status(obj) != job.said or not is_same_but_status(before, obj):
+            self._ledger.changed_jobs[job.key] = job
+        elif job.is_at_rest:  # what the last session decided is written
+            self._ledger.unsettled_jobs.pop(job.key, None)
         queue = self.queue(QueueName(spec.queue or names.DEFAULT_QUEUE))
         if queue is not job.queue:
             self._change_queue(job, queue)
@@ -92,7 +97,7 @@ class QueueIndex:
             del self.jobs[job.key]
             job.queue.jobs.pop(job.key, None)
             self._over.pop(job.key, None)
-            self._ledger.changed_jobs.pop(job.key, None)
+            self._ledger.forget(job)
             self._drop_if_unused(job.queue)
 
     def refresh_queues(self, changed: Iterable[Job]) -> None:
@@ -110,6 +115,10 @@ class QueueIndex:
         if self._visible_jobs is None:
             self._visible_jobs = sorted((job for job in self.jobs.values() if _is_visible(job)), key=_key)
         return self._visible_jobs
+
+    def active_jobs(self) -> list[Job]:
+        """Those of them that are not at rest or have changed, in the order of their keys."""
+        return sorted(filter(_is_visible, self._ledger.active_jobs()), key=_key)
 
     def _show(self, job: Job, was_visible: bool) -> None:
         """Add a job to the visible ones or remove it, if that has changed."""
@@ -186,11 +195,16 @@ class QueueIndex:
 
     def apply_priority_class(self, obj: PriorityClass) -> None:
         self.priority_classes[obj.metadata.name] = obj
-        self._priorities_changed = True
+        self._classes_changed()
 
     def delete_priority_class(self, name: str) -> None:
         self.priority_classes.pop(name, None)
+        self._classes_changed()
+
+    def _classes_changed(self) -> None:
         self._priorities_changed = True
+        defaults = [of_class.value for of_class in self.priority_classes.values() if of_class.global_default]
+        self._default_priority = max(defaults, default=0)
 
     def refresh_priorities(self) -> None:
         """Update the priority of every job if a PriorityClass has changed, and warn about classes that are missing."""
@@ -222,7 +236,7 @@ class QueueIndex:
         if class_name:
             priority_class = self.priority_classes.get(class_name)
             return None if priority_class is None else priority_class.value
-        return max((c.value for c in self.priority_classes.values() if c.global_default), default=0)
+        return self._default_priority
 
     # -- width --------------------------------------------------------------------------------------------------
 

@@ -53,6 +53,10 @@ def is_relevant(before: KObject | None, after: KObject) -> bool:
             return True
 
 
+def is_same_but_status(before: PodGroup, after: PodGroup) -> bool:
+    return before.spec == after.spec and _same_metadata(before.metadata, after.metadata)
+
+
 def _remembered(group: PodGroup) -> tuple[float | None, list[PodGroupCondition]]:
     """What the conditions of a group tell the next cycle: since when the job waits (None: since it last had a place),
     and what features did about it. Why it waits is for people only."""

@@ -22,6 +22,7 @@ class Snapshot:
 
     ledger: Ledger
     jobs: list[Job]
+    active: list[Job]  # those of them that are not at rest, or have changed since the last session
     queues: dict[QueueName, Queue]  # in the order of names
     namespaces: dict[str, NamespaceInfo]
     budgets: dict[str, PodDisruptionBudget]

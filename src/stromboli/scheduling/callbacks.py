@@ -208,6 +208,8 @@ SharedLimits = Callable[[Queue, Vector, Vector | None, Mapping[QueueName, Vector
 `kept`: what these limits have to leave to jobs, by the queue of those jobs."""
 Preemptive = Callable[[Queue, Vector, Vector | None], Refusal | None]
 JobVote = Callable[[Job], Vote | Refusal]  # a refusal is a reject that says why
+AllAtOnce = Callable[[Mapping[QueueName, list[int]]], bool]
+"""(minimums): could so much more be promised in each of these queues? Amounts by column."""
 VictimVerdict = Callable[[Task, Task, bool], Verdict]
 """(evictor, candidate, whole): may the candidate be evicted? `whole`: together with its whole gang."""
 PerNodeFilter = Callable[[Task, Node], str | None]

@@ -117,8 +117,7 @@ class PatchReservation:
         return replace(reservation, status=status)
 
 
-@dataclass(frozen=True, slots=True)
-class PatchGroup:
+class PatchGroup(Struct, frozen=True, gc=False):
     """The status of a PodGroup changed."""
 
     job: JobKey

@@ -197,8 +197,11 @@ class ExtensionPoints:
     def add_job_pipelined(self, vote: cb.JobVote) -> None:
         self._add("jobPipelined", vote)
 
-    def add_job_enqueueable(self, vote: cb.JobVote) -> None:
+    def add_job_enqueueable(self, vote: cb.JobVote, *, all_at_once: cb.AllAtOnce | None = None) -> None:
+        """`all_at_once`: whether all jobs would be permitted, whatever their order; mostly that is clear from sums."""
         self._add("jobEnqueueable", vote)
+        if all_at_once is not None:
+            self._add("allEnqueueable", all_at_once, "jobEnqueueable")
 
     def add_job_enqueued(self, handler: Callable[[Job], None]) -> None:
         self._add("jobEnqueued", handler)

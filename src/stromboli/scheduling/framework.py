@@ -32,8 +32,9 @@ class Framework(ExtensionPoints):
         self.ledger = snapshot.ledger
         self.axis = snapshot.ledger.axis
         self.jobs: list[Job] = snapshot.jobs
+        self.active: list[Job] = snapshot.active
         # Those with tasks to place. No task begins to wait during a session.
-        self.waiting: list[Job] = [job for job in snapshot.jobs if job.pending_count]
+        self.waiting: list[Job] = [job for job in self.active if job.pending_count]
         self.queues: dict[QueueName, Queue] = snapshot.queues
         self.namespaces = snapshot.namespaces
         self.budgets = snapshot.budgets
@@ -93,7 +94,10 @@ class Framework(ExtensionPoints):
         unused = self.books.unused(queue)
         if unused is not None and bool((unused > 0).any()):
             return False
-        return any(hook.call(queue) for hook in self.hooks("overused"))
+        for hook in self.hooks("overused"):  # noqa: SIM110 - before every job, and a generator takes three times as long
+            if hook.call(queue):
+                return True
+        return False
 
     def allocatable(
         self,
@@ -203,6 +207,12 @@ class Framework(ExtensionPoints):
 
     def job_enqueueable(self, job: Job) -> Refusal | None:
         return self._vote("jobEnqueueable", job)
+
+    def all_enqueueable(self, minimums: Mapping[QueueName, list[int]]) -> bool:
+        """Whether jobs with these sums of minimums, by queue, would all be admitted, whatever their order. If a plugin
+        cannot tell, they have to be asked about one by one."""
+        hooks = self.hooks("allEnqueueable")
+        return len(hooks) == len(self.hooks("jobEnqueueable")) and all(hook.call(minimums) for hook in hooks)
 
     def job_enqueued(self, job: Job) -> None:
         for hook in self.hooks("jobEnqueued"):

@@ -12,8 +12,9 @@ again. With only one queue or namespace, no key is computed at all.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
 from stromboli.cluster import Job, Queue
@@ -22,13 +23,28 @@ from .session import Session
 
 
 class _Lane:
-    """The jobs of one namespace in one queue."""
+    """The jobs of one namespace in one queue, in order. Those before `at` have had their turn."""
 
-    __slots__ = ("heap", "namespace")
+    __slots__ = ("at", "entries", "namespace")
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
-        self.heap: list[tuple[Any, Job]] = []
+        self.entries: list[tuple[Any, Job]] = []
+        self.at = 0
+
+    def __bool__(self) -> bool:
+        return self.at < len(self.entries)
+
+    @property
+    def first(self) -> Job:
+        return self.entries[self.at][1]
+
+    def pop(self) -> Job:
+        self.at += 1
+        return self.entries[self.at - 1][1]
+
+    def push(self, key: Any, job: Job) -> None:
+        insort(self.entries, (key, job), lo=self.at)
 
 
 class _LazyHeap:
@@ -36,11 +52,13 @@ class _LazyHeap:
 
     __slots__ = ("falls", "heap", "key", "seen")
 
-    def __init__(self, things: Iterable[Any], key: Callable[[Any], Any], falls: Callable[[], int] = lambda: 0) -> None:
-        """`falls`: its value grows when keys may have become smaller since they were computed."""
+    def __init__(
+        self, things: Iterable[Any], key: Callable[[Any], Any], falls: Callable[[], int] | None = None
+    ) -> None:
+        """`falls`: its value grows when keys may have become smaller since they were computed; None: they do not."""
         self.key = key
         self.falls = falls
-        self.seen = falls()
+        self.seen = 0 if falls is None else falls()
         self.heap: list[tuple[Any, Any]] = [(None, thing) for thing in things]
         if len(self.heap) > 1:
             self.heap = [(key(thing), thing) for _, thing in self.heap]
@@ -49,20 +67,24 @@ class _LazyHeap:
     def __len__(self) -> int:
         return len(self.heap)
 
-    def pop(self) -> Any:
-        falls = self.falls()
-        if falls != self.seen:
+    def pop(self, fresh_one: Any = None) -> Any:
+        """`fresh_one`: its key was computed just now."""
+        if self.falls is not None and (falls := self.falls()) != self.seen:
             self.seen = falls
             if len(self.heap) > 1:
                 self.heap = [(self.key(thing), thing) for _, thing in self.heap]
                 heapify(self.heap)
-        while len(self.heap) > 1:
-            old, thing = heappop(self.heap)
-            fresh = self.key(thing)
-            if fresh == old or fresh <= self.heap[0][0]:
+        heap = self.heap
+        while len(heap) > 1:
+            old, thing = heap[0]
+            if thing is fresh_one or (fresh := self.key(thing)) == old:
+                heappop(heap)
                 return thing
-            heappush(self.heap, (fresh, thing))
-        return self.heap.pop()[1]
+            heapreplace(heap, (fresh, thing))
+            if heap[0][1] is thing:
+                heappop(heap)
+                return thing
+        return heap.pop()[1]
 
     def push(self, thing: Any) -> None:
         if not self.heap:
@@ -91,60 +113,68 @@ class Walk:
             lane = lanes.get(job.namespace)
             if lane is None:
                 lane = lanes[job.namespace] = _Lane(job.namespace)
-            lane.heap.append((session.job_key(job), job))
+            lane.entries.append((session.job_key(job), job))
         self._namespaces: dict[str, _LazyHeap] = {}
         for name, lanes in self._lanes.items():
             for lane in lanes.values():
-                heapify(lane.heap)
+                lane.entries.sort(key=_key)
             self._namespaces[name] = _LazyHeap(lanes.values(), self._namespace_key(owners[name]))
         in_order = [owners[name] for name in sorted(owners)]
-        self._queues = _LazyHeap(in_order, session.queue_key, session.queue_key_falls)
+        falls = session.queue_key_falls if session.hooks("queueKeyFalls") else None
+        self._queues = _LazyHeap(in_order, session.queue_key, falls)
         self._at: tuple[Queue, _Lane] | None = None  # where the last job came from
         self.dropped: list[Job] = []  # jobs of queues that were skipped
 
     def _namespace_key(self, queue: Queue) -> Callable[[_Lane], Any]:
         session = self._session
         if session.namespace_scope == "withinPriority":
-            return lambda lane: (-lane.heap[0][1].priority, session.namespace_key(queue, lane.namespace))
+            return lambda lane: (-lane.first.priority, session.namespace_key(queue, lane.namespace))
         return lambda lane: session.namespace_key(queue, lane.namespace)
 
     def next(self) -> Job | None:
-        self._put_back()
+        just_now = self._put_back()
         while len(self._queues):
-            queue: Queue = self._queues.pop()
+            queue: Queue = self._queues.pop(just_now)
             if self._drop(queue):
                 self._skip(queue)
                 continue
             lane: _Lane = self._namespaces[queue.name].pop()
             self._at = (queue, lane)
-            return heappop(lane.heap)[1]
+            return lane.pop()
         return None
 
     def again(self, job: Job) -> None:
         """Put the last job of `next` back, with a new key."""
         assert self._at is not None
-        heappush(self._at[1].heap, (self._session.job_key(job), job))
+        self._at[1].push(self._session.job_key(job), job)
 
     def stop_queue(self) -> None:
         """Skip the remaining jobs of the last job's queue."""
         assert self._at is not None
         queue, lane = self._at
-        if lane.heap:
+        if lane:
             self._namespaces[queue.name].push(lane)
         self._skip(queue)
         self._at = None
 
-    def _put_back(self) -> None:
+    def _put_back(self) -> Queue | None:
+        """Put the queue of the last job back among the others; None if there was none, or it has no more jobs."""
         if self._at is None:
-            return
+            return None
         queue, lane = self._at
         self._at = None
         namespaces = self._namespaces[queue.name]
-        if lane.heap:
+        if lane:
             namespaces.push(lane)
-        if len(namespaces):
-            self._queues.push(queue)
+        if not len(namespaces):
+            return None
+        self._queues.push(queue)
+        return queue
 
     def _skip(self, queue: Queue) -> None:
-        left = [entry for _, lane in self._namespaces.pop(queue.name).heap for entry in lane.heap]
-        self.dropped.extend(job for _, job in sorted(left, key=lambda entry: entry[0]))
+        left = [entry for _, lane in self._namespaces.pop(queue.name).heap for entry in lane.entries[lane.at :]]
+        self.dropped.extend(job for _, job in sorted(left, key=_key))
+
+
+def _key(entry: tuple[Any, Job]) -> Any:
+    return entry[0]

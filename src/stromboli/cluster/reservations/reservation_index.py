@@ -312,7 +312,7 @@ class ReservationIndex:
             for task in job.tasks.values():
                 self._ledger.leave(task)
                 self._ledger.tentative.pop(task.key, None)
-            self._ledger.changed_jobs.pop(job.key, None)
+            self._ledger.forget(job)
 
     def _refresh_stand_in(self, name: str) -> None:
         """Queues and PriorityClasses may have come or gone."""
@@ -322,7 +322,7 @@ class ReservationIndex:
             self._add_stand_in(obj)
             job = self.jobs[name]
         job.priority = self.priority_of(obj)
-        self._ledger.changed_jobs.pop(job.key, None)
+        self._ledger.forget(job)
 
     def priority_of(self, obj: Reservation) -> int:
         """That of its template."""

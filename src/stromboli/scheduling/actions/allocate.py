@@ -39,6 +39,9 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 from stromboli.scheduling.walk import Walk
 
+_PENDING = Status.PENDING
+_TO_PLACE = frozenset({Status.PENDING, Status.RESERVED})
+
 
 class Outcome(Enum):
     MORE = "started, and has more tasks"
@@ -78,8 +81,9 @@ class Allocate(Action):
         """What is kept for others is given up for jobs that go before them and fit only there."""
         if not session.hooks("displacement"):
             return
-        for job in sorted(jobs, key=session.job_key):
-            if job.ready_count < job.min_available and not job.stands_for:
+        missing = [job for job in jobs if job.ready_count < job.min_available and not job.stands_for]
+        for job in sorted(missing, key=session.job_key):
+            if job.ready_count < job.min_available:
                 any(self._take(session, job, give_up) for give_up in session.displacements(job, evicting=False))
 
     def _take(self, session: Session, job: Job, give_up: Callable[[Statement], None]) -> bool:
@@ -222,12 +226,14 @@ class Allocate(Action):
 
 def _admit_all(session: Session) -> None:
     """Without the action enqueue there is no admission: controllers create the pods of every group at once."""
-    for job in session.jobs:
+    for job in session.active:
         if job.phase == "Pending" and job.queue.open and not job.ready_count:
             session.ledger.set_phase(job, "Inqueue")
 
 
 def _has_tasks_to_place(job: Job) -> bool:
+    if job.counts[_PENDING] > job.gated + job.pending_best_effort:
+        return True
     return any(_is_to_place(task) for task in job.tasks.values())
 
 
@@ -237,8 +243,9 @@ def _tasks_to_place(session: Session, job: Job) -> deque[Task]:
 
 
 def _is_to_place(task: Task) -> bool:
-    return task.status in (Status.PENDING, Status.RESERVED) and not task.gated and not task.best_effort
+    return task.status in _TO_PLACE and not task.gated and not task.shape.best_effort
 
 
 def is_held_back(session: Session, job: Job) -> bool:
-    return any(refusal.code == Code.QUEUE_OVER_DESERVED for refusal in session.notes.of(job).refusals)
+    note = session.notes.known(job)
+    return note is not None and note.refused_by(Code.QUEUE_OVER_DESERVED)

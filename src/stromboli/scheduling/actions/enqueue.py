@@ -3,7 +3,8 @@
 A job waits outside (phase Pending) until its queue and the cluster as a whole can promise it what it needs; then it is
 Inqueue, its controller may create its pods, and the other actions see it. Admission looks at sums, not at nodes: it
 keeps a flood of jobs from being tried in vain, it does not promise a place. While jobs are let in, what others were
-promised counts in the order as if they had it, so that queues and namespaces are let in by turns as well.
+promised counts in the order as if they had it, so that queues and namespaces are let in by turns as well. If there is
+room for all of them, the order does not matter, and nobody is asked about each.
 
 A job that has starved is let in although the cluster is full: nodes are set aside for pods, so it has to have some. But
 not more such jobs at a time than nodes are set aside for, and only if nothing but room is in the way.
@@ -11,11 +12,15 @@ not more such jobs at a time than nodes are set aside for, and only if nothing b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
-from stromboli.cluster import Job
+import numpy as np
+
+from stromboli.cluster import UNLIMITED, Job, QueueName, Vector
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.gang import FailedAttempts
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import AdmissionPromises
@@ -27,7 +32,7 @@ class Enqueue(Action):
     name: ClassVar[str] = "enqueue"
 
     def execute(self, session: Session) -> None:
-        outside = [job for job in session.jobs if job.phase == "Pending"]
+        outside = [job for job in session.active if job.phase == "Pending"]
         promises = session.state(AdmissionPromises)
         promises.admitting = True
         try:
@@ -36,11 +41,29 @@ class Enqueue(Action):
             promises.admitting = False
 
     def _let_in(self, session: Session, outside: list[Job]) -> None:
-        walk = Walk(session, outside)
+        candidates = []
+        for one in outside:
+            if one.queue.open:
+                candidates.append(one)
+            else:
+                session.notes.refuse(one, Refusal(Code.QUEUE_CLOSED, subject=one.queue.name))
+        if not session.hooks("jobEnqueued") and _can_all_be_admitted(session, candidates):
+            for one in candidates:
+                session.ledger.set_phase(one, "Inqueue")
+            session.state(AdmissionPromises).admit_all()
+            return
+        failures = session.memory(FailedAttempts)
+        if all(failures.repeat(session, self.name, one) for one in candidates):
+            return
+        before = session.ledger.changes
+        self._let_in_by_turns(session, candidates)
+        if session.ledger.changes == before:  # nobody was admitted, so each was refused in the same state
+            for one in candidates:
+                failures.record(session, self.name, one)
+
+    def _let_in_by_turns(self, session: Session, candidates: list[Job]) -> None:
+        walk = Walk(session, candidates)
         while (job := walk.next()) is not None:
-            if not job.queue.open:
-                session.notes.refuse(job, Refusal(Code.QUEUE_CLOSED, subject=job.queue.name))
-                continue
             if job.min_resources is not None:
                 refusal = session.job_enqueueable(job)
                 if refusal is not None and not self._is_to_be_helped(session, job):
@@ -64,6 +87,21 @@ class Enqueue(Action):
             for other in inside
         )
         return helped < rules.max_holders
+
+
+def _can_all_be_admitted(session: Session, jobs: Iterable[Job]) -> bool:
+    """Whether there is room for the sum of what these jobs have to be promised."""
+    stated: dict[QueueName, list[Vector]] = {}
+    for job in jobs:
+        if job.min_resources is not None:
+            stated.setdefault(job.queue.name, []).append(job.min_resources)
+    minimums: dict[QueueName, list[int]] = {}
+    for name, amounts in stated.items():
+        by_job = np.concatenate(amounts).reshape(len(amounts), -1)
+        if int(by_job.max()) > UNLIMITED // len(by_job):
+            return False  # their sum might wrap around
+        minimums[name] = by_job.sum(axis=0).tolist()
+    return not minimums or session.all_enqueueable(minimums)
 
 
 def _only_room_keeps_out(session: Session, job: Job) -> bool:

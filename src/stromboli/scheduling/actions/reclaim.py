@@ -26,6 +26,8 @@ class Reclaim(Action):
     name: ClassVar[str] = "reclaim"
 
     def execute(self, session: Session) -> None:
+        if not session.waiting:
+            return
         evictable = session.state(EvictionMemory).evictable
         gives_way = session.has_concessions("reclaimable")
         if not gives_way and not any(queue.reclaimable and evictable(queue) for queue in session.queues.values()):

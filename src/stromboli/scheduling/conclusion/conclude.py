@@ -12,7 +12,7 @@ from functools import lru_cache
 from stromboli.api import PodGroupCondition
 from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import Job, JobKey, Status
+from stromboli.cluster import Job, JobKey, Status, group_status
 from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, PatchPod, PatchQueue
 from stromboli.scheduling.explanation import WAITING, Code, reasons, waiting_since
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
@@ -26,9 +26,19 @@ from .held_binds import explain_held
 _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status.RESERVED, Status.ALLOCATED})
 """Statuses of tasks that are not bound at the end of a cycle."""
 
+# Looked up once: members of an enumeration take long to find, and there may be thousands of jobs.
+_ALLOCATED = Status.ALLOCATED
+_BINDING = Status.BINDING
+_BOUND = Status.BOUND
+_FAILED = Status.FAILED
+_RELEASING = Status.RELEASING
+_RUNNING = Status.RUNNING
+_SUCCEEDED = Status.SUCCEEDED
+
 
 def conclude(session: Session) -> None:
-    jobs = _not_at_rest(session)
+    jobs = [job for job in session.ledger.active_jobs() if job.object is not None and job.queue.object is not None]
+    jobs.sort(key=lambda job: job.key)
     explanations = session.cycle.reasons = _explain(session, jobs)
     changed = session.ledger.changed_jobs
     for job in jobs:
@@ -36,7 +46,7 @@ def conclude(session: Session) -> None:
         assert job.object is not None
         if explanation is not None or job.key in changed or job.phase != job.object.status.phase:
             _conclude_job(session, job, explanation)
-    changed.clear()
+    session.ledger.all_recorded()
     for job in session.snapshot.stand_ins:
         explanation = explanations.get(job.key)
         if explanation is not None:
@@ -54,19 +64,6 @@ def conclude(session: Session) -> None:
         session.cycle.deserved[name] = session.amounts(deserved)
 
 
-def _not_at_rest(session: Session) -> list[Job]:
-    """Jobs about which something may have to be said, in the order of their keys."""
-    found = {job.key: job for job in session.waiting}
-    for job in session.jobs:
-        assert job.object is not None
-        if job.held or job.phase == "Pending" or job.phase != job.object.status.phase:
-            found[job.key] = job
-    for job in session.ledger.changed_jobs.values():
-        if job.object is not None and job.queue.object is not None:
-            found[job.key] = job
-    return sorted(found.values(), key=lambda job: job.key)
-
-
 def _explain(session: Session, jobs: Sequence[Job]) -> dict[JobKey, Explanation]:
     """Of all jobs that wait. Before the phase of any job changes: what was promised at admission depends on it."""
     explainer = Explainer(session)
@@ -79,7 +76,7 @@ def _explain(session: Session, jobs: Sequence[Job]) -> dict[JobKey, Explanation]
 
 
 def _waits(job: Job) -> bool:
-    return bool(job.pending_count or job.waiting_count or job.counts[Status.ALLOCATED] or job.held)
+    return bool(job.pending_count or job.waiting_count or job.counts[_ALLOCATED] or job.held)
 
 
 def _is_kept_out(session: Session, job: Job) -> bool:
@@ -88,8 +85,9 @@ def _is_kept_out(session: Session, job: Job) -> bool:
 
 def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -> None:
     """`explanation`: why it waits, if it does."""
-    waits, not_admitted = _waits(job), _is_kept_out(session, job)
+    waits = not_admitted = False
     if explanation is not None:
+        waits, not_admitted = _waits(job), _is_kept_out(session, job)
         _explain_tasks(session, job, explanation)
     group = job.object
     assert group is not None
@@ -106,17 +104,17 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
     elif job.tasks and job.ready_count - job.held >= max(1, job.min_available):
         conditions = (_condition(session, job, SCHEDULED, "TasksReady", reasons.scheduled()),)
     counts = job.counts
-    running, succeeded, failed = counts[Status.RUNNING], counts[Status.SUCCEEDED], counts[Status.FAILED]
-    status = group.status
-    if (phase, running, succeeded, failed) != (
-        status.phase, status.running, status.succeeded, status.failed,
-    ) or conditions != tuple(status.conditions):  # fmt: skip
+    running, succeeded, failed = counts[_RUNNING], counts[_SUCCEEDED], counts[_FAILED]
+    said = (phase, running, succeeded, failed, conditions)
+    # What explains a job in this cycle may not do so in the next.
+    job.said = said if explanation is None else None
+    if said != group_status(group):
         session.cycle.decisions.append(PatchGroup(job.key, phase, conditions, running, succeeded, failed))
 
 
 def _started(job: Job) -> int:
     """Tasks that have a node for good. Tentative places do not count, nor do those that wait for volumes."""
-    return job.ready_count - job.counts[Status.ALLOCATED] - job.held
+    return job.ready_count - job.counts[_ALLOCATED] - job.held
 
 
 @lru_cache(maxsize=1)
@@ -159,9 +157,9 @@ def _condition(
 
 def _phase(job: Job, unschedulable: bool) -> str:
     counts = job.counts
-    if unschedulable and counts[Status.RUNNING] and job.ready_count < job.min_available:
+    if unschedulable and counts[_RUNNING] and job.ready_count < job.min_available:
         return "Unknown"
-    finished = counts[Status.SUCCEEDED] + counts[Status.FAILED]
+    finished = counts[_SUCCEEDED] + counts[_FAILED]
     scheduled = _scheduled(job)
     if scheduled >= max(1, job.min_available):
         return "Completed" if scheduled == finished else "Running"
@@ -171,16 +169,16 @@ def _phase(job: Job, unschedulable: bool) -> str:
 def _scheduled(job: Job) -> int:
     """How many tasks of a job have or had a node; terminating ones count until they are gone."""
     counts = job.counts
-    finished = counts[Status.SUCCEEDED] + counts[Status.FAILED]
-    scheduled = counts[Status.RUNNING] + counts[Status.BOUND] + counts[Status.BINDING] - job.held + finished
-    if counts[Status.RELEASING]:
-        scheduled += sum(t.status is Status.RELEASING and t.node is not None for t in job.tasks.values())
+    finished = counts[_SUCCEEDED] + counts[_FAILED]
+    scheduled = counts[_RUNNING] + counts[_BOUND] + counts[_BINDING] - job.held + finished
+    if counts[_RELEASING]:
+        scheduled += sum(t.status is _RELEASING and t.node is not None for t in job.tasks.values())
     return scheduled
 
 
 def _has_lost_pods(job: Job) -> bool:
     """Some pods of the gang run and others are missing: they were deleted, perhaps before they had a node."""
-    return job.counts[Status.RUNNING] > 0 and _scheduled(job) < job.min_available
+    return job.counts[_RUNNING] > 0 and _scheduled(job) < job.min_available
 
 
 def _explain_tasks(session: Session, job: Job, explanation: Explanation) -> None:

@@ -42,7 +42,7 @@ class Nominations:
 
     def jobs(self) -> list[Job]:
         """Jobs with kept room, in order."""
-        kept = [job for job in self._session.jobs if job.key in self._kept]
+        kept = [job for job in self._session.jobs if job.key in self._kept] if self._kept else []
         return sorted(kept, key=self._session.job_key)
 
 

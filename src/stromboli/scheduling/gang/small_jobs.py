@@ -16,9 +16,10 @@ from stromboli.cluster import Job, Status, Task
 from stromboli.scheduling.decisions import Bind
 from stromboli.scheduling.session import Session
 
-MOST_AT_ONCE: Final = 64
+MOST_AT_ONCE: Final = 256
 _OTHER_WAYS: Final = ("keptPlace", "allocate", "deallocate", "hold", "prePredicate", "bestNode")
 """Extension points that have a say in where a task goes, or must know about it."""
+_PENDING: Final = Status.PENDING  # a member of an enumeration takes long to find
 
 
 class SmallJobs:
@@ -38,7 +39,7 @@ class SmallJobs:
         if not self._applies or len(job.tasks) != 1 or job.min_available > 1 or job.role_minimums or job.stands_for:
             return False
         (task,) = job.tasks.values()
-        if task.status is not Status.PENDING or task.gated or task.nominated or task.shape.best_effort:
+        if task.status is not _PENDING or task.gated or task.nominated or task.shape.best_effort:
             return False
         session = self._session
         if session.books.own_rows(task) is not None:
@@ -51,7 +52,7 @@ class SmallJobs:
         if session.notes.known(job) is not None:
             session.notes.attempt(job)
         node, ledger = session.nodes.nodes[row], session.ledger
-        ledger.settle(task, Status.BINDING, node)
+        ledger.bind(task, node)
         self._at = len(ledger.log)
         if task.uses:
             ledger.set_use(task, "")

@@ -59,7 +59,7 @@ class Capacity(Plugin):
             pending=session.pending_tasks, zero_is_unstated=True, levels=self._levels,
         )  # fmt: skip
         session.add_reclaimable(rule.verdict, protects=False)
-        session.add_job_enqueueable(self._may_admit)
+        session.add_job_enqueueable(self._may_admit, all_at_once=self._may_admit_all)
         if hierarchy:
             session.add_victim_queue_order(self._kinship)
 
@@ -190,7 +190,7 @@ class Capacity(Plugin):
         if self._session.has_action("reclaim") and self._stays_within_deserved(line[0], need):
             line = line[:1]  # if an ancestor is full, other queues in it have borrowed, and this one can reclaim
         for place in line:
-            held = (self._tree.sum(place, self._committed) - spared).tolist()
+            held = (self._tree.sum(place, self._promises.committed) - spared).tolist()
             for name, column in self._columns:
                 limit = place.real_capability[column]
                 if need[column] > 0 and held[column] + need[column] > limit:
@@ -200,9 +200,17 @@ class Capacity(Plugin):
                     return Refusal(Code.INSUFFICIENT_NODE, resource=name, need=need[column], have=left, total=limit)
         return Vote.PERMIT
 
-    def _committed(self, queue: Queue) -> Vector:
-        """What a queue has and was promised, without what its jobs use beyond what they were admitted for."""
-        return np.asarray(queue.occupied + self._promises.promised(queue) - self._promises.elastic(queue))
+    def _may_admit_all(self, minimums: Mapping[QueueName, list[int]]) -> bool:
+        queues = [self._session.queues[name] for name in minimums]
+        if any(self._closed(queue) is not None for queue in queues):
+            return False
+        for place in {place.name: place for queue in queues for place in self._tree.line(queue)}.values():
+            inside = [minimums[member.name] for member in place.members if member.name in minimums]
+            need = [sum(amounts) for amounts in zip(*inside, strict=True)]
+            held, limits = self._tree.sum(place, self._promises.committed).tolist(), place.real_capability
+            if any(need[column] > 0 and held[column] + need[column] > limits[column] for _, column in self._columns):
+                return False
+        return True
 
     def _stays_within_deserved(self, place: Place, need: list[int]) -> bool:
         assert place.queue is not None

@@ -13,12 +13,13 @@ Only sums count here. Whether the pods fit on nodes is decided by allocate.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
-from stromboli.cluster import PODS, Job, Vector
+from stromboli.cluster import PODS, Job, QueueName, Vector
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.explanation import Code
@@ -46,7 +47,7 @@ class Overcommit(Plugin):
         self._used_at = -1  # length of the ledger's log when `_used` was computed
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         self._promisable = [int(amount * self._factor) for amount in session.total.tolist()]
-        session.add_job_enqueueable(self._has_room)
+        session.add_job_enqueueable(self._has_room, all_at_once=self._has_room_for_all)
 
     def _has_room(self, job: Job) -> Vote | Refusal:
         if job.min_resources is None:
@@ -76,20 +77,28 @@ class Overcommit(Plugin):
                 )
         return Vote.PERMIT
 
+    def _has_room_for_all(self, minimums: Mapping[QueueName, list[int]]) -> bool:
+        held = (self._in_use() + self._promises.promised_everywhere()).tolist()
+        need = [sum(amounts) for amounts in zip(*minimums.values(), strict=True)]
+        return not any(
+            need[column] > 0 and held[column] + need[column] > self._promisable[column] for _, column in self._columns
+        )
+
     def _may_reclaim(self, job: Job) -> bool:
         deserved = self._session.deserved.get(job.queue.name)
-        if deserved is None or job.min_resources is None or not self._session.has_action("reclaim"):
-            return False
-        after = job.queue.occupied + self._promises.promised(job.queue) + job.min_resources
-        return bool(((after <= deserved) | (job.min_resources == 0)).all())
+        return deserved is not None and self._session.has_action("reclaim") and self._stays_within(job, deserved)
 
     def _is_guaranteed(self, job: Job) -> bool:
         """Whether the job stays within what its queue is guaranteed: that is kept for it even if the cluster is
         full."""
-        assert job.min_resources is not None
         guarantee = self._session.books.guarantee(job.queue)
-        after = job.queue.occupied + self._promises.promised(job.queue) + job.min_resources
-        return bool((job.min_resources > 0).any()) and bool(((after <= guarantee) | (job.min_resources == 0)).all())
+        return bool(guarantee.any()) and self._stays_within(job, guarantee)
+
+    def _stays_within(self, job: Job, limits: Vector) -> bool:
+        assert job.min_resources is not None
+        need, most = job.min_resources.tolist(), limits.tolist()
+        held = (job.queue.occupied + self._promises.promised(job.queue)).tolist()
+        return all(held[column] + need[column] <= most[column] for _, column in self._columns if need[column] > 0)
 
     def _preemptable(self, job: Job) -> Vector | int:
         """What the job could take from others in its queue."""

@@ -20,6 +20,7 @@ Reclaim follows `sharing.reclaim_rule`: a queue that has less than it deserves t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +52,17 @@ class Entitlement:
     guarantee: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """The limits of a queue that are smaller than what is in its reach. A limit as large as that is not the queue's
+    fault: the reason of the nodes is more useful."""
+
+    reach: list[int]
+    hard: list[tuple[str, int, int]]  # (resource, column, amount), in the order of names
+    deserved: list[tuple[str, int, int]]
+    full: list[tuple[int, int]]  # (column, amount): the queue is overused if it has all of these; empty: never
+
+
 class Proportion(Plugin):
     name = "proportion"
 
@@ -63,6 +75,8 @@ class Proportion(Plugin):
         self._is_guaranteed = [any(guarantee[column] for guarantee in guarantees) for column in range(len(self._total))]
         self._session = session
         self._promises = session.state(AdmissionPromises)
+        self._limits: dict[QueueName, _Limits] = {}
+        self._order_of: dict[QueueName, tuple[bytes, tuple[int, RatioKey]]] = {}  # by what the queue had then
         for name, entitlement in self.entitlements.items():
             session.deserved[name] = np.array(entitlement.deserved, dtype=np.int64)
         session.add_queue_order(self._order)
@@ -76,7 +90,7 @@ class Proportion(Plugin):
             pending=session.pending_tasks, zero_is_unstated=False,
         )  # fmt: skip
         session.add_reclaimable(rule.verdict, protects=False)
-        session.add_job_enqueueable(self._may_admit)
+        session.add_job_enqueueable(self._may_admit, all_at_once=self._may_admit_all)
 
     # -- who deserves what ------------------------------------------------------------------------------------
 
@@ -89,7 +103,7 @@ class Proportion(Plugin):
         for position, queue in enumerate(queues):
             if queue.capability is not None:
                 real[position] = np.minimum(real[position], queue.capability)
-        requests = [_request(queue) for queue in queues]
+        requests = self._requests(session, queues)
         deserved = np.zeros((len(queues), session.axis.width), dtype=np.int64)
         for _, column in self._columns:
             claims = [
@@ -106,15 +120,34 @@ class Proportion(Plugin):
             for i, queue in enumerate(queues)
         }
 
+    def _requests(self, session: Session, queues: list[Queue]) -> list[Vector]:
+        """All that queues request: what their pods have and request, and the minimum of jobs whose pods are created
+        only after their admission. Pods that cannot be placed, because the queue is closed or their PodGroup does not
+        exist, do not count, so that nothing is taken from others for them. Jobs at rest request nothing more."""
+        requests = {queue.name: queue.allocated + queue.wanted for queue in queues if queue.open}
+        for job in session.ledger.active_jobs():
+            request = requests.get(job.queue.name)
+            if request is None or job.stands_for:
+                continue
+            if job.object is None:
+                request -= pending_request(job)
+            elif job.min_resources is not None and job.valid_count < job.min_available:
+                request += np.maximum(job.min_resources - job.allocated - pending_request(job), 0)
+        return [requests.get(queue.name, queue.allocated) for queue in queues]
+
     # -- order ------------------------------------------------------------------------------------------------
 
     def _order(self, queue: Queue) -> tuple[int, RatioKey]:
-        return (-queue.priority, self._share(queue))
+        """Asked several times for each job, so it is computed again only if the queue has something else."""
+        held = self._promises.held_by(queue)
+        known, amounts = self._order_of.get(queue.name), held.tobytes()
+        if known is None or known[0] != amounts:
+            known = self._order_of[queue.name] = (amounts, (-queue.priority, self._share(queue, held.tolist())))
+        return known[1]
 
-    def _share(self, queue: Queue) -> RatioKey:
+    def _share(self, queue: Queue, held: list[int]) -> RatioKey:
         """Which part of its deserved share a queue has, in the resource where that part is largest."""
         deserved = self.entitlements[queue.name].deserved
-        held = self._promises.held_by(queue).tolist()
         most, of = 0, 1
         for _, column in self._columns:
             if held[column] > 0:
@@ -124,14 +157,31 @@ class Proportion(Plugin):
         return ratio_key(most, of)
 
     def _is_overused(self, queue: Queue) -> bool:
-        deserved, reach = self.entitlements[queue.name].deserved, self._session.books.reach(queue)
+        full = self._limits_of(queue).full
+        if not full:
+            return False
         held = queue.allocated.tolist()
-        counts = [column for _, column in self._columns if deserved[column] > 0]
-        # A queue that deserves nothing is not stopped here: either its pods request nothing, or `_may_take` gives a
-        # better reason for each. Nor is one that deserves all it can reach: then nodes give the better reason.
-        return bool(counts) and all(
-            held[column] >= deserved[column] and deserved[column] < reach[column] for column in counts
-        )
+        for column, amount in full:  # noqa: SIM110 - before every job, and a generator takes three times as long
+            if held[column] < amount:
+                return False
+        return True
+
+    def _limits_of(self, queue: Queue) -> _Limits:
+        known, reach = self._limits.get(queue.name), self._session.books.reach(queue)
+        if known is None or known.reach is not reach:
+            entitlement = self.entitlements[queue.name]
+            hard, deserved = (
+                [(name, column, limits[column]) for name, column in self._columns if limits[column] < reach[column]]
+                for limits in (entitlement.real_capability, entitlement.deserved)
+            )
+            counts = [column for _, column in self._columns if entitlement.deserved[column] > 0]
+            full = [(column, entitlement.deserved[column]) for column in counts]
+            # A queue that deserves nothing is not stopped: either its pods request nothing, or `_may_take` gives a
+            # better reason for each. Nor is one that deserves all it can reach.
+            if any(entitlement.deserved[column] >= reach[column] for column in counts):
+                full = []
+            known = self._limits[queue.name] = _Limits(reach, hard, deserved, full)
+        return known
 
     # -- placing ----------------------------------------------------------------------------------------------
 
@@ -139,32 +189,17 @@ class Proportion(Plugin):
         self, queue: Queue, request: Vector, credit: Vector | None, lending: bool
     ) -> Refusal | None:
         refusal = self._may_use(queue, request, credit)
-        if refusal is not None:
+        deserved = self._limits_of(queue).deserved
+        if refusal is not None or not deserved or (lending and not self._takes_guaranteed(queue, request, credit)):
             return refusal
-        need = request.tolist()
-        held = (queue.allocated if credit is None else queue.allocated - credit).tolist()
-        if lending and not self._takes_guaranteed(queue, need, held):
-            return None
-        limits, reach = self.entitlements[queue.name].deserved, self._session.books.reach(queue)
-        for name, column in self._columns:
-            after = held[column] + need[column]
-            # A limit as large as what is in reach is not the queue's fault: the reason of the nodes is more useful.
-            if need[column] > 0 and limits[column] < after and limits[column] < reach[column]:
-                return _over(Code.QUEUE_OVER_DESERVED, queue, name, need[column], held[column], limits[column])
-        return None
+        return _first_over(Code.QUEUE_OVER_DESERVED, deserved, queue, request, credit)
 
     def _may_use(self, queue: Queue, request: Vector, credit: Vector | None) -> Refusal | None:
         """By the hard limits alone."""
         if not queue.open:
             return Refusal(Code.QUEUE_CLOSED, subject=queue.name)
-        need = request.tolist()
-        held = (queue.allocated if credit is None else queue.allocated - credit).tolist()
-        limits, reach = self.entitlements[queue.name].real_capability, self._session.books.reach(queue)
-        for name, column in self._columns:
-            after = held[column] + need[column]
-            if need[column] > 0 and limits[column] < after and limits[column] < reach[column]:
-                return _over(Code.QUEUE_OVER_QUOTA, queue, name, need[column], held[column], limits[column])
-        return None
+        hard = self._limits_of(queue).hard
+        return _first_over(Code.QUEUE_OVER_QUOTA, hard, queue, request, credit) if hard else None
 
     def _may_claim(self, queue: Queue, request: Vector, credit: Vector | None) -> Refusal | None:
         """Only what the queue lacks can be reclaimed, and up to what it deserves. Of other resources it may have more:
@@ -172,15 +207,15 @@ class Proportion(Plugin):
         refusal = self._may_take(queue, request, credit, False)
         if refusal is None or refusal.code != Code.QUEUE_OVER_DESERVED:
             return refusal
-        need, deserved = request.tolist(), self.entitlements[queue.name].deserved
-        held = (queue.allocated if credit is None else queue.allocated - credit).tolist()
+        need, held, deserved = request.tolist(), _held(queue, credit), self.entitlements[queue.name].deserved
         lacks = [column for _, column in self._columns if need[column] > 0 and held[column] < deserved[column]]
         within = bool(lacks) and all(held[column] + need[column] <= deserved[column] for column in lacks)
         return None if within else refusal
 
-    def _takes_guaranteed(self, queue: Queue, need: list[int], held: list[int]) -> bool:
+    def _takes_guaranteed(self, queue: Queue, request: Vector, credit: Vector | None) -> bool:
         """Whether the request would use resources that are guaranteed to others. Its real capability keeps a single
         queue from that, but not several queues together."""
+        need, held = request.tolist(), _held(queue, credit)
         for _, column in self._columns:
             if need[column] > 0 and self._is_guaranteed[column]:
                 others = sum(
@@ -208,7 +243,7 @@ class Proportion(Plugin):
         """`credit`: what counts as used and is there for this job."""
         queue, need = job.queue, minimum.tolist()
         limits = self.entitlements[queue.name].real_capability
-        committed = queue.occupied + self._promises.promised(queue) - self._promises.elastic(queue) - credit
+        committed = self._promises.committed(queue) - credit
         if self._session.has_action("preempt"):
             committed = committed - self._promises.room_below(job, with_elastic=False)
         held = committed.tolist()
@@ -223,20 +258,29 @@ class Proportion(Plugin):
                 )
         return Vote.PERMIT
 
+    def _may_admit_all(self, minimums: Mapping[QueueName, list[int]]) -> bool:
+        for name, need in minimums.items():
+            held = self._promises.committed(self._session.queues[name]).tolist()
+            limits = self.entitlements[name].real_capability
+            if any(need[column] > 0 and held[column] + need[column] > limits[column] for _, column in self._columns):
+                return False
+        return True
 
-def _request(queue: Queue) -> Vector:
-    """All that a queue requests: what its pods have and request, and the minimum of jobs whose pods are created only
-    after their admission. Pods that cannot be placed, because the queue is closed or their PodGroup does not exist, do
-    not count, so that nothing is taken from others for them."""
-    if not queue.open:
-        return queue.allocated
-    request = queue.allocated + queue.wanted
-    for job in queue.jobs.values():
-        if job.object is None:
-            request -= pending_request(job)
-        elif job.min_resources is not None and job.valid_count < job.min_available:
-            request += np.maximum(job.min_resources - job.allocated - pending_request(job), 0)
-    return request
+
+def _held(queue: Queue, credit: Vector | None) -> list[int]:
+    amounts: list[int] = (queue.allocated if credit is None else queue.allocated - credit).tolist()
+    return amounts
+
+
+def _first_over(
+    code: str, limits: list[tuple[str, int, int]], queue: Queue, request: Vector, credit: Vector | None
+) -> Refusal | None:
+    """The first of these limits that the request would exceed."""
+    need, held = request.tolist(), _held(queue, credit)
+    for name, column, limit in limits:
+        if need[column] > 0 and limit < held[column] + need[column]:
+            return _over(code, queue, name, need[column], held[column], limit)
+    return None
 
 
 def _over(code: str, queue: Queue, resource: str, need: int, have: int, total: int) -> Refusal:

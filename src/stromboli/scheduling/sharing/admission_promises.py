@@ -63,6 +63,10 @@ class AdmissionPromises:
         row: Vector = self._elastic[self._row[queue.name]]
         return row
 
+    def committed(self, queue: Queue) -> Vector:
+        """What a queue has and was promised, without what its jobs use beyond what they were admitted for."""
+        return np.asarray(queue.occupied + self.promised(queue) - self.elastic(queue))
+
     def promised_everywhere(self) -> Vector:
         self._update()
         return self._everywhere
@@ -105,7 +109,7 @@ class AdmissionPromises:
         """What a job could preempt in its queue, and what was promised to jobs of lower priority. `with_elastic`:
         including elastic parts. Where those count as free for everybody, they must not be subtracted twice."""
         self._update()
-        pending = [task for task in job.tasks.values() if task.status is Status.PENDING]
+        pending = [task for task in job.tasks.values() if task.status is _PENDING]
         if pending and not any(task.may_preempt for task in pending):
             return self._session.axis.zeros()
         by_priority = self._below.get(job.queue.name)
@@ -145,6 +149,10 @@ class AdmissionPromises:
         if (rooms := self._below.get(job.queue.name)) is not None:
             zeros = self._session.axis.zeros()
             rooms.setdefault(job.priority, _Room(zeros, zeros.copy())).minimum[:] += missing
+
+    def admit_all(self) -> None:
+        """Several jobs were admitted, as their phases say."""
+        self._read_to = -1
 
     def _add_to_namespace(self, job: Job, missing: Vector) -> None:
         assert self._in_namespace is not None
@@ -208,6 +216,7 @@ class AdmissionPromises:
 
 _OCCUPYING = sorted(OCCUPYING)
 _HELD = OCCUPYING | {Status.PIPELINED}
+_PENDING = Status.PENDING
 
 
 def _evictable(job: Job) -> Vector:
@@ -230,7 +239,7 @@ def _expected(job: Job) -> Vector:
     expected = job.min_resources.copy()
     if job.gated:
         for task in job.tasks.values():
-            if task.gated and task.status is Status.PENDING:
+            if task.gated and task.status is _PENDING:
                 expected -= task.request
         expected = np.maximum(expected, 0)
     return expected
