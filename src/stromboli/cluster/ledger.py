@@ -184,6 +184,7 @@ class Ledger(HoldingBooks):
 
     def _add_share(self, job: Job, amount: Vector, sign: int) -> None:
         queue = job.queue
+        self.queue_log.append(queue)
         inside = queue.by_namespace.get(job.namespace)
         if inside is None:
             inside = queue.by_namespace[job.namespace] = self.axis.zeros()
@@ -318,7 +319,7 @@ class Ledger(HoldingBooks):
             self._charge(node, node.lock, +1)
 
     def _charge(self, node: Node, lock: Lock, sign: int) -> None:
-        lock.owner.allocated += sign * lock.charged
+        self._charge_queue(lock.owner, sign * lock.charged)
         lock.owner.unused += sign * lock.charged
         for task in node.tasks.values():
             if task.job is not None and task.status in SHARED:

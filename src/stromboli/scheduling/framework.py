@@ -62,6 +62,15 @@ class Framework(ExtensionPoints):
     def queue_key(self, queue: Queue) -> tuple[Any, ...]:
         return (*[hook.call(queue) for hook in self.hooks("queueOrder")], queue.created, queue.name)
 
+    def queue_path(self, queue: Queue) -> cb.QueuePath:
+        """The steps from the top of the tree of queues down to this one. Queues are compared by the keys of the first
+        steps that differ. Without a tree, there is one step: the queue."""
+        orders, trees = self.hooks("queueOrder"), self.hooks("queuePath")
+        if trees and trees[0].plugin == orders[0].plugin:
+            path: cb.QueuePath = trees[0].call(queue)
+            return path
+        return [(queue.name, lambda: self.queue_key(queue))]
+
     def queue_key_falls(self) -> int:
         """Grows whenever the key of some queue may have become smaller."""
         return sum(hook.call() for hook in self.hooks("queueKeyFalls"))

@@ -5,9 +5,8 @@ What a job gets changes the shares. So after each job its queue goes back to the
 namespace to the other namespaces of the queue.
 
 An action may also change the keys of others, by evictions. So a key is computed again when its owner reaches the top,
-and the owner goes back if it is no longer first. That does not find keys that became smaller. If giving resources to
-one queue can make the key of another smaller, the plugin reports it (`queue_key_falls`), and all keys are computed
-again. With only one queue or namespace, no key is computed at all.
+and the owner goes back if it is no longer first. For queues, `queue_line` does this. With only one queue or namespace,
+no key is computed at all.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any
 
 from stromboli.cluster import Job, Queue
 
+from .queue_line import QueueLine
 from .session import Session
 
 
@@ -34,13 +34,10 @@ class _Lane:
 class _LazyHeap:
     """A heap whose keys are computed late, and checked when an item reaches the top."""
 
-    __slots__ = ("falls", "heap", "key", "seen")
+    __slots__ = ("heap", "key")
 
-    def __init__(self, things: Iterable[Any], key: Callable[[Any], Any], falls: Callable[[], int] = lambda: 0) -> None:
-        """`falls`: its value grows when keys may have become smaller since they were computed."""
+    def __init__(self, things: Iterable[Any], key: Callable[[Any], Any]) -> None:
         self.key = key
-        self.falls = falls
-        self.seen = falls()
         self.heap: list[tuple[Any, Any]] = [(None, thing) for thing in things]
         if len(self.heap) > 1:
             self.heap = [(key(thing), thing) for _, thing in self.heap]
@@ -50,12 +47,6 @@ class _LazyHeap:
         return len(self.heap)
 
     def pop(self) -> Any:
-        falls = self.falls()
-        if falls != self.seen:
-            self.seen = falls
-            if len(self.heap) > 1:
-                self.heap = [(self.key(thing), thing) for _, thing in self.heap]
-                heapify(self.heap)
         while len(self.heap) > 1:
             old, thing = heappop(self.heap)
             fresh = self.key(thing)
@@ -98,7 +89,7 @@ class Walk:
                 heapify(lane.heap)
             self._namespaces[name] = _LazyHeap(lanes.values(), self._namespace_key(owners[name]))
         in_order = [owners[name] for name in sorted(owners)]
-        self._queues = _LazyHeap(in_order, session.queue_key, session.queue_key_falls)
+        self._queues = QueueLine(session, in_order)
         self._at: tuple[Queue, _Lane] | None = None  # where the last job came from
         self.dropped: list[Job] = []  # jobs of queues that were skipped
 
@@ -110,8 +101,8 @@ class Walk:
 
     def next(self) -> Job | None:
         self._put_back()
-        while len(self._queues):
-            queue: Queue = self._queues.pop()
+        while self._queues:
+            queue = self._queues.pop()
             if self._drop(queue):
                 self._skip(queue)
                 continue
