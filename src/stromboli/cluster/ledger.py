@@ -74,9 +74,11 @@ class Ledger(HoldingBooks):
 
     def move(self, task: Task, status: Status, node: Node | None) -> None:
         """Give a task a status and a node tentatively: its true status and node stay as they are."""
-        old = task.status
-        if node is task.node and old in OCCUPYING and status in OCCUPYING:
+        stays = node is task.node and task.status in OCCUPYING
+        if stays and status in OCCUPYING:
             self._set_status(task, status)
+        elif stays and status is Status.RELEASING and node is not None and not task.backfill:
+            self._set_releasing(task, node)
         else:
             self.leave(task)
             task.status = status
@@ -235,6 +237,19 @@ class Ledger(HoldingBooks):
                 counts[old] -= 1
                 counts[status] += 1
 
+    def _set_releasing(self, task: Task, node: Node) -> None:
+        """Evict a task: its share is free, and its room is still occupied."""
+        request, job = task.shape.request, task.job
+        self.table.releasing[node.row] += request
+        self.log.append(node.row)
+        self.freed += 1
+        self.in_transit += 1
+        self._set_status(task, Status.RELEASING)
+        if job is not None:
+            self._add_share(job, request, -1)
+            if node.lock is not None:
+                self._occupy(node.lock, job.queue, -request)
+
     # -- many tasks of one job ----------------------------------------------------------------------------------
 
     def _set_status_of_many(self, tasks: Sequence[Task], status: Status) -> None:
@@ -349,4 +364,3 @@ class Ledger(HoldingBooks):
             if node.lock is not None:
                 node.lock.charged = self.axis.pad(node.lock.charged)
         self.widen_holdings()
-

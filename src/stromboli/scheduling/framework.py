@@ -265,9 +265,13 @@ class Framework(ExtensionPoints):
 
     def protected(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
         """Whether a protecting plugin says no; then nobody can permit the eviction."""
-        return not candidate.preemptable or any(
-            hook.call(evictor, candidate, whole) == Verdict.NO for hook in self.hooks(f"{kind}:protect")
-        )
+        if not candidate.preemptable:
+            return True
+        for hook in self.hooks(f"{kind}:protect"):
+            verdict = hook.call(evictor, candidate, whole)
+            if verdict == Verdict.NO:
+                return True
+        return False
 
     def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """All tasks that the first tier with an opinion chooses, in the given order."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, Queue, Task, Vector
+from stromboli.cluster import Job, JobKey, Queue, Task, Vector
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.queue_books import RowMask
 from stromboli.scheduling.session import Session
@@ -70,15 +70,13 @@ class VictimSearch:
 
     def most_places(self, tasks: Sequence[Task]) -> int:
         """How many of these tasks could have a place at most, if all candidates were evicted."""
-        kinds: dict[Hashable, list[Task]] = {}
-        for task in tasks:
-            kinds.setdefault(self.session.placement.key(task), []).append(task)
+        placement = self.session.placement
         candidates = self._candidates()
         room, among = self.session.nodes.future_idle, self._among(candidates, best_effort=False)
         total = 0
-        for alike in kinds.values():
-            open_to = self._open_rows(self.session.placement.fitting(alike[0], ahead=True))
-            total += min(len(alike), candidates.places(alike[0].request, room, open_to, among))
+        for first, number in placement.kinds(tasks):
+            open_to = self._open_rows(placement.fitting(first, ahead=True))
+            total += min(number, candidates.places(first.request, room, open_to, among))
         return total
 
     def make_room(self, statement: Statement, task: Task) -> bool:
@@ -130,7 +128,7 @@ class VictimSearch:
         while (plan := prospects.best(plan_on)) is not None and (best is None or plan.key < best[0]):
             prospects.set_aside(plan)
             mark = len(statement)
-            carried = self._carry_out(statement, task, plan)
+            carried = self._carry_out(statement, task, plan, fitting)
             if carried is not None:
                 worked.append(plan)
                 if len(carried) == len(plan.needed) and all(unit in plan.needed for unit in carried):
@@ -147,7 +145,7 @@ class VictimSearch:
         for plan in worked:
             prospects.put_back(plan)
         if carried is None and best is not None:
-            carried = self._carry_out(statement, task, best[1])
+            carried = self._carry_out(statement, task, best[1], fitting)
             assert carried is not None, "what worked a moment ago works again"
         return carried
 
@@ -180,7 +178,9 @@ class VictimSearch:
         shared = not self.inside and not job.ready_count
         key = (kind, None if shared else job.key)
         prospects = self._known.prospects.get(key)
-        closed = {row for hook in session.hooks("closedToEvictions") for row in hook.call(task)}
+        closed: set[int] = set()
+        for hook in session.hooks("closedToEvictions"):
+            closed.update(hook.call(task))
         if only is not None:
             closed |= set(np.flatnonzero(~only).tolist())
         if prospects is None:
@@ -265,26 +265,39 @@ class VictimSearch:
 
     # -- for real -----------------------------------------------------------------------------------------------
 
-    def _carry_out(self, statement: Statement, task: Task, plan: EvictionPlan) -> list[EvictionUnit] | None:
+    def _carry_out(
+        self, statement: Statement, task: Task, plan: EvictionPlan, fitting: Fitting
+    ) -> list[EvictionUnit] | None:
         """Evict until the task fits, spare who is not needed, promise the room. None, and nothing done, if it
         never fits."""
         mark = len(statement)
         had = self.job.queue.allocated.copy()
         gone: list[EvictionUnit] = []
+        was_ready: dict[JobKey, bool] = {}
+
+        def fits_now() -> bool:
+            return fits_within(self.session, task, plan.node, self.kind, had, fitting)
+
         fits = False
         for unit in plan.units:
-            if gone and (fits := fits_within(self.session, task, plan.node, self.kind, had)):
+            if gone and (fits := fits_now()):
                 break
-            if self._may_go(task, unit):
+            # Before the first eviction, all is as it was when the plan was made.
+            if not gone or self._may_go(task, unit):
+                job = unit.tasks[0].job
+                assert job is not None
+                if job.key not in was_ready:
+                    was_ready[job.key] = self.session.job_ready(job)
+                unit.was_ready = was_ready[job.key]
                 self._evict(statement, task, unit)
                 gone.append(unit)
-        if not gone or not (fits or fits_within(self.session, task, plan.node, self.kind, had)):
+        if not gone or not (fits or fits_now()):
             statement.discard(down_to=mark)
             return None
         for unit in reversed(gone[:-1]):
             for victim in unit.tasks:
                 statement.spare(victim)
-            if fits_within(self.session, task, plan.node, self.kind, had) and not is_torn(self.session, unit):
+            if fits_now() and not is_torn(self.session, unit):
                 gone.remove(unit)
             else:
                 self._evict(statement, task, unit)

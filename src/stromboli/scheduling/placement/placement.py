@@ -6,7 +6,7 @@ namespace and labels where inter-pod terms matter, what is reserved for a job, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,17 @@ class Placement:
             of, value = keys[0], known[1]
             return lambda other: other.shape is shape and of(other) == value
         return lambda other: other.shape is shape and self._constant_key(other) == known
+
+    def kinds(self, tasks: Sequence[Task]) -> list[tuple[Task, int]]:
+        """The first task of each kind among tasks of one job that wait, and how many there are of it."""
+        first = tasks[0]
+        is_like = self.like(first)
+        if all(is_like(task) and not task.nominated for task in tasks):
+            return [(first, len(tasks))]
+        kinds: dict[Hashable, list[Task]] = {}
+        for task in tasks:
+            kinds.setdefault(self.key(task), []).append(task)
+        return [(alike[0], len(alike)) for alike in kinds.values()]
 
     def fitting(
         self, task: Task, *, ahead: bool = False, horizon: Horizon | None = None, without: tuple[str, ...] = ()
