@@ -283,6 +283,7 @@ class Cluster:
             self._reservations.priority_of,
             self._reservations.expire,
             self.volumes,
+            has_pod_terms=bool(self._shapes.with_pod_terms),
         )
 
     def _waiting_stand_ins(self) -> list[Job]:

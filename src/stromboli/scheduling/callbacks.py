@@ -170,8 +170,8 @@ class NodeReason:
 
 JobOrder = Callable[[Job], OrderKey]
 QueueOrder = Callable[[Queue], OrderKey]
-QueuePath = Sequence[tuple[Hashable, Callable[[], OrderKey]]]
-"""The steps from the top of a tree of queues down to a queue: what each is, and its key at this moment."""
+QueuePath = Sequence[tuple[str, Callable[[], OrderKey]]]
+"""The steps from the top of a tree of queues down to a queue: the name of each, and its key at this moment."""
 NamespaceOrder = Callable[[Queue, str], OrderKey]
 TaskOrder = Callable[[Task], OrderKey]
 JobAllocatable = Callable[[Job, Vector, Vector | None], Refusal | None]

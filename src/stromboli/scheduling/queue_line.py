@@ -12,7 +12,7 @@ at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
@@ -69,7 +69,8 @@ class QueueLine:
     def __init__(self, session: Framework, queues: Iterable[Queue]) -> None:
         self._session = session
         self._root = _Branch(None, lambda: None)
-        self._branches: dict[Hashable, _Branch] = {}
+        self._branches: dict[str, _Branch] = {}
+        self._may_fall = bool(session.hooks("queueKeyFalls"))
         self._falls = session.queue_key_falls()
         for queue in queues:
             self.push(queue)
@@ -78,7 +79,7 @@ class QueueLine:
         return not self._root.is_empty
 
     def push(self, queue: Queue) -> None:
-        branch = self._branch_of(queue)
+        branch = self._branches.get(queue.name) or self._branch_of(queue)
         joins = branch.is_empty
         branch.queue = queue
         while joins and branch.above is not None:
@@ -87,8 +88,7 @@ class QueueLine:
             branch = branch.above
 
     def pop(self) -> Queue:
-        falls = self._session.queue_key_falls()
-        if falls != self._falls:
+        if self._may_fall and (falls := self._session.queue_key_falls()) != self._falls:
             self._falls = falls
             self._root.sort_again()
         branch = self._root

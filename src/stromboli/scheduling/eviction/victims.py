@@ -21,7 +21,7 @@ from stromboli.scheduling.queue_books import RowMask
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .candidates import Candidates, Flags, is_evictable
+from .candidates import RUNS, Candidates, Flags, is_evictable
 from .memory import EvictionMemory
 from .plans import EvictionPlan, EvictionUnit
 from .prospects import Prospects
@@ -64,6 +64,7 @@ class VictimSearch:
         self.group = group
         self._cost_basis = cost_basis
         self._turns = session.state(Turns)
+        self._kind_of_job = (kind, group, inside, job.queue.name, job.namespace, job.priority)
         self._planner = Planner(session, kind, rank, cost)
         self._used: set[Any] = set()  # keys of prospects that this search has used
         self.gone: list[EvictionUnit] = []  # all that was evicted, for all tasks so far
@@ -90,7 +91,8 @@ class VictimSearch:
     def _make_room(self, statement: Statement, task: Task, *, only: RowMask | None = None) -> bool:
         """`only`: the nodes in question, if not all."""
         session, queue = self.session, self.job.queue
-        kind = (self._kind_of(task), only is not None)
+        fitting = session.placement.fitting(task, ahead=True)
+        kind = (self._kind_of(task, fitting), only is not None)
         # Tasks alike in this fare alike in a hunt, as long as nothing is committed in between: most of a long line of
         # waiting jobs need not be tried.
         signature = (kind, self._held())
@@ -99,7 +101,6 @@ class VictimSearch:
         had = queue.allocated.copy()
         inside = queue.by_namespace.get(self.job.namespace)
         namespace_had = None if inside is None else inside.copy()
-        fitting = session.placement.fitting(task, ahead=True)
         prospects = self._prospects(kind, task, fitting, only)
         carried = self._best_that_works(statement, task, fitting, prospects)
         if carried is None:
@@ -157,11 +158,9 @@ class VictimSearch:
         missing = job.min_available - job.ready_count - job.waiting_count
         return (job.allocated.tobytes(), (missing, self._known.composition(job)) if missing > 1 else None)
 
-    def _kind_of(self, task: Task) -> Any:
+    def _kind_of(self, task: Task, fitting: Fitting) -> Any:
         """Equal for tasks that the plugins treat alike, as long as their jobs have the same."""
-        job = self.job
-        return (self.kind, self.group, self.inside, job.queue.name, job.namespace, job.priority, task.priority,
-                self.session.placement.key(task))  # fmt: skip
+        return (self._kind_of_job, task.priority, fitting)
 
     def _failed_before(self, signature: Any) -> bool:
         """Nothing was committed since a search that began with nothing failed; or nothing has changed at all."""
@@ -225,14 +224,16 @@ class VictimSearch:
 
     def _candidates_on(self, prospects: Prospects, row: int, task: Task) -> list[Task]:
         """Nothing that requests resources is evicted for a task that requests none."""
-        return [
+        job, inside, ledger = self.job, self.inside, self.session.ledger
+        found = [
             candidate
-            for candidate in prospects.candidates.by_row.get(row, ())
-            if self._may_be_asked(candidate) and (candidate.best_effort or not task.best_effort)
+            for candidate in prospects.candidates.on(row)
+            if (candidate.job is job) == inside and (candidate.status in RUNS or is_evictable(ledger, candidate))
         ]
+        return [candidate for candidate in found if candidate.best_effort] if task.best_effort else found
 
     def _may_be_asked(self, candidate: Task) -> bool:
-        return is_evictable(self.session.ledger, candidate) and (candidate.job is self.job) == self.inside
+        return (candidate.job is self.job) == self.inside and is_evictable(self.session.ledger, candidate)
 
     def _rows_of_torn_gangs(self, carried: Iterable[EvictionUnit]) -> set[int]:
         """Where tasks of gangs are left that were complete, and are not any more."""

@@ -55,7 +55,9 @@ class Planner:
             for member in unit.here:
                 if member.shape.id not in freed:
                     freed[member.shape.id] = member.shape.request[columns].tolist()
-        gives = {id(unit): _sum(unit.here, freed) for unit in units}
+        gives = {
+            id(unit): _sum(unit.here, freed) if unit.whole else freed[unit.here[0].shape.id] for unit in units
+        }
         plan = self._plan(session.nodes.nodes[row], units, gives, short) if units else None
         if plan is not None and plan.key[0] == 0:
             single = {id(unit.tasks[0]) for unit in units if not unit.whole}

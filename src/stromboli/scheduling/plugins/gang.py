@@ -72,8 +72,8 @@ def _protect_minimum(evictor: Task, candidate: Task, whole: bool) -> Verdict:
     ready = job.ready_count
     if job.goes_whole and ready > 1:
         return Verdict.NO
-    if not _is_ready(job):
-        return Verdict.NOTHING
+    if ready + job.pending_best_effort < job.min_available or not _roles_filled(job):
+        return Verdict.NOTHING  # it is not ready anyway
     if ready - 1 < job.min_available:
         return Verdict.NO
     if job.roles_matter and candidate.role in job.role_minimums:
