@@ -28,3 +28,4 @@ class EvictionPlan:
     units: list[EvictionUnit]  # least valuable first
     needed: list[EvictionUnit]  # those of them that suffice, by arithmetic
     sure: bool = False  # no other verdict of the plugins would make it better
+    partial: bool = False  # nobody was asked but those that are needed; if these are not enough, others may be

@@ -130,6 +130,11 @@ class VictimSearch:
             prospects.set_aside(plan)
             mark = len(statement)
             carried = self._carry_out(statement, task, plan, fitting)
+            if carried is None and plan.partial:
+                row = plan.node.row
+                candidates = self._candidates_on(prospects, row, task)
+                plan = self._planner.plan_on(row, task, fitting, candidates, whole=True) or plan
+                carried = self._carry_out(statement, task, plan, fitting)
             if carried is not None:
                 worked.append(plan)
                 if len(carried) == len(plan.needed) and all(unit in plan.needed for unit in carried):

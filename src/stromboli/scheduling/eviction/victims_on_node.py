@@ -37,8 +37,10 @@ class Planner:
         self._gangs: dict[JobKey, list[Task]] = {}  # what is known of gangs that may go as a whole
         self._gangs_at = (-1, -1, 0)  # the length of the ledger's log at that time, and the kind of evictor
 
-    def plan_on(self, row: int, task: Task, fitting: Fitting, tasks: list[Task]) -> EvictionPlan | None:
-        """`tasks`: those on the node that could be evicted."""
+    def plan_on(
+        self, row: int, task: Task, fitting: Fitting, tasks: list[Task], *, whole: bool = False
+    ) -> EvictionPlan | None:
+        """`tasks`: those on the node that could be evicted. `whole`: not a partial plan."""
         session = self._session
         reason = int(fitting.reasons[row])
         if reason and not session.node_reasons[reason - 1].resolvable:
@@ -50,6 +52,10 @@ class Planner:
         short = list(map(sub, wanted, room))
         if not tasks or not _covers(_sum(tasks, freed), short):
             return None
+        if not whole and not reason:
+            plan = self._one_of_the_least(session.nodes.nodes[row], task, tasks, freed, short)
+            if plan is not None:
+                return plan
         units = self._units(task, tasks)
         for unit in units:
             for member in unit.here:
@@ -72,6 +78,27 @@ class Planner:
         else:
             worst, youngest = max(map(self._rank, victims)), max(victim.created for victim in victims)
         return (self._cost(victims), worst, len(victims), -youngest, node.name)
+
+    def _one_of_the_least(
+        self, node: Node, evictor: Task, tasks: list[Task], freed: dict[int, Amounts], short: Amounts
+    ) -> EvictionPlan | None:
+        """Where the least valuable tasks are alike and each of them is enough, the last in the order goes, and the
+        others need not be asked about. None if it is not that simple."""
+        ranks = [self._rank(task) for task in tasks]
+        worst = min(ranks)
+        least = [task for task, rank in zip(tasks, ranks, strict=True) if rank == worst]
+        shape = least[0].shape
+        if any(task.shape is not shape for task in least) or not _covers(freed[shape.id], short):
+            return None
+        if len(least) > 1:
+            orders = self._orders(least)
+            least.sort(key=lambda task: orders[task.key], reverse=True)
+        for task in least:
+            if self._session.may_evict(self._kind, evictor, task):
+                units = [self._unit([task], [task], whole=False)]
+                key = self.key([task], node)
+                return EvictionPlan(key, node, units, units, sure=key[0] == 0 and task is least[0], partial=True)
+        return None
 
     def _units(self, evictor: Task, tasks: list[Task]) -> list[EvictionUnit]:
         """Single tasks of one node that may go, and whole gangs; least valuable first."""
