@@ -90,7 +90,6 @@ def _taken_from_within(session: Session, claimant: Queue, requested: Any, victim
     own = session.deserved.get(claimant.name)
     if own is None:
         return 0
-    lacking = requested & (own > claimant.allocated)
     lost: dict[QueueName, Vector] = {}
     queues: dict[QueueName, Queue] = {}
     for task in victims:
@@ -102,9 +101,10 @@ def _taken_from_within(session: Session, claimant: Queue, requested: Any, victim
     for name, queue in queues.items():
         deserved = session.deserved.get(queue.name)
         if deserved is not None:
-            beyond = np.maximum(queue.allocated - deserved, 0)
-            within = np.maximum(lost[name] - beyond, 0) * ((deserved > 0) & (beyond > 0) & lacking)
-            for column, amount in enumerate(within.tolist()):
-                if amount and session.total[column]:
-                    total += Fraction(amount, int(session.total[column]))
+            beyond = queue.allocated - deserved
+            within = (lost[name] > beyond) & (beyond > 0) & (deserved > 0)
+            if within.any():
+                contended = within & requested & (own > claimant.allocated) & (session.total > 0)
+                for column in np.flatnonzero(contended).tolist():
+                    total += Fraction(int(lost[name][column] - beyond[column]), int(session.total[column]))
     return total
