@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stromboli.cluster import Job, Queue, QueueName, Task, Vector
-from stromboli.scheduling.eviction import EvictionMemory, VictimSearch, place_with_evictions, starving_jobs
+from stromboli.scheduling.eviction import VictimSearch, may_lose_tasks, place_with_evictions, starving_jobs
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
@@ -26,9 +26,9 @@ class Reclaim(Action):
     name: ClassVar[str] = "reclaim"
 
     def execute(self, session: Session) -> None:
-        evictable = session.state(EvictionMemory).evictable
         gives_way = session.has_concessions("reclaimable")
-        if not gives_way and not any(queue.reclaimable and evictable(queue) for queue in session.queues.values()):
+        lenders = [queue for queue in session.queues.values() if queue.reclaimable]
+        if not gives_way and not any(may_lose_tasks(session.ledger, queue) for queue in lenders):
             return  # nobody runs who could be asked to go
         jobs = starving_jobs(session)
         walk = Walk(session, jobs, drop=session.overused)

@@ -50,6 +50,16 @@ def has_evictable(job: Job) -> bool:
     return bool(job.counts[Status.RUNNING] or job.counts[Status.BOUND] or job.held)
 
 
+def may_lose_tasks(ledger: Ledger, queue: Queue) -> bool:
+    """Whether some task of a queue is evictable."""
+    return any(
+        task.preemptable and is_evictable(ledger, task)
+        for job in queue.jobs.values()
+        if job.object is not None and has_evictable(job)
+        for task in job.tasks.values()
+    )
+
+
 class QueueColumns:
     """Tasks of a queue that were evictable when the session first needed them, in the order of rows. Nobody becomes
     evictable in a session."""
