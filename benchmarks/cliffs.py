@@ -9,6 +9,12 @@
     unplaceable     n gangs of 10 pods of which the cluster has room for none
     host ports      n pods that use one of 10 ports of their node, on n/5 nodes
     one-pod jobs    n jobs of one pod in 4 queues, on n/10 nodes
+    preempting      a gang of n pods evicts n of 8n running pods of lower priority, on 2n nodes
+    reclaiming      a gang of n pods evicts n of 8n running pods of another queue, on 2n nodes
+    hopeless        a gang of n pods, of a high priority, on a full cluster with room for 8n/9 of them
+    preemptors      n jobs of one pod, of high priority, each evict one of 8n running pods, on 2n nodes
+    budgets         the same gang as in preempting, where all running pods are in one PodDisruptionBudget
+    reclaim in tree n queues in a tree of three levels have borrowed nothing, and reclaim from n others that have
 
 Times are processor time, the best of several repeats, each on a fresh cluster. `later` is the next cycle, in which
 nothing is new. `growth` is the exponent: 1.0 is linear, 2.0 is quadratic.
@@ -34,7 +40,7 @@ from stromboli.scheduling.registry import Registry
 Document = dict[str, Any]
 
 TREE = """
-actions: "enqueue, allocate"
+actions: "enqueue, reclaim, allocate"
 tiers:
 - plugins:
   - {name: priority}
@@ -67,12 +73,21 @@ def queue(name: str, parent: str = "", **spec: Any) -> Document:
 
 
 def gang(
-    name: str, pods: int, *, cpu: Callable[[int], str] = lambda _: "1", queue_name: str = "default", **spec: Any
+    name: str,
+    pods: int,
+    *,
+    cpu: Callable[[int], str] = lambda _: "1",
+    queue_name: str = "default",
+    priority: str = "",
+    on: Callable[[int], str] | None = None,
+    **spec: Any,
 ) -> Iterable[Document]:
+    """A PodGroup and its pods. `on`: the node of each pod, if they run; then the group may lose all of them but one."""
     yield {
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
         "metadata": {"name": name, "namespace": "team", "uid": name},
-        "spec": {"minMember": pods, "queue": queue_name}, "status": {"phase": "Inqueue"},
+        "spec": {"minMember": pods if on is None else 1, "queue": queue_name, "priorityClassName": priority},
+        "status": {"phase": "Inqueue" if on is None else "Running"},
     }  # fmt: skip
     ports = spec.pop("ports", None)
     for number in range(pods):
@@ -86,8 +101,19 @@ def gang(
                 "name": key, "namespace": "team", "uid": key, "labels": {"job": name},
                 "annotations": {"scheduling.k8s.io/group-name": name},
             },
-            "spec": {"schedulerName": "volcano", "containers": [container], **spec},
+            "spec": {
+                "schedulerName": "volcano", "containers": [container], "priorityClassName": priority, **spec,
+                **({} if on is None else {"nodeName": on(number)}),
+            },
+            "status": {"phase": "Pending" if on is None else "Running"},
         }  # fmt: skip
+
+
+def priority_class(name: str, value: int) -> Document:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name, "uid": name},
+        "value": value,
+    }  # fmt: skip
 
 
 def nodes(number: int, zones: int = 1) -> list[Document]:
@@ -150,6 +176,61 @@ def one_pod_jobs(size: int) -> Iterable[Document]:
     return made
 
 
+def full(size: int, queue_name: str = "default") -> list[Document]:
+    """4 pods of 8 CPUs run on each of so many nodes, in jobs of 100."""
+    made = [*nodes(size), queue(queue_name), priority_class("low", 1), priority_class("high", 1000)]
+    for first in range(0, 4 * size, 100):
+        where = [f"node-{position % size:06d}" for position in range(first, min(first + 100, 4 * size))]
+        made += gang(
+            f"running{first:06d}", len(where), cpu=lambda _: "8", queue_name=queue_name, priority="low",
+            on=where.__getitem__,
+        )  # fmt: skip
+    return made
+
+
+def preempting(size: int) -> Iterable[Document]:
+    return [*full(2 * size), *gang("urgent", size, cpu=lambda _: "8", priority="high")]
+
+
+def reclaiming(size: int) -> Iterable[Document]:
+    return [*full(2 * size), queue("other"), *gang("claims", size, cpu=lambda _: "8", queue_name="other")]
+
+
+def hopeless(size: int) -> Iterable[Document]:
+    return [*full(2 * size // 9), *gang("large", size, cpu=lambda _: "8", priority="high")]
+
+
+def preemptors(size: int) -> Iterable[Document]:
+    made = full(2 * size)
+    for number in range(size):
+        made += gang(f"urgent{number:06d}", 1, cpu=lambda _: "8", priority="high")
+    return made
+
+
+def budgets(size: int) -> Iterable[Document]:
+    budget = {
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "all", "namespace": "team", "uid": "all"},
+        "spec": {"maxUnavailable": "50%", "selector": {}}, "status": {"disruptionsAllowed": size},
+    }  # fmt: skip
+    return [*preempting(size), budget]
+
+
+def reclaim_in_tree(size: int) -> Iterable[Document]:
+    made: list[Document] = [*nodes(max(size // 4, 5)), queue("default"), queue("root")]
+    top = max(round(size ** (1 / 3)), 1)
+    made += [queue(f"a{one}", "root") for one in range(top)]
+    made += [queue(f"a{one}-b{two}", f"a{one}") for one in range(top) for two in range(top)]
+    for number in range(size):
+        parent = f"a{number % top}-b{number // top % top}"
+        made.append(queue(f"has{number:05d}", parent, deserved={"cpu": "4"}))
+        made.append(queue(f"lacks{number:05d}", parent, deserved={"cpu": "4"}))
+        where = f"node-{number // 4:06d}"
+        made += gang(f"running{number:05d}", 8, queue_name=f"has{number:05d}", on=lambda _, where=where: where)
+        made += gang(f"claims{number:05d}", 4, queue_name=f"lacks{number:05d}")
+    return made
+
+
 CASES: dict[str, tuple[Callable[[int], Iterable[Document]], int, str]] = {
     "anti-affinity": (anti_affinity, 5000, ""),
     "spread": (spread, 5000, ""),
@@ -158,6 +239,12 @@ CASES: dict[str, tuple[Callable[[int], Iterable[Document]], int, str]] = {
     "unplaceable": (unplaceable, 2000, ""),
     "host ports": (host_ports, 5000, ""),
     "one-pod jobs": (one_pod_jobs, 10000, ""),
+    "preempting": (preempting, 500, ""),
+    "reclaiming": (reclaiming, 500, ""),
+    "hopeless": (hopeless, 900, ""),
+    "preemptors": (preemptors, 500, ""),
+    "budgets": (budgets, 500, ""),
+    "reclaim in tree": (reclaim_in_tree, 200, TREE),
 }
 
 
@@ -216,7 +303,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _line(row: dict[str, Any]) -> str:
     growth = f"{row['growth']:6.2f}" if "growth" in row else ""
     return (
-        f"{row['case']:<14}{row['size']:>8}{row['first']:>9.3f} s{row['later'] * 1e3:>9.1f} ms later"
+        f"{row['case']:<16}{row['size']:>8}{row['first']:>9.3f} s{row['later'] * 1e3:>9.1f} ms later"
         f"{row['decisions']:>8} decisions {growth}"
     )
 

@@ -137,7 +137,8 @@ class PlainSearch:
     def _unit(self, tasks: list[Task], here: list[Task], *, whole: bool) -> EvictionUnit:
         job = tasks[0].job
         assert job is not None
-        return EvictionUnit(tasks, here, max(self._rank(task) for task in tasks), whole, self.session.job_ready(job))
+        rank = max(self._rank(task) for task in tasks)
+        return EvictionUnit(tasks, here, (rank, whole, len(tasks)), whole, self.session.job_ready(job))
 
     def _gang(self, evictor: Task, job: Job) -> list[Task]:
         if evictor.job is job:

@@ -263,6 +263,7 @@ class Cluster:
         self._reservations.refresh(everywhere=new_rows)
         self.ledger.log.clear()
         self.ledger.task_log.clear()
+        self.ledger.queue_log.clear()
         self._queues.refresh_queues(list(self.ledger.changed_jobs.values()))
         self._queues.refresh_priorities()
         if self._total is None:
@@ -283,6 +284,7 @@ class Cluster:
             self._reservations.priority_of,
             self._reservations.expire,
             self.volumes,
+            has_pod_terms=bool(self._shapes.with_pod_terms),
         )
 
     def _waiting_stand_ins(self) -> list[Job]:

@@ -83,9 +83,11 @@ class Ledger(HoldingBooks):
 
     def move(self, task: Task, status: Status, node: Node | None) -> None:
         """Give a task a status and a node tentatively: its true status and node stay as they are."""
-        old = task.status
-        if node is task.node and old in OCCUPYING and status in OCCUPYING:
+        stays = node is task.node and task.status in OCCUPYING
+        if stays and status in OCCUPYING:
             self._set_status(task, status)
+        elif stays and status is Status.RELEASING and node is not None and not task.backfill:
+            self._set_releasing(task, node)
         else:
             self.leave(task)
             task.status = status
@@ -234,6 +236,7 @@ class Ledger(HoldingBooks):
 
     def _add_share(self, job: Job, amount: Vector, sign: int) -> None:
         queue = job.queue
+        self.queue_log.append(queue)
         inside = queue.by_namespace.get(job.namespace)
         if inside is None:
             inside = queue.by_namespace[job.namespace] = self.axis.zeros()
@@ -283,6 +286,19 @@ class Ledger(HoldingBooks):
             for counts in (job.counts, job.role_counts[task.role]):
                 counts[old] -= 1
                 counts[status] += 1
+
+    def _set_releasing(self, task: Task, node: Node) -> None:
+        """Evict a task: its share is free, and its room is still occupied."""
+        request, job = task.shape.request, task.job
+        self.table.releasing[node.row] += request
+        self.log.append(node.row)
+        self.freed += 1
+        self.in_transit += 1
+        self._set_status(task, Status.RELEASING)
+        if job is not None:
+            self._add_share(job, request, -1)
+            if node.lock is not None:
+                self._occupy(node.lock, job.queue, -request)
 
     # -- many tasks of one job ----------------------------------------------------------------------------------
 
@@ -368,7 +384,7 @@ class Ledger(HoldingBooks):
             self._charge(node, node.lock, +1)
 
     def _charge(self, node: Node, lock: Lock, sign: int) -> None:
-        lock.owner.allocated += sign * lock.charged
+        self._charge_queue(lock.owner, sign * lock.charged)
         lock.owner.unused += sign * lock.charged
         for task in node.tasks.values():
             if task.job is not None and task.status in SHARED:
@@ -398,4 +414,3 @@ class Ledger(HoldingBooks):
             if node.lock is not None:
                 node.lock.charged = self.axis.pad(node.lock.charged)
         self.widen_holdings()
-

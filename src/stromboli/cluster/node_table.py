@@ -57,7 +57,8 @@ class NodeTable:
         return self.idle + self.releasing - self.pipelined
 
     def future_idle_of(self, row: int) -> Vector:
-        return np.asarray(self.idle[row] + self.releasing[row] - self.pipelined[row])
+        future: Vector = self.idle[row] + self.releasing[row] - self.pipelined[row]
+        return future
 
     @property
     def accessible(self) -> Matrix:

@@ -7,7 +7,7 @@ shape lives as long as some pod has it.
 
 from __future__ import annotations
 
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import msgspec
 
@@ -24,6 +24,7 @@ class ShapeRegistry:
     def __init__(self, axis: ResourceAxis) -> None:
         self.axis = axis
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+        self.with_pod_terms: WeakSet[Shape] = WeakSet()
         self._next_id = 0
 
     def widen(self) -> None:
@@ -59,6 +60,8 @@ class ShapeRegistry:
             shape = Shape(self._next_id, vector, best_effort, pod, has_pod_terms, bool(ports))
             self._next_id += 1
             self._shapes[key] = shape
+            if has_pod_terms:
+                self.with_pod_terms.add(shape)
         return shape
 
 

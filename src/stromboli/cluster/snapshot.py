@@ -34,6 +34,8 @@ class Snapshot:
     expire_reservations: Callable[[float], float | None] = lambda now: None  # see ReservationIndex.expire
     volumes: VolumeIndex = field(default_factory=VolumeIndex)
 
+    has_pod_terms: bool = True  # whether some pod has inter-pod affinity or topology spread
+
     @property
     def nodes(self) -> NodeTable:
         return self.ledger.table

@@ -20,7 +20,7 @@ How answers combine (tiers from the top, plugins in the order of the file):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, Protocol
@@ -170,6 +170,8 @@ class NodeReason:
 
 JobOrder = Callable[[Job], OrderKey]
 QueueOrder = Callable[[Queue], OrderKey]
+QueuePath = Sequence[tuple[str, Callable[[], OrderKey]]]
+"""The steps from the top of a tree of queues down to a queue: the name of each, and its key at this moment."""
 NamespaceOrder = Callable[[Queue, str], OrderKey]
 TaskOrder = Callable[[Task], OrderKey]
 JobAllocatable = Callable[[Job, Vector, Vector | None], Refusal | None]

@@ -63,10 +63,19 @@ class ExtensionPoints:
     def add_job_order(self, key: cb.JobOrder) -> None:
         self._add("jobOrder", key)
 
-    def add_queue_order(self, key: cb.QueueOrder, *, falls: Callable[[], int] | None = None) -> None:
+    def add_queue_order(
+        self,
+        key: cb.QueueOrder,
+        *,
+        falls: Callable[[], int] | None = None,
+        path: Callable[[Queue], cb.QueuePath] | None = None,
+    ) -> None:
         """`falls`: only for keys that can become smaller when other queues get resources. Its value grows whenever a
-        key may have become smaller."""
+        key may have become smaller. `path`: if queues are in a tree and are compared by their ancestors just below the
+        last common one, the steps down to a queue. Then `key` is the list of their keys, and no two steps are equal."""
         self._add("queueOrder", key)
+        if path is not None:
+            self._add("queuePath", path, "queueOrder")
         if falls is not None:
             self._add("queueKeyFalls", falls, "queueOrder")
 

@@ -63,6 +63,15 @@ class Framework(ExtensionPoints):
     def queue_key(self, queue: Queue) -> tuple[Any, ...]:
         return (*[hook.call(queue) for hook in self.hooks("queueOrder")], queue.created, queue.name)
 
+    def queue_path(self, queue: Queue) -> cb.QueuePath:
+        """The steps from the top of the tree of queues down to this one. Queues are compared by the keys of the first
+        steps that differ. Without a tree, there is one step: the queue."""
+        orders, trees = self.hooks("queueOrder"), self.hooks("queuePath")
+        if trees and trees[0].plugin == orders[0].plugin:
+            path: cb.QueuePath = trees[0].call(queue)
+            return path
+        return [(queue.name, lambda: self.queue_key(queue))]
+
     def queue_key_falls(self) -> int:
         """Grows whenever the key of some queue may have become smaller."""
         return sum(hook.call() for hook in self.hooks("queueKeyFalls"))
@@ -266,9 +275,13 @@ class Framework(ExtensionPoints):
 
     def protected(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
         """Whether a protecting plugin says no; then nobody can permit the eviction."""
-        return not candidate.preemptable or any(
-            hook.call(evictor, candidate, whole) == Verdict.NO for hook in self.hooks(f"{kind}:protect")
-        )
+        if not candidate.preemptable:
+            return True
+        for hook in self.hooks(f"{kind}:protect"):
+            verdict = hook.call(evictor, candidate, whole)
+            if verdict == Verdict.NO:
+                return True
+        return False
 
     def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """All tasks that the first tier with an opinion chooses, in the given order."""

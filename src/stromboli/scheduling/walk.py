@@ -5,9 +5,8 @@ What a job gets changes the shares. So after each job its queue goes back to the
 namespace to the other namespaces of the queue.
 
 An action may also change the keys of others, by evictions. So a key is computed again when its owner reaches the top,
-and the owner goes back if it is no longer first. That does not find keys that became smaller. If giving resources to
-one queue can make the key of another smaller, the plugin reports it (`queue_key_falls`), and all keys are computed
-again. With only one queue or namespace, no key is computed at all.
+and the owner goes back if it is no longer first. For queues, `queue_line` does this. With only one queue or namespace,
+no key is computed at all.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import Any
 
 from stromboli.cluster import Job, Queue
 
+from .queue_line import QueueLine
 from .session import Session
 
 
@@ -50,15 +50,10 @@ class _Lane:
 class _LazyHeap:
     """A heap whose keys are computed late, and checked when an item reaches the top."""
 
-    __slots__ = ("falls", "heap", "key", "seen")
+    __slots__ = ("heap", "key")
 
-    def __init__(
-        self, things: Iterable[Any], key: Callable[[Any], Any], falls: Callable[[], int] | None = None
-    ) -> None:
-        """`falls`: its value grows when keys may have become smaller since they were computed; None: they do not."""
+    def __init__(self, things: Iterable[Any], key: Callable[[Any], Any]) -> None:
         self.key = key
-        self.falls = falls
-        self.seen = 0 if falls is None else falls()
         self.heap: list[tuple[Any, Any]] = [(None, thing) for thing in things]
         if len(self.heap) > 1:
             self.heap = [(key(thing), thing) for _, thing in self.heap]
@@ -67,20 +62,13 @@ class _LazyHeap:
     def __len__(self) -> int:
         return len(self.heap)
 
-    def pop(self, fresh_one: Any = None) -> Any:
-        """`fresh_one`: its key was computed just now."""
-        if self.falls is not None and (falls := self.falls()) != self.seen:
-            self.seen = falls
-            if len(self.heap) > 1:
-                self.heap = [(self.key(thing), thing) for _, thing in self.heap]
-                heapify(self.heap)
+    def pop(self) -> Any:
         heap = self.heap
         while len(heap) > 1:
             old, thing = heap[0]
-            if thing is fresh_one or (fresh := self.key(thing)) == old:
-                heappop(heap)
-                return thing
-            heapreplace(heap, (fresh, thing))
+            fresh = self.key(thing)
+            if fresh != old:
+                heapreplace(heap, (fresh, thing))
             if heap[0][1] is thing:
                 heappop(heap)
                 return thing
@@ -120,8 +108,7 @@ class Walk:
                 lane.entries.sort(key=_key)
             self._namespaces[name] = _LazyHeap(lanes.values(), self._namespace_key(owners[name]))
         in_order = [owners[name] for name in sorted(owners)]
-        falls = session.queue_key_falls if session.hooks("queueKeyFalls") else None
-        self._queues = _LazyHeap(in_order, session.queue_key, falls)
+        self._queues = QueueLine(session, in_order)
         self._at: tuple[Queue, _Lane] | None = None  # where the last job came from
         self.dropped: list[Job] = []  # jobs of queues that were skipped
 
@@ -132,9 +119,9 @@ class Walk:
         return lambda lane: session.namespace_key(queue, lane.namespace)
 
     def next(self) -> Job | None:
-        just_now = self._put_back()
-        while len(self._queues):
-            queue: Queue = self._queues.pop(just_now)
+        self._put_back()
+        while self._queues:
+            queue = self._queues.pop()
             if self._drop(queue):
                 self._skip(queue)
                 continue
@@ -157,19 +144,16 @@ class Walk:
         self._skip(queue)
         self._at = None
 
-    def _put_back(self) -> Queue | None:
-        """Put the queue of the last job back among the others; None if there was none, or it has no more jobs."""
+    def _put_back(self) -> None:
         if self._at is None:
-            return None
+            return
         queue, lane = self._at
         self._at = None
         namespaces = self._namespaces[queue.name]
         if lane:
             namespaces.push(lane)
-        if not len(namespaces):
-            return None
-        self._queues.push(queue)
-        return queue
+        if len(namespaces):
+            self._queues.push(queue)
 
     def _skip(self, queue: Queue) -> None:
         left = [entry for _, lane in self._namespaces.pop(queue.name).heap for entry in lane.entries[lane.at :]]

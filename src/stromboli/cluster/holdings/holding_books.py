@@ -57,6 +57,8 @@ class HoldingBooks:
         self.users: dict[str, dict[TaskKey, Task]] = {}
         # Changed rows in the order of the changes: caches over the columns remember how far they have read.
         self.log: list[int] = []
+        # Queues whose allocation changed, in the order of the changes; read like the log of rows.
+        self.queue_log: list[Queue] = []
         # Grows whenever resources may have become free: a failed search need not be repeated before that.
         self.freed = 0
         # The number of releasing and pipelined tasks. If it is 0, future idle equals idle everywhere.
@@ -80,8 +82,12 @@ class HoldingBooks:
     def _occupy(self, lock: Lock, queue: Queue, amount: Vector) -> None:
         """A task takes this much of a locked node (or gives it back, if negative)."""
         if queue.name in lock.opens_to:
-            lock.owner.allocated -= amount
+            self._charge_queue(lock.owner, -amount)
             lock.owner.unused -= amount
+
+    def _charge_queue(self, queue: Queue, amount: Vector) -> None:
+        queue.allocated += amount
+        self.queue_log.append(queue)
 
     # -- holdings -----------------------------------------------------------------------------------------------
 
@@ -127,7 +133,7 @@ class HoldingBooks:
                     counted.setdefault(key, (holding.queue, []))[1].append(amount)
         for (_, namespace), (queue, changes) in counted.items():
             change = np.sum(changes, axis=0)
-            queue.allocated += change
+            self._charge_queue(queue, change)
             if namespace:
                 inside = queue.by_namespace.get(namespace)
                 if inside is None:
@@ -152,7 +158,7 @@ class HoldingBooks:
         self.log.append(row)
         self.freed += 1
         if queue is not None:
-            queue.allocated -= amount
+            self._charge_queue(queue, -amount)
             if namespace:
                 queue.by_namespace[namespace] -= amount
             if node.lock is not None:
@@ -186,7 +192,7 @@ class HoldingBooks:
         self.freed += 1
         if first.queue is not None:
             total = matrix.sum(axis=0)
-            first.queue.allocated -= total
+            self._charge_queue(first.queue, -total)
             if first.namespace:
                 first.queue.by_namespace[first.namespace] -= total
 
@@ -229,7 +235,7 @@ class HoldingBooks:
         self.freed += 1
         if holding.queue is not None:
             queue, charged = holding.queue, sign * holding.charged
-            queue.allocated += charged
+            self._charge_queue(queue, charged)
             if holding.namespace:
                 inside = queue.by_namespace.setdefault(holding.namespace, self.axis.zeros())
                 inside += charged

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stromboli.cluster import Job, Queue, QueueName, Task, Vector
-from stromboli.scheduling.eviction import EvictionMemory, VictimSearch, place_with_evictions, starving_jobs
+from stromboli.scheduling.eviction import VictimSearch, may_lose_tasks, place_with_evictions, starving_jobs
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
@@ -28,9 +28,9 @@ class Reclaim(Action):
     def execute(self, session: Session) -> None:
         if not session.waiting:
             return
-        evictable = session.state(EvictionMemory).evictable
         gives_way = session.has_concessions("reclaimable")
-        if not gives_way and not any(queue.reclaimable and evictable(queue) for queue in session.queues.values()):
+        lenders = [queue for queue in session.queues.values() if queue.reclaimable]
+        if not gives_way and not any(may_lose_tasks(session.ledger, queue) for queue in lenders):
             return  # nobody runs who could be asked to go
         jobs = starving_jobs(session)
         walk = Walk(session, jobs, drop=session.overused)
@@ -92,7 +92,6 @@ def _taken_from_within(session: Session, claimant: Queue, requested: Any, victim
     own = session.deserved.get(claimant.name)
     if own is None:
         return 0
-    lacking = requested & (own > claimant.allocated)
     lost: dict[QueueName, Vector] = {}
     queues: dict[QueueName, Queue] = {}
     for task in victims:
@@ -104,9 +103,10 @@ def _taken_from_within(session: Session, claimant: Queue, requested: Any, victim
     for name, queue in queues.items():
         deserved = session.deserved.get(queue.name)
         if deserved is not None:
-            beyond = np.maximum(queue.allocated - deserved, 0)
-            within = np.maximum(lost[name] - beyond, 0) * ((deserved > 0) & (beyond > 0) & lacking)
-            for column, amount in enumerate(within.tolist()):
-                if amount and session.total[column]:
-                    total += Fraction(amount, int(session.total[column]))
+            beyond = queue.allocated - deserved
+            within = (lost[name] > beyond) & (beyond > 0) & (deserved > 0)
+            if within.any():
+                contended = within & requested & (own > claimant.allocated) & (session.total > 0)
+                for column in np.flatnonzero(contended).tolist():
+                    total += Fraction(int(lost[name][column] - beyond[column]), int(session.total[column]))
     return total

@@ -6,6 +6,7 @@ spares those who turn out not to be needed, `nominations` keeps the room for tho
 to the next, and `turns` limits the work of one cycle.
 """
 
+from .candidates import may_lose_tasks
 from .gang_evictions import node_without_evictions, place_with_evictions, starving_jobs
 from .memory import EvictionMemory
 from .nominations import Nominations, open_nominations
@@ -17,6 +18,7 @@ __all__ = [
     "Nominations",
     "Turns",
     "VictimSearch",
+    "may_lose_tasks",
     "node_without_evictions",
     "open_nominations",
     "place_with_evictions",

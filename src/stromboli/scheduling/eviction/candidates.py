@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from stromboli.cluster import Job, Ledger, Matrix, Queue, Status, Task, Vector
 
-_RUNS = frozenset({Status.BOUND, Status.RUNNING})
+RUNS = frozenset({Status.BOUND, Status.RUNNING})
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -37,7 +37,7 @@ class Bound:
 def is_evictable(ledger: Ledger, task: Task) -> bool:
     """Whether the task runs, or has had its place since an earlier cycle and waits for its bind. A bind that is on its
     way cannot be stopped, and what was decided in this cycle is not taken back in it."""
-    if task.status in _RUNS:
+    if task.status in RUNS:
         return True
     if task.status is not Status.BINDING:
         return False
@@ -50,22 +50,37 @@ def has_evictable(job: Job) -> bool:
     return bool(job.counts[Status.RUNNING] or job.counts[Status.BOUND] or job.held)
 
 
+def may_lose_tasks(ledger: Ledger, queue: Queue) -> bool:
+    """Whether some task of a queue is evictable."""
+    return any(
+        task.preemptable and is_evictable(ledger, task)
+        for job in queue.jobs.values()
+        if job.object is not None and has_evictable(job)
+        for task in job.tasks.values()
+    )
+
+
 class QueueColumns:
     """Tasks of a queue that were evictable when the session first needed them, in the order of rows. Nobody becomes
     evictable in a session."""
 
     def __init__(self, ledger: Ledger, queue: Queue) -> None:
-        running = [job for job in queue.jobs.values() if job.object is not None and has_evictable(job)]
-        tasks = [
-            (task.node.row, task)
-            for job in running
-            for task in job.tasks.values()
-            if task.node is not None and task.preemptable and is_evictable(ledger, task)
-        ]
         self.queue = queue
-        self.tasks = [task for _, task in tasks]
-        self.rows: Integers = np.array([row for row, _ in tasks], dtype=np.int64)
-        self.requests: Matrix = np.array([task.shape.request for task in self.tasks], dtype=np.int64)
+        self.tasks = [
+            task
+            for job in queue.jobs.values()
+            if job.object is not None and has_evictable(job)
+            for task in job.tasks.values()
+            if task.preemptable and (task.status in RUNS or is_evictable(ledger, task))
+        ]
+        self.at = len(ledger.log)  # when that was
+        rows = [task.node.row for task in self.tasks if task.node is not None]
+        self.rows: Integers = np.array(rows, dtype=np.int64)
+        shapes = [task.shape for task in self.tasks]
+        distinct = list(dict.fromkeys(shapes))
+        position = {shape: number for number, shape in enumerate(distinct)}
+        kinds = [position[shape] for shape in shapes]
+        self.requests: Matrix = np.array([shape.request for shape in distinct], dtype=np.int64)[kinds]
         self.created = np.array([task.created for task in self.tasks], dtype=np.float64)
 
     def __bool__(self) -> bool:
@@ -79,6 +94,7 @@ class Candidates:
         self._ledger = ledger
         parts = [part for part in columns if part]
         self.tasks = [task for part in parts for task in part.tasks]
+        self._at = max((part.at for part in parts), default=-1)
         self.namespaces = {task.namespace for task in self.tasks}
         ranks = [(rank(part.queue), part) for part in parts]
         values = [
@@ -93,15 +109,24 @@ class Candidates:
         self._rows = _joined([part.rows for part in parts], np.int64)
         self._created = _joined([part.created for part in parts], np.float64)
         self._requests = np.concatenate([part.requests for part in parts]) if parts else None
-        self.by_row: dict[int, list[Task]] = {}  # some may have been evicted since
-        for row, task in zip(self._rows.tolist(), self.tasks, strict=True):
-            self.by_row.setdefault(row, []).append(task)
+        self._order = np.argsort(self._rows, kind="stable")
+        self._on: dict[int, list[Task]] = {}
+
+    def on(self, row: int) -> list[Task]:
+        """Those on one node; some may have been evicted since."""
+        known = self._on.get(row)
+        if known is None:
+            first, last = np.searchsorted(self._rows, (row, row + 1), sorter=self._order).tolist()
+            known = self._on[row] = [self.tasks[position] for position in self._order[first:last].tolist()]
+        return known
 
     def evictable(self, *, inside: Job | None = None, outside: Job | None = None, best_effort: bool = False) -> Flags:
         """Which of them could still be evicted. `inside`: of this job only; `outside`: not of this job. `best_effort`:
         only those that request nothing."""
-        tasks = self.tasks
-        flags = np.array([is_evictable(self._ledger, task) for task in tasks], dtype=np.bool_)
+        tasks, ledger = self.tasks, self._ledger
+        flags = np.ones(len(tasks), dtype=np.bool_)
+        if self._at != len(ledger.log):
+            flags[:] = [task.status in RUNS or is_evictable(ledger, task) for task in tasks]
         if inside is not None:
             flags &= np.array([task.job is inside for task in tasks], dtype=np.bool_)
         if outside is not None and has_evictable(outside):

@@ -123,10 +123,9 @@ class _Attempt:
 
 def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
     """A quick look for the common case: a job of equal tasks for which there is room without any eviction."""
-    first = tasks[0]
-    kind = session.placement.key(first)
-    if any(session.placement.key(task) != kind for task in tasks):
+    if len(session.placement.kinds(tasks)) > 1:
         return False
+    first = tasks[0]
     if session.allocatable(job.queue, first.request * len(tasks), job=job) is not None:
         return False
     fitting = session.placement.fitting(first)

@@ -10,19 +10,15 @@ from stromboli.cluster import Node, Task
 
 @dataclass(slots=True, eq=False)
 class EvictionUnit:
-    """What can only go together. `here`: those of its tasks that are on the node in question. `was_ready`: whether
-    their job had all it needs, so that it would be a pity about what is left of it."""
+    """What can only go together. `here`: those of its tasks that are on the node in question. `harm`: units with less
+    harm go first. `was_ready`: whether their job had all it needs before evictions began, so that it would be a pity
+    about what is left of it."""
 
     tasks: list[Task]
     here: list[Task]
-    rank: Any
+    harm: tuple[Any, bool, int]  # the rank of the most valuable task, `whole`, how many
     whole: bool
-    was_ready: bool
-
-    @property
-    def harm(self) -> Any:
-        """Units with less harm go first."""
-        return (self.rank, self.whole, len(self.tasks))
+    was_ready: bool = False
 
 
 @dataclass(slots=True)
@@ -32,3 +28,4 @@ class EvictionPlan:
     units: list[EvictionUnit]  # least valuable first
     needed: list[EvictionUnit]  # those of them that suffice, by arithmetic
     sure: bool = False  # no other verdict of the plugins would make it better
+    partial: bool = False  # nobody was asked but those that are needed; if these are not enough, others may be

@@ -73,7 +73,7 @@ class Prospects:
         """Tasks came to these nodes or left them."""
         self._plans.clear()
         for row in rows:
-            if row in self.candidates.by_row:
+            if self.candidates.on(row):
                 self._bounds[row] = (_FIRST, self._nodes[row].name)
                 self._sure.pop(row, None)
                 self._put(row, self._bounds[row])

@@ -17,6 +17,7 @@ import numpy as np
 
 from stromboli.cluster import Job, Node, Task, Vector
 from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Kind, Operation, Statement
 
@@ -41,14 +42,21 @@ def is_torn(session: Session, unit: EvictionUnit) -> bool:
     return unit.was_ready and not session.job_ready(job)
 
 
-def fits_within(session: Session, task: Task, node: Node, kind: str, had: Vector) -> bool:
+def fits_within(
+    session: Session, task: Task, node: Node, kind: str, had: Vector, fitting: Fitting | None = None
+) -> bool:
     """Whether a task fits on a node once those who are leaving have left. `had`: what its queue had before anybody was
     evicted. Only what it would have beyond that is a matter of its limits: a queue that has borrowed more than it
     deserves may still put one pod in the place of another, and need not first give back all it borrowed. And a queue
-    that reclaims what it lacks may have more than it deserves of something else."""
+    that reclaims what it lacks may have more than it deserves of something else. `fitting`: that of the task, if it is
+    at hand."""
     assert task.job is not None
     queue = task.job.queue
-    if not session.placement.fitting(task, ahead=True).takes(node.row, session.nodes.future_idle_of(node.row)):
+    if fitting is None:
+        fitting = session.placement.fitting(task, ahead=True)
+    else:
+        fitting.refresh()
+    if not fitting.takes(node.row, session.nodes.future_idle_of(node.row)):
         return False
     own = session.books.own_rows(task)
     if own is not None and own[node.row]:

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, Queue, Task, Vector
+from stromboli.cluster import Job, JobKey, Queue, Task, Vector
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.queue_books import RowMask
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .candidates import Candidates, Flags, is_evictable
+from .candidates import RUNS, Candidates, Flags, is_evictable
 from .memory import EvictionMemory
 from .plans import EvictionPlan, EvictionUnit
 from .prospects import Prospects
@@ -64,21 +64,20 @@ class VictimSearch:
         self.group = group
         self._cost_basis = cost_basis
         self._turns = session.state(Turns)
+        self._kind_of_job = (kind, group, inside, job.queue.name, job.namespace, job.priority)
         self._planner = Planner(session, kind, rank, cost)
         self._used: set[Any] = set()  # keys of prospects that this search has used
         self.gone: list[EvictionUnit] = []  # all that was evicted, for all tasks so far
 
     def most_places(self, tasks: Sequence[Task]) -> int:
         """How many of these tasks could have a place at most, if all candidates were evicted."""
-        kinds: dict[Hashable, list[Task]] = {}
-        for task in tasks:
-            kinds.setdefault(self.session.placement.key(task), []).append(task)
+        placement = self.session.placement
         candidates = self._candidates()
         room, among = self.session.nodes.future_idle, self._among(candidates, best_effort=False)
         total = 0
-        for alike in kinds.values():
-            open_to = self._open_rows(self.session.placement.fitting(alike[0], ahead=True))
-            total += min(len(alike), candidates.places(alike[0].request, room, open_to, among))
+        for first, number in placement.kinds(tasks):
+            open_to = self._open_rows(placement.fitting(first, ahead=True))
+            total += min(number, candidates.places(first.request, room, open_to, among))
         return total
 
     def make_room(self, statement: Statement, task: Task) -> bool:
@@ -92,7 +91,8 @@ class VictimSearch:
     def _make_room(self, statement: Statement, task: Task, *, only: RowMask | None = None) -> bool:
         """`only`: the nodes in question, if not all."""
         session, queue = self.session, self.job.queue
-        kind = (self._kind_of(task), only is not None)
+        fitting = session.placement.fitting(task, ahead=True)
+        kind = (self._kind_of(task, fitting), only is not None)
         # Tasks alike in this fare alike in a hunt, as long as nothing is committed in between: most of a long line of
         # waiting jobs need not be tried.
         signature = (kind, self._held())
@@ -101,7 +101,6 @@ class VictimSearch:
         had = queue.allocated.copy()
         inside = queue.by_namespace.get(self.job.namespace)
         namespace_had = None if inside is None else inside.copy()
-        fitting = session.placement.fitting(task, ahead=True)
         prospects = self._prospects(kind, task, fitting, only)
         carried = self._best_that_works(statement, task, fitting, prospects)
         if carried is None:
@@ -130,7 +129,12 @@ class VictimSearch:
         while (plan := prospects.best(plan_on)) is not None and (best is None or plan.key < best[0]):
             prospects.set_aside(plan)
             mark = len(statement)
-            carried = self._carry_out(statement, task, plan)
+            carried = self._carry_out(statement, task, plan, fitting)
+            if carried is None and plan.partial:
+                row = plan.node.row
+                candidates = self._candidates_on(prospects, row, task)
+                plan = self._planner.plan_on(row, task, fitting, candidates, whole=True) or plan
+                carried = self._carry_out(statement, task, plan, fitting)
             if carried is not None:
                 worked.append(plan)
                 if len(carried) == len(plan.needed) and all(unit in plan.needed for unit in carried):
@@ -147,7 +151,7 @@ class VictimSearch:
         for plan in worked:
             prospects.put_back(plan)
         if carried is None and best is not None:
-            carried = self._carry_out(statement, task, best[1])
+            carried = self._carry_out(statement, task, best[1], fitting)
             assert carried is not None, "what worked a moment ago works again"
         return carried
 
@@ -159,11 +163,9 @@ class VictimSearch:
         missing = job.min_available - job.ready_count - job.waiting_count
         return (job.allocated.tobytes(), (missing, self._known.composition(job)) if missing > 1 else None)
 
-    def _kind_of(self, task: Task) -> Any:
+    def _kind_of(self, task: Task, fitting: Fitting) -> Any:
         """Equal for tasks that the plugins treat alike, as long as their jobs have the same."""
-        job = self.job
-        return (self.kind, self.group, self.inside, job.queue.name, job.namespace, job.priority, task.priority,
-                self.session.placement.key(task))  # fmt: skip
+        return (self._kind_of_job, task.priority, fitting)
 
     def _failed_before(self, signature: Any) -> bool:
         """Nothing was committed since a search that began with nothing failed; or nothing has changed at all."""
@@ -180,7 +182,9 @@ class VictimSearch:
         shared = not self.inside and not job.ready_count
         key = (kind, None if shared else job.key)
         prospects = self._known.prospects.get(key)
-        closed = {row for hook in session.hooks("closedToEvictions") for row in hook.call(task)}
+        closed: set[int] = set()
+        for hook in session.hooks("closedToEvictions"):
+            closed.update(hook.call(task))
         if only is not None:
             closed |= set(np.flatnonzero(~only).tolist())
         if prospects is None:
@@ -225,14 +229,16 @@ class VictimSearch:
 
     def _candidates_on(self, prospects: Prospects, row: int, task: Task) -> list[Task]:
         """Nothing that requests resources is evicted for a task that requests none."""
-        return [
+        job, inside, ledger = self.job, self.inside, self.session.ledger
+        found = [
             candidate
-            for candidate in prospects.candidates.by_row.get(row, ())
-            if self._may_be_asked(candidate) and (candidate.best_effort or not task.best_effort)
+            for candidate in prospects.candidates.on(row)
+            if (candidate.job is job) == inside and (candidate.status in RUNS or is_evictable(ledger, candidate))
         ]
+        return [candidate for candidate in found if candidate.best_effort] if task.best_effort else found
 
     def _may_be_asked(self, candidate: Task) -> bool:
-        return is_evictable(self.session.ledger, candidate) and (candidate.job is self.job) == self.inside
+        return (candidate.job is self.job) == self.inside and is_evictable(self.session.ledger, candidate)
 
     def _rows_of_torn_gangs(self, carried: Iterable[EvictionUnit]) -> set[int]:
         """Where tasks of gangs are left that were complete, and are not any more."""
@@ -265,26 +271,39 @@ class VictimSearch:
 
     # -- for real -----------------------------------------------------------------------------------------------
 
-    def _carry_out(self, statement: Statement, task: Task, plan: EvictionPlan) -> list[EvictionUnit] | None:
+    def _carry_out(
+        self, statement: Statement, task: Task, plan: EvictionPlan, fitting: Fitting
+    ) -> list[EvictionUnit] | None:
         """Evict until the task fits, spare who is not needed, promise the room. None, and nothing done, if it
         never fits."""
         mark = len(statement)
         had = self.job.queue.allocated.copy()
         gone: list[EvictionUnit] = []
+        was_ready: dict[JobKey, bool] = {}
+
+        def fits_now() -> bool:
+            return fits_within(self.session, task, plan.node, self.kind, had, fitting)
+
         fits = False
         for unit in plan.units:
-            if gone and (fits := fits_within(self.session, task, plan.node, self.kind, had)):
+            if gone and (fits := fits_now()):
                 break
-            if self._may_go(task, unit):
+            # Before the first eviction, all is as it was when the plan was made.
+            if not gone or self._may_go(task, unit):
+                job = unit.tasks[0].job
+                assert job is not None
+                if job.key not in was_ready:
+                    was_ready[job.key] = self.session.job_ready(job)
+                unit.was_ready = was_ready[job.key]
                 self._evict(statement, task, unit)
                 gone.append(unit)
-        if not gone or not (fits or fits_within(self.session, task, plan.node, self.kind, had)):
+        if not gone or not (fits or fits_now()):
             statement.discard(down_to=mark)
             return None
         for unit in reversed(gone[:-1]):
             for victim in unit.tasks:
                 statement.spare(victim)
-            if fits_within(self.session, task, plan.node, self.kind, had) and not is_torn(self.session, unit):
+            if fits_now() and not is_torn(self.session, unit):
                 gone.remove(unit)
             else:
                 self._evict(statement, task, unit)

@@ -7,9 +7,10 @@ valuable units are chosen until the task would fit, and then whoever is not need
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import add, ge, sub
 from typing import Any
 
-from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
+from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task, TaskKey
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
@@ -36,8 +37,10 @@ class Planner:
         self._gangs: dict[JobKey, list[Task]] = {}  # what is known of gangs that may go as a whole
         self._gangs_at = (-1, -1, 0)  # the length of the ledger's log at that time, and the kind of evictor
 
-    def plan_on(self, row: int, task: Task, fitting: Fitting, tasks: list[Task]) -> EvictionPlan | None:
-        """`tasks`: those on the node that could be evicted."""
+    def plan_on(
+        self, row: int, task: Task, fitting: Fitting, tasks: list[Task], *, whole: bool = False
+    ) -> EvictionPlan | None:
+        """`tasks`: those on the node that could be evicted. `whole`: not a partial plan."""
         session = self._session
         reason = int(fitting.reasons[row])
         if reason and not session.node_reasons[reason - 1].resolvable:
@@ -46,16 +49,22 @@ class Planner:
         wanted: Amounts = task.request[columns].tolist()
         room: Amounts = session.nodes.future_idle_of(row)[columns].tolist()
         freed = {candidate.shape.id: candidate.shape.request[columns].tolist() for candidate in tasks}
-        short = [need - has for need, has in zip(wanted, room, strict=True)]
-        if not tasks or not _covers(_sum(tasks, freed, len(short)), short):
+        short = list(map(sub, wanted, room))
+        if not tasks or not _covers(_sum(tasks, freed), short):
             return None
+        if not whole and not reason:
+            plan = self._one_of_the_least(session.nodes.nodes[row], task, tasks, freed, short)
+            if plan is not None:
+                return plan
         units = self._units(task, tasks)
         for unit in units:
             for member in unit.here:
                 if member.shape.id not in freed:
                     freed[member.shape.id] = member.shape.request[columns].tolist()
-        gives = {id(unit): _sum(unit.here, freed, len(short)) for unit in units}
-        plan = self._plan(session.nodes.nodes[row], units, gives, short)
+        gives = {
+            id(unit): _sum(unit.here, freed) if unit.whole else freed[unit.here[0].shape.id] for unit in units
+        }
+        plan = self._plan(session.nodes.nodes[row], units, gives, short) if units else None
         if plan is not None and plan.key[0] == 0:
             single = {id(unit.tasks[0]) for unit in units if not unit.whole}
             refused = [candidate for candidate in tasks if id(candidate) not in single]
@@ -64,9 +73,32 @@ class Planner:
 
     def key(self, victims: list[Task], node: Node) -> Any:
         """The key of a plan that evicts these: less is better."""
-        worst = max(self._rank(victim) for victim in victims)
-        youngest = max(victim.created for victim in victims)
+        if len(victims) == 1:
+            worst, youngest = self._rank(victims[0]), victims[0].created
+        else:
+            worst, youngest = max(map(self._rank, victims)), max(victim.created for victim in victims)
         return (self._cost(victims), worst, len(victims), -youngest, node.name)
+
+    def _one_of_the_least(
+        self, node: Node, evictor: Task, tasks: list[Task], freed: dict[int, Amounts], short: Amounts
+    ) -> EvictionPlan | None:
+        """Where the least valuable tasks are alike and each of them is enough, the last in the order goes, and the
+        others need not be asked about. None if it is not that simple."""
+        ranks = [self._rank(task) for task in tasks]
+        worst = min(ranks)
+        least = [task for task, rank in zip(tasks, ranks, strict=True) if rank == worst]
+        shape = least[0].shape
+        if any(task.shape is not shape for task in least) or not _covers(freed[shape.id], short):
+            return None
+        if len(least) > 1:
+            orders = self._orders(least)
+            least.sort(key=lambda task: orders[task.key], reverse=True)
+        for task in least:
+            if self._session.may_evict(self._kind, evictor, task):
+                units = [self._unit([task], [task], whole=False)]
+                key = self.key([task], node)
+                return EvictionPlan(key, node, units, units, sure=key[0] == 0 and task is least[0], partial=True)
+        return None
 
     def _units(self, evictor: Task, tasks: list[Task]) -> list[EvictionUnit]:
         """Single tasks of one node that may go, and whole gangs; least valuable first."""
@@ -88,18 +120,25 @@ class Planner:
         if len(units) > 1:
             # Of equal rank, the last in the order go first: the last job, and in it the last role and the highest
             # index.
-            units.sort(key=lambda unit: self._order(unit.tasks[0]), reverse=True)
-            units.sort(key=lambda unit: unit.harm)
+            orders = self._orders([unit.tasks[0] for unit in units])
+            units.sort(key=lambda unit: orders[unit.tasks[0].key], reverse=True)
+            units.sort(key=_harm)
         return units
 
-    def _order(self, task: Task) -> Any:
-        assert task.job is not None
-        return (self._session.job_key(task.job), self._session.task_key(task))
+    def _orders(self, tasks: list[Task]) -> dict[TaskKey, Any]:
+        """What to sort these tasks by: the keys of their jobs, and of tasks in the same job their own."""
+        session = self._session
+        jobs = {task.job.key: task.job for task in tasks if task.job is not None}
+        keys = {key: session.job_key(job) for key, job in jobs.items()} if len(jobs) > 1 else {}
+        if len(jobs) == len(tasks):
+            return {task.key: keys[task.job.key] for task in tasks if task.job is not None}
+        return {
+            task.key: (keys.get(task.job.key), session.task_key(task)) for task in tasks if task.job is not None
+        }
 
     def _unit(self, tasks: list[Task], here: list[Task], *, whole: bool) -> EvictionUnit:
-        job = tasks[0].job
-        assert job is not None
-        return EvictionUnit(tasks, here, max(self._rank(task) for task in tasks), whole, self._session.job_ready(job))
+        rank = self._rank(tasks[0]) if len(tasks) == 1 else max(map(self._rank, tasks))
+        return EvictionUnit(tasks, here, (rank, whole, len(tasks)), whole)
 
     def _gang(self, evictor: Task, job: Job) -> list[Task]:
         """All tasks of a gang, if it may go as a whole; else none."""
@@ -137,14 +176,14 @@ class Planner:
             if chosen and _covers(freed, short):
                 break
             chosen.append(unit)
-            freed = [has + more for has, more in zip(freed, gives[id(unit)], strict=True)]
+            freed = list(map(add, freed, gives[id(unit)]))
         if not chosen or not _covers(freed, short):
             return None
         needed = list(chosen)
         for unit in reversed(chosen):
             if len(needed) == 1:
                 break
-            without = [has - less for has, less in zip(freed, gives[id(unit)], strict=True)]
+            without = list(map(sub, freed, gives[id(unit)]))
             if _covers(without, short):
                 freed = without
                 needed.remove(unit)
@@ -165,11 +204,16 @@ def _smallest_first(units: list[EvictionUnit], gives: dict[int, Amounts], short:
 
 
 def _covers(amounts: Amounts, short: Amounts) -> bool:
-    return all(has >= need for has, need in zip(amounts, short, strict=True))
+    return all(map(ge, amounts, short))
 
 
-def _sum(tasks: Sequence[Task], freed: dict[int, Amounts], width: int) -> Amounts:
-    total = [0] * width
-    for task in tasks:
-        total = [has + more for has, more in zip(total, freed[task.shape.id], strict=True)]
+def _sum(tasks: Sequence[Task], freed: dict[int, Amounts]) -> Amounts:
+    """Of at least one task."""
+    total = freed[tasks[0].shape.id]
+    for task in tasks[1:]:
+        total = list(map(add, total, freed[task.shape.id]))
     return total
+
+
+def _harm(unit: EvictionUnit) -> tuple[Any, bool, int]:
+    return unit.harm

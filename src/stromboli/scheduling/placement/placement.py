@@ -81,6 +81,15 @@ class Placement:
             return len({self.key(task) for task in tasks}) == 1
         return all(map(self.like(tasks[0]), tasks))
 
+    def kinds(self, tasks: Sequence[Task]) -> list[tuple[Task, int]]:
+        """The first task of each kind among tasks of one job that wait, and how many there are of it."""
+        if self.all_alike(tasks):
+            return [(tasks[0], len(tasks))]
+        kinds: dict[Hashable, list[Task]] = {}
+        for task in tasks:
+            kinds.setdefault(self.key(task), []).append(task)
+        return [(alike[0], len(alike)) for alike in kinds.values()]
+
     def fitting(
         self, task: Task, *, ahead: bool = False, horizon: Horizon | None = None, without: tuple[str, ...] = ()
     ) -> Fitting:

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from stromboli.cluster import Job, Queue, QueueName, Vector
-from stromboli.scheduling.callbacks import Refusal, Vote
+from stromboli.scheduling.callbacks import QueuePath, Refusal, Vote
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
@@ -49,7 +50,7 @@ class Capacity(Plugin):
         self._columns = self._tree.columns
         for name, place in self._tree.places.items():
             session.deserved[name] = np.array(place.deserved, dtype=np.int64)
-        session.add_queue_order(self._order)
+        session.add_queue_order(self._order, path=self._path)
         session.add_allocatable(self._may_take)
         session.add_allocatable_on_own_rows(lambda queue, request, credit: self._may_take(queue, request, credit, True))
         session.add_shared_limits(self._leaves)
@@ -69,6 +70,9 @@ class Capacity(Plugin):
         """From the top down. Two queues have equal parts for common ancestors. The first different part differs at
         least in the name, so nothing below it is compared."""
         return [self._rank(place) for place in reversed(self._tree.line(queue))]
+
+    def _path(self, queue: Queue) -> QueuePath:
+        return [(place.name, partial(self._rank, place)) for place in reversed(self._tree.line(queue))]
 
     def _rank(self, place: Place) -> tuple[int, RatioKey, bool, float, str]:
         assert place.queue is not None

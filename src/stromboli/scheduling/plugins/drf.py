@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import lcm
+from operator import mul
 from typing import Final
 
 from stromboli.cluster import PODS, Job, Queue, Task, Vector
@@ -43,20 +44,18 @@ class DominantShare:
         amounts = total.tolist()
         self.one = lcm(*[amount for amount in amounts if amount > 0])
         # A resource that no node offers: having any of it counts as having all of it.
-        self._weights = [
-            (column, self.one // amount if amount > 0 else None)
-            for column, amount in enumerate(amounts)
-            if column != PODS
+        self._weights = [self.one // amount if amount > 0 else 0 for amount in amounts]
+        self._weights[PODS] = 0
+        self._offered_by_none = [
+            column for column, amount in enumerate(amounts) if amount <= 0 and column != PODS
         ]
 
     def of(self, amount: Vector) -> int:
         held = amount.tolist()
-        largest = 0
-        for column, weight in self._weights:
+        largest: int = max(0, *map(mul, held, self._weights))
+        for column in self._offered_by_none:
             if held[column] > 0:
-                share = self.one if weight is None else held[column] * weight
-                if share > largest:
-                    largest = share
+                largest = max(largest, self.one)
         return largest
 
 

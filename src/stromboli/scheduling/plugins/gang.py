@@ -67,11 +67,14 @@ def _roles_filled(job: Job, *, with_pipelined: bool = False) -> bool:
 
 def _protect_minimum(evictor: Task, candidate: Task, whole: bool) -> Verdict:
     job = candidate.job
-    if job is not None and job.goes_whole and not whole and job.ready_count > 1:
-        return Verdict.NO
-    if whole or job is None or not _is_ready(job):
+    if whole or job is None:
         return Verdict.NOTHING
-    if job.ready_count - 1 < job.min_available:
+    ready = job.ready_count
+    if job.goes_whole and ready > 1:
+        return Verdict.NO
+    if ready + job.pending_best_effort < job.min_available or not _roles_filled(job):
+        return Verdict.NOTHING  # it is not ready anyway
+    if ready - 1 < job.min_available:
         return Verdict.NO
     if job.roles_matter and candidate.role in job.role_minimums:
         waiting = job.role_pending_best_effort.get(candidate.role, 0)

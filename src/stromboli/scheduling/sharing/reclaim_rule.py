@@ -131,8 +131,8 @@ class ReclaimRule(Generic[P]):
     def _may_claim(self, level: int, place: P, evictor: Task, move: _Move[P]) -> bool:
         """Whether a place of the claimant may claim what the move gives."""
         need, held, deserved = evictor.request.tolist(), self._held(place), place.deserved
-        states = self._use.states
-        lacking = [c for c in self._columns if need[c] > 0 and states(place, c) and held[c] < deserved[c]]
+        limits = self._use.limits(place)
+        lacking = [c for c in self._columns if need[c] > 0 and limits[c] is not None and held[c] < deserved[c]]
         if not all(self._has_borrowed(other, move, lacking) for other in move.lines[: self._levels + 1]):
             return False
         contended = [column for column in lacking if self._has_more(move.lines[0], move, column)]

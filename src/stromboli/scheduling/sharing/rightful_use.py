@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import lcm
+from operator import mul
 from typing import Protocol
 
 from stromboli.cluster import PODS, Job, Queue, Status, Task
@@ -48,6 +49,7 @@ class RightfulUse:
         one = lcm(*[amount for amount in total if amount > 0])
         self._values = [one // amount if amount > 0 and column != PODS else 0 for column, amount in enumerate(total)]
         self._limits: dict[str, list[int | None]] = {}
+        self._stated_values: dict[str, list[int]] = {}  # of resources for which a place states nothing: 0
         self._packings: dict[object, Packed] = {}  # by place, units and room
         # What was found out since the last change of the ledger.
         self._known: dict[object, Packed] = {}  # packings, by place and change
@@ -65,6 +67,15 @@ class RightfulUse:
                 for amount, value in zip(place.deserved, self._values, strict=True)
             ]
         return known
+
+    def _worth(self, place: Entitled, amounts: Sequence[int]) -> int:
+        """These amounts as a share of the cluster, without resources for which a place states nothing."""
+        values = self._stated_values.get(place.name)
+        if values is None:
+            limits = self.limits(place)
+            values = [0 if limit is None else value for limit, value in zip(limits, self._values, strict=True)]
+            self._stated_values[place.name] = values
+        return sum(map(mul, amounts, values))
 
     # -- what a plan changes --------------------------------------------------------------------------------------
 
@@ -86,8 +97,7 @@ class RightfulUse:
         lost = 0
         amounts = [self.work.evicted_amount(queue) for queue in place.members]
         for gone in [amount for amount in (leaves, *amounts) if amount]:
-            counted = zip(gone, self._values, self.limits(place), strict=True)
-            lost += sum(amount * value for amount, value, limit in counted if limit is not None)
+            lost += self._worth(place, gone)
         return lost
 
     def losers(self) -> list[Queue]:
@@ -110,8 +120,7 @@ class RightfulUse:
             for limit, amount, has, other in zip(limits, used, held, comes, strict=True)
         ]
         if all(fits):  # beside everything else that the place holds of these resources
-            counted = zip(more, self._values, limits, strict=True)
-            return sum(amount * value for amount, value, limit in counted if limit is not None)
+            return self._worth(place, more)
         now = self.work.of(job)
         then = self._packed(place, now, self.work.of(job, also=arriving))
         first = self._packed(place, now, self.work.of(job, without=placed), at_first=True)

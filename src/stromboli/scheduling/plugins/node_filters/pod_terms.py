@@ -141,6 +141,8 @@ class PodTerms:
 
     def _collect(self, by_clue: dict[tuple[str, str], list[BoundTerm]]) -> None:
         """All terms of pods on nodes and of pods that may be placed in this session."""
+        if not self._session.snapshot.has_pod_terms:
+            return
         found: dict[int, BoundTerm] = {}
         places = (*(node.tasks for node in self._session.nodes.nodes), *(job.tasks for job in self._session.jobs))
         for tasks in places:

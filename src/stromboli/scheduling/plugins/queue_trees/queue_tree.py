@@ -33,7 +33,9 @@ from stromboli.scheduling.sharing import Claim, divide
 class Place:
     """A queue's place in the tree. Amounts are by column, as lists of int, because they are read thousands of times."""
 
-    __slots__ = ("children", "deserved", "guarantee", "line", "members", "name", "queue", "real_capability")
+    __slots__ = (
+        "children", "deserved", "guarantee", "held", "line", "members", "name", "own", "queue", "real_capability",
+    )  # fmt: skip
 
     def __init__(self, queue: Queue | None, amount: list[int]) -> None:
         self.queue = queue  # None: the root
@@ -44,11 +46,14 @@ class Place:
         self.guarantee = list(amount)
         self.deserved = list(amount)
         self.real_capability = list(amount)
+        self.held = list(amount)  # what the queues at or below it had at the last look, and it alone
+        self.own = list(amount)
 
 
 class QueueTree:
     def __init__(self, session: Session, *, hierarchy: bool) -> None:
-        self._log = session.ledger.log
+        self._log = session.ledger.queue_log
+        self._read_to = len(self._log)
         self._books = session.books
         self._nothing = session.axis.zeros()
         # Sorted by name, so that the first exceeded resource is always the same one.
@@ -56,7 +61,6 @@ class QueueTree:
         self.root = Place(None, session.total.tolist())
         self.places: dict[QueueName, Place] = {}
         self._hierarchy = hierarchy
-        self._held: dict[str, tuple[int, list[int]]] = {}  # (length of the log when it was computed, amounts)
         from_the_top = self._build(session.queues)
         for place in reversed(from_the_top):
             self._fill_in(place)
@@ -73,15 +77,20 @@ class QueueTree:
         return queue.name != names.ROOT_QUEUE and not self.places[queue.name].children
 
     def held(self, place: Place) -> list[int]:
-        """What a place has now; a sum is computed again only after a change of the ledger."""
-        if len(place.members) == 1:
-            amounts: list[int] = place.members[0].allocated.tolist()
-            return amounts
-        known = self._held.get(place.name)
-        if known is None or known[0] != len(self._log):
-            total = self.sum(place, lambda queue: queue.allocated)
-            known = self._held[place.name] = (len(self._log), total.tolist())
-        return known[1]
+        """What a place has now. Sums are kept, and what changed since the last look is added."""
+        if self._read_to != len(self._log):
+            for queue in dict.fromkeys(self._log[self._read_to :]):
+                self._count(queue)
+            self._read_to = len(self._log)
+        return place.held
+
+    def _count(self, queue: Queue) -> None:
+        place = self.places.get(queue.name)
+        if place is not None:
+            has: list[int] = queue.allocated.tolist()
+            for above in place.line:
+                above.held = [held + now - then for held, now, then in zip(above.held, has, place.own, strict=True)]
+            place.own = has
 
     def sum(self, place: Place, amount: Callable[[Queue], Vector]) -> Vector:
         return sum((amount(queue) for queue in place.members), start=self._nothing)
@@ -106,6 +115,8 @@ class QueueTree:
                 for above in child.line:
                     above.members.append(child.queue)
             from_the_top.extend(place.children)
+        for queue in queues.values():
+            self._count(queue)
         return from_the_top
 
     def _parent(self, queues: dict[QueueName, Queue], name: QueueName) -> QueueName | None:

@@ -1,0 +1,115 @@
+"""Queues in the order in which they are served.
+
+Keys of queues rise while queues get resources. They are computed late: a queue whose key is out of date goes back when
+it reaches the top. Queues may form a tree in which they are compared by their ancestors. What one queue gets then
+raises the keys of all queues below its ancestors. So there is a heap for each branch of the tree, and only the keys
+along one path are computed again. Without a tree, there is one heap of all queues.
+
+Keys that became smaller are not found this way. If giving resources to one queue can make the key of another smaller,
+the plugin reports it (`queue_key_falls`), and all keys are computed again. Where there is no choice, no key is computed
+at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Any
+
+from stromboli.cluster import Queue
+
+from .framework import Framework
+
+
+class _Branch:
+    """A queue or an inner node of the tree, with those below it that have a queue in line."""
+
+    __slots__ = ("above", "heap", "key", "queue")
+
+    def __init__(self, above: _Branch | None, key: Callable[[], Any]) -> None:
+        self.above = above
+        self.key = key
+        self.queue: Queue | None = None  # if it is in line; it goes before those below it
+        self.heap: list[tuple[Any, _Branch]] = []  # keys may be out of date; None while there is only one
+
+    @property
+    def is_empty(self) -> bool:
+        return self.queue is None and not self.heap
+
+    def add(self, below: _Branch) -> None:
+        heap = self.heap
+        if not heap:
+            heap.append((None, below))
+            return
+        if len(heap) == 1:
+            heap[0] = (heap[0][1].key(), heap[0][1])
+        heappush(heap, (below.key(), below))
+
+    def first(self, current: _Branch | None) -> _Branch:
+        """The first of those below, at the top of the heap. `current`: its key was computed just now."""
+        heap = self.heap
+        while len(heap) > 1:
+            old, below = heap[0]
+            if below is current:
+                break
+            fresh = below.key()
+            if fresh != old:
+                heapreplace(heap, (fresh, below))
+            if heap[0][1] is below:
+                break
+        return heap[0][1]
+
+    def sort_again(self) -> None:
+        if len(self.heap) > 1:
+            self.heap = [(below.key(), below) for _, below in self.heap]
+            heapify(self.heap)
+        for _, below in self.heap:
+            below.sort_again()
+
+
+class QueueLine:
+    def __init__(self, session: Framework, queues: Iterable[Queue]) -> None:
+        self._session = session
+        self._root = _Branch(None, lambda: None)
+        self._branches: dict[str, _Branch] = {}
+        self._may_fall = bool(session.hooks("queueKeyFalls"))
+        self._falls = session.queue_key_falls()
+        for queue in queues:
+            self.push(queue)
+        self._current: _Branch | None = None  # that was pushed, with its key, just before the next `pop`
+
+    def __bool__(self) -> bool:
+        return not self._root.is_empty
+
+    def push(self, queue: Queue) -> None:
+        branch = self._branches.get(queue.name) or self._branch_of(queue)
+        joins = branch.is_empty
+        branch.queue = queue
+        self._current = branch if joins else None
+        while joins and branch.above is not None:
+            joins = branch.above.is_empty
+            branch.above.add(branch)
+            branch = branch.above
+
+    def pop(self) -> Queue:
+        if self._may_fall and (falls := self._session.queue_key_falls()) != self._falls:
+            self._falls = falls
+            self._root.sort_again()
+        branch, current = self._root, self._current
+        self._current = None
+        while branch.queue is None:
+            branch = branch.first(current)
+        queue, branch.queue = branch.queue, None
+        while branch.is_empty and branch.above is not None:
+            heappop(branch.above.heap)  # it is the first
+            branch = branch.above
+        return queue
+
+    def _branch_of(self, queue: Queue) -> _Branch:
+        branch = self._root
+        for name, key in self._session.queue_path(queue):
+            known = self._branches.get(name)
+            if known is None:
+                known = self._branches[name] = _Branch(branch, key)
+            branch = known
+        return branch
