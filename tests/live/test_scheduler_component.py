@@ -128,6 +128,23 @@ def test_heartbeats_cause_no_cycles() -> None:
     with_virtual_time(story())
 
 
+def test_after_a_quiet_time_a_pod_does_not_wait_because_the_last_cycle_took_long() -> None:
+    async def story() -> None:
+        api = FakeApi()
+        two_nodes(api)
+        process = make(api, period=600.0)
+        process.thinks = 4.0
+        async with running(process):
+            await until(lambda: process.cycles >= 1)
+            await asyncio.sleep(60.0)
+            process.thinks = 0.0
+            gang_of_two(api)
+            await asyncio.sleep(1.0)
+            assert bound_keys(api) == ["ns/g-0", "ns/g-1"]
+
+    with_virtual_time(story())
+
+
 def test_our_own_writes_cause_no_cycles() -> None:
     async def story() -> None:
         api = FakeApi()

@@ -324,12 +324,15 @@ class SchedulerComponent:
         """Wait until the next cycle is due or an urgent event arrives, and then a moment for related events.
 
         A stream of events is gathered for longer: while most binds of the last cycle are in flight, new ones would only
-        queue behind them, and the longer a cycle takes, the fewer there should be.
+        queue behind them, and the longer a cycle takes, the fewer there should be. An event after a quiet time need not
+        wait for that.
         """
+        clock = asyncio.get_running_loop().time
+        rested = clock() + min(self._period, PAUSE_FACTOR * took)
         remaining = max(0.0, self._period - took)
         await first_of(stop.wait(), self._inbox.urgent.wait(), timeout=remaining)
         if not stop.is_set() and self._inbox.urgent.is_set():
-            await first_of(stop.wait(), timeout=min(self._period, max(GATHER, PAUSE_FACTOR * took)))
+            await first_of(stop.wait(), timeout=max(GATHER, rested - clock()))
             await first_of(stop.wait(), self._binder.wait_for_free_worker(), timeout=remaining)
 
     # -- callbacks ----------------------------------------------------------------------------------------------
