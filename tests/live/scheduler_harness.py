@@ -25,7 +25,7 @@ from stromboli.kube.runtime import (
     SoleReplica,
     garbage_collection,
 )
-from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
+from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics, cycle_runner
 from stromboli.kube.scheduler.cycle_runner import Send
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
@@ -70,7 +70,8 @@ class Process(InThread):
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         await asyncio.sleep(self.thinks / 2)
-        result = work()
+        with mock.patch.object(cycle_runner.time, "thread_time", partial(next, iter([0.0, self.thinks]))):
+            result = work()
         await asyncio.sleep(self.thinks / 2)
         return result
 

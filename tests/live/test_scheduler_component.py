@@ -128,6 +128,27 @@ def test_heartbeats_cause_no_cycles() -> None:
     with_virtual_time(story())
 
 
+def test_a_stream_of_events_leaves_most_of_the_time_to_others() -> None:
+    """A cycle takes 0.2 s, so there is one in 1.2 s: at most 10 in 12 s, and one more for the credit of 1 s."""
+
+    async def story() -> None:
+        api = FakeApi()
+        api.put(node("n1", cpu=1000))
+        process = make(api, period=600.0)
+        process.thinks = 0.2
+        async with running(process):
+            await until(lambda: process.cycles >= 1)
+            await asyncio.sleep(60.0)
+            before = process.cycles
+            for number in range(240):
+                api.put(group(f"ns/g{number}"))
+                api.put(pod(f"ns/g{number}-0", cpu=1, group=f"g{number}"))
+                await asyncio.sleep(0.05)
+            assert 8 <= process.cycles - before <= 11
+
+    with_virtual_time(story())
+
+
 def test_after_a_quiet_time_a_pod_does_not_wait_because_the_last_cycle_took_long() -> None:
     async def story() -> None:
         api = FakeApi()

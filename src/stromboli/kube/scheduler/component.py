@@ -66,7 +66,8 @@ from .volume_writer import VolumeWriter
 
 _log = Log("scheduler")
 
-PAUSE_FACTOR: Final = 5.0  # the pause after a cycle is at least this many times as long as the cycle
+PAUSE_FACTOR: Final = 5.0  # the time between cycles is at least this many times the processor time that they use
+PAUSE_CREDIT: Final = 1.0  # seconds of these pauses that may be outstanding
 GATHER: Final = 0.05  # seconds between an urgent event and the cycle: related events arrive together
 SETTLE: Final = 1.0  # seconds after taking over, until our watches show what the last leader wrote
 TOO_MANY_CRASHES: Final = 5
@@ -155,6 +156,7 @@ class SchedulerComponent:
         self._lacks_default_queue = False
         self._missing_definitions: list[str] = []  # our kinds that the API server does not serve
         self._is_reconfigured = asyncio.Event()
+        self._rested_at = 0.0  # when no pause will be outstanding, by the clock of the event loop
         metrics.in_flight(lambda: self._binder.outstanding)
 
     # -- health -------------------------------------------------------------------------------------------------
@@ -223,8 +225,8 @@ class SchedulerComponent:
             started = clock()
             if self._lacks_default_queue:
                 await first_of(stop.wait(), self._ensure_default_queue())
-            await self._cycles.run_cycle(stop)
-            await self._pause(stop, clock() - started)
+            used = await self._cycles.run_cycle(stop)
+            await self._pause(stop, clock() - started, used)
         await self._dispatcher.drain()
 
     async def _make_reflectors(self, stop: asyncio.Event) -> bool:
@@ -320,19 +322,20 @@ class SchedulerComponent:
 
     # -- pauses -------------------------------------------------------------------------------------------------
 
-    async def _pause(self, stop: asyncio.Event, took: float) -> None:
+    async def _pause(self, stop: asyncio.Event, took: float, used: float) -> None:
         """Wait until the next cycle is due or an urgent event arrives, and then a moment for related events.
 
         A stream of events is gathered for longer: while most binds of the last cycle are in flight, new ones would only
-        queue behind them, and the longer a cycle takes, the fewer there should be. An event after a quiet time need not
-        wait for that.
+        queue behind them, and the more processor time cycles take, the fewer there should be. A single event after a
+        quiet time need not wait for that.
         """
         clock = asyncio.get_running_loop().time
-        rested = clock() + min(self._period, PAUSE_FACTOR * took)
+        rested_at = max(self._rested_at, clock() - took) + (1 + PAUSE_FACTOR) * used
+        self._rested_at = min(rested_at, clock() + self._period + PAUSE_CREDIT)
         remaining = max(0.0, self._period - took)
         await first_of(stop.wait(), self._inbox.urgent.wait(), timeout=remaining)
         if not stop.is_set() and self._inbox.urgent.is_set():
-            await first_of(stop.wait(), timeout=max(GATHER, rested - clock()))
+            await first_of(stop.wait(), timeout=max(GATHER, self._rested_at - PAUSE_CREDIT - clock()))
             await first_of(stop.wait(), self._binder.wait_for_free_worker(), timeout=remaining)
 
     # -- callbacks ----------------------------------------------------------------------------------------------

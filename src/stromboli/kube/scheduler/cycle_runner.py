@@ -15,7 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from stromboli.api import ApiError, Pod, key
 from stromboli.cluster import Applied, Cluster, ClusterEvent
@@ -35,6 +35,8 @@ _log = Log("scheduler")
 
 CHUNK: Final = 1000  # decisions that are dispatched before other tasks may use the event loop
 ORPHAN_CHECK_EVERY: Final = 5.0  # seconds between two searches for pods and groups that no cycle considers
+
+Result = TypeVar("Result")
 
 Send = Callable[[Sequence[TargetedDecision]], None]
 """Hands decisions over to the event loop."""
@@ -73,21 +75,23 @@ class CycleRunner:
 
     # -- in the event loop --------------------------------------------------------------------------------------
 
-    async def run_cycle(self, stop: asyncio.Event) -> None:
-        """Apply the events so far, decide, and dispatch the decisions."""
+    async def run_cycle(self, stop: asyncio.Event) -> float:
+        """Apply the events so far, decide, and dispatch the decisions. Returns how many seconds of a processor that
+        took; on a busy machine this is less than the time that passed."""
         started = time.perf_counter()
         events = self._inbox.drain()
         try:
-            cycle = await self._dispatched(lambda send: self._decide(events, send))
+            cycle, used = await self._dispatched(lambda send: _with_time_used(lambda: self._decide(events, send)))
         except CycleFailed:
             self.crashes += 1
             _log.exception("a cycle failed; rebuilding the cluster state from the API server")
             self._metrics.cycle_failed()
             await self._rebuild(stop)
-            return
+            return time.perf_counter() - started
         self.crashes = 0
         self._metrics.cycle_done(time.perf_counter() - started, cycle)
         self._metrics.buffered(len(self._inbox))
+        return used
 
     async def apply_pending(self) -> None:
         """Apply the events without deciding anything."""
@@ -95,7 +99,7 @@ class CycleRunner:
         if events:
             await self._in_thread(lambda: self._catch_up(events))
 
-    async def _dispatched(self, decide: Callable[[Send], Cycle]) -> Cycle:
+    async def _dispatched(self, decide: Callable[[Send], Result]) -> Result:
         """Run `decide` in the thread, and dispatch what it sends, in that order, while it runs. What was sent before
         it failed is dispatched as well."""
         loop = asyncio.get_running_loop()
@@ -111,10 +115,10 @@ class CycleRunner:
                 self._dispatcher.dispatch(decisions)
                 await asyncio.sleep(0)
             try:
-                cycle: Cycle = await deciding
+                result: Result = await deciding
             except Exception as error:
                 raise CycleFailed from error
-            return cycle
+            return result
         finally:
             deciding.cancel()
             await asyncio.gather(deciding, return_exceptions=True)
@@ -180,6 +184,12 @@ class CycleRunner:
         self.cluster.snapshot()
         if self._recording is not None:
             self._recording.events(events)
+
+
+def _with_time_used(work: Callable[[], Result]) -> tuple[Result, float]:
+    """The result, and the processor time of this thread."""
+    started = time.thread_time()
+    return work(), time.thread_time() - started
 
 
 class CycleFailed(Exception):
