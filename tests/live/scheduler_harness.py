@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 from prometheus_client import CollectorRegistry
@@ -25,11 +25,13 @@ from stromboli.kube.runtime import (
     SoleReplica,
     garbage_collection,
 )
-from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
-from stromboli.kube.scheduler.dispatcher import TargetedDecision
+from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics, cycle_runner
+from stromboli.kube.scheduler.cycle_runner import Send
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
 from stromboli.scheduling.registry import Registry
+
+C = TypeVar("C", bound=SchedulerComponent)
 
 
 class Lease:
@@ -43,37 +45,54 @@ class Lease:
             await asyncio.sleep(0.01)
 
 
-class Process(SchedulerComponent):
-    """Cycles are run in the loop; `thinks` seconds pass in each, half of them before it looks at its news."""
+class InThread(SchedulerComponent):
+    """Cycles are run in a thread, as on a cluster."""
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._cycles.cluster
+
+
+class Process(InThread):
+    """Cycles are run in the loop; `thinks` seconds pass in each, half of them before it looks at its news. Nothing is
+    sent before `after_cycle` has returned."""
 
     cycles = 0
     thinks = 0.0
     before_cycle: Callable[[], None] = staticmethod(lambda: None)
     after_cycle: Callable[[], None] = staticmethod(lambda: None)
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._really_decide = self._cycles._decide
+        self._cycles._decide = self._decide  # type: ignore[method-assign]
+        self._cycles._in_thread = self._in_thread  # type: ignore[method-assign]
+
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         await asyncio.sleep(self.thinks / 2)
-        result = work()
+        with mock.patch.object(cycle_runner.time, "thread_time", partial(next, iter([0.0, self.thinks]))):
+            result = work()
         await asyncio.sleep(self.thinks / 2)
         return result
 
-    def _decide(self, events: list[ClusterEvent]) -> tuple[Cycle, list[TargetedDecision]]:
+    def _decide(self, events: list[ClusterEvent], send: Send) -> Cycle:
         self.before_cycle()
-        decided = super()._decide(events)
+        decided = self._really_decide(events, send)
         self.cycles += 1
         self.after_cycle()
         return decided
 
-    @property
-    def cluster(self) -> Cluster:
-        return self._cluster
-
 
 def make(api: FakeApi, lease: Lease | SoleReplica | None = None, *, period: float = 1.0) -> Process:
     registry = Registry()
-    scheduler = Scheduler(registry.default(), registry)
+    return component(Process, api, Scheduler(registry.default(), registry), lease, period=period)
+
+
+def component(
+    kind: type[C], api: FakeApi, scheduler: Scheduler, lease: Lease | SoleReplica | None = None, *, period: float = 1.0
+) -> C:
     loop = asyncio.get_running_loop()
-    return Process(
+    return kind(
         api,  # type: ignore[arg-type]
         configuration=ConfigurationFile(None, lambda text, where: scheduler, built_in=lambda: scheduler),
         leadership=lease or SoleReplica(),  # type: ignore[arg-type]
@@ -112,7 +131,7 @@ async def running(process: SchedulerComponent) -> AsyncIterator[asyncio.Event]:
         tidy.stop()
 
 
-def assert_ledger_is_what_is_there(process: Process, api: FakeApi) -> None:
+def assert_ledger_is_what_is_there(process: InThread, api: FakeApi) -> None:
     """What news made of the ledger equals what the objects say to somebody who knows nothing yet."""
     afresh = Cluster(scheduler_name="volcano")
     for kind in (Queue, Node, PodGroup, Pod, Reservation):

@@ -22,7 +22,7 @@ from live.fake_api import (
 from stromboli.api import Pod, names
 from stromboli.cluster import BindFailed, EvictFailed, TaskKey
 from stromboli.kube.client import Failure, TokenBucket
-from stromboli.kube.scheduler.binder import Binder, BindRequest, EvictRequest, Request
+from stromboli.kube.scheduler.binder import RETRYING_WORKERS, Binder, BindRequest, EvictRequest, Request
 
 
 class Fence:
@@ -104,6 +104,37 @@ def play(story: Story, *, workers: int = 8, **facts: Any) -> None:
                 await running
 
     with_virtual_time(run())
+
+
+def test_pods_that_were_refused_before_come_after_all_others_and_few_at_a_time() -> None:
+    refusing = True
+
+    def fate(verb: str, key: str) -> Fate:
+        return refused(403, "Forbidden") if verb == "bind" and refusing else Fate(acts=1.0)
+
+    async def story(api: FakeApi, harness: BinderHarness) -> None:
+        nonlocal refusing
+        many = [f"ns/m{number}" for number in range(20)]
+        for name in many:
+            api.put(pod(name, cpu=1))
+            harness.watch_shows(name)
+        await submit_and_wait(harness, *(harness.bind(name) for name in many))
+        assert sorted(harness.said) == sorted(f"BindFailed {name}" for name in many)
+        refusing = False
+        before = len(api.asked)
+        harness.binder.submit([*(harness.bind(name) for name in many), harness.bind("ns/a")])
+        await asyncio.sleep(0.5)
+        sent = [key for verb, key in api.asked[before:] if verb == "bind"]
+        assert sent == ["ns/a", *many[:RETRYING_WORKERS]]
+        harness.binder.submit([harness.bind("ns/b")])
+        await asyncio.sleep(0.1)
+        assert api.asked[-1] == ("bind", "ns/b")
+        await harness.binder.wait_idle()
+        assert len(api.binds) == 22
+        # What was bound is forgotten, so these would be ordinary binds again.
+        assert harness.binder._refused == {}
+
+    play(story, fate=fate)
 
 
 async def submit_and_wait(harness: BinderHarness, *requests: Request) -> None:

@@ -22,7 +22,6 @@ from stromboli.kube.scheduler.status_writer import StatusWriter
 from stromboli.kube.scheduler.volume_writer import VolumeWriter
 from stromboli.scheduling.decisions import (
     Bind,
-    Cycle,
     Decision,
     Evict,
     Notice,
@@ -132,7 +131,7 @@ class DispatcherHarness:
         self.cluster.apply(Applied(obj))
 
     def dispatch(self, *decisions: Decision) -> None:
-        self.dispatcher.dispatch(resolve_targets(Cycle(decisions=list(decisions)), self.cluster))
+        self.dispatcher.dispatch(resolve_targets(decisions, self.cluster))
 
     def pod(self, task: str = "ns/a") -> Pod:
         return self.cluster.tasks[TaskKey(task)].pod
@@ -186,7 +185,7 @@ def test_binds_and_evictions_are_sent_for_the_pod_that_was_decided_on() -> None:
 def test_a_successor_of_the_same_name_is_not_bound() -> None:
     async def story(harness: DispatcherHarness) -> None:
         old = harness.pod().metadata.uid
-        addressed = resolve_targets(Cycle(decisions=[Bind(A, "n1", JOB)]), harness.cluster)
+        addressed = resolve_targets([Bind(A, "n1", JOB)], harness.cluster)
         successor = pod("ns/a", cpu=2, group="g")
         successor.metadata.uid = "another"
         harness.cluster.apply(Applied(successor))

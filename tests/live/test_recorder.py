@@ -26,7 +26,7 @@ def replayed(file: Path) -> list[ReplayedCycle]:
 
 def recorded(api: FakeApi, file: Path) -> Process:
     process = make(api)
-    process._recording = Recorder(file, "volcano")
+    process._cycles._recording = Recorder(file, "volcano")
     return process
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
-from builders import START, cluster, established, group, node, pod, pods
-from stromboli.cluster import Applied, BindFailed, Cluster, TaskKey
-from stromboli.scheduling.bind_backoff import retried_at
+import pytest
+
+from builders import START, cluster, established, group, node, pod, pods, queue
+from stromboli.cluster import Applied, BindFailed, Cluster, Task, TaskKey
+from stromboli.scheduling.bind_backoff import RETRIED_JOBS, retried_at
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Cycle, Evict
+from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.registry import Registry
 
 NOW = START + 1000
@@ -128,3 +132,52 @@ def test_refused_pods_come_back_one_by_one() -> None:
         refuse(known, task, NOW, node=name)
     times = {retried_at(task.key, task.refused) for task in known.tasks.values() if task.refused is not None}
     assert len(times) > 250
+
+
+def many_refused(number: int, *, queue_name: str = "") -> Cluster:
+    """So many jobs of one pod, all of them refused, and one that was never tried."""
+    known = cluster(
+        [node(f"n{number}", cpu=600, pods=600) for number in range(2)],
+        [group(f"ns/g{number}", queue=queue_name) for number in range(number)],
+        [pod(f"ns/p{number}", group=f"g{number}", cpu=1) for number in range(number)],
+    )
+    if queue_name:
+        known.apply(Applied(queue(queue_name, fifo=True)))
+    for task, name in binds(SCHEDULER.run(known, NOW)):
+        refuse(known, task, NOW, node=name)
+    known.apply(Applied(group("ns/new", queue=queue_name, created=500)))
+    known.apply(Applied(pod("ns/new-0", group="new", cpu=1, created=500)))
+    return known
+
+
+def test_paused_jobs_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = many_refused(20)
+    tried: list[str] = []
+    really = Fitting.choose
+
+    def choose(fitting: Fitting, task: Task, *arguments: Any) -> list[int]:
+        tried.append(task.key)
+        return really(fitting, task, *arguments)
+
+    monkeypatch.setattr(Fitting, "choose", choose)
+    cycle = SCHEDULER.run(known, NOW + 0.5)
+    assert set(tried) == {"ns/new-0"}
+    assert [task for task, _ in binds(cycle)] == ["ns/new-0"]
+    assert {why.code for why in cycle.waiting.values()} == {"BindRefused"}
+    assert len(cycle.waiting) == 20
+    assert cycle.next_due == min(retried_at(t.key, t.refused) for t in known.tasks.values() if t.refused is not None)
+
+
+def test_a_cycle_retries_a_limited_number_of_jobs_the_longest_due_first() -> None:
+    known = many_refused(RETRIED_JOBS + 20)
+    due = sorted((retried_at(t.key, t.refused), t.key) for t in known.tasks.values() if t.refused is not None)
+    first = SCHEDULER.run(known, NOW + 10)
+    assert {task for task, _ in binds(first)} == {"ns/new-0", *(key for _, key in due[:RETRIED_JOBS])}
+    assert first.next_due == NOW + 10
+    second = SCHEDULER.run(known, NOW + 11)
+    assert {task for task, _ in binds(second)} == {key for _, key in due[RETRIED_JOBS:]}
+
+
+def test_a_paused_job_stops_its_fifo_queue() -> None:
+    known = many_refused(1, queue_name="line")
+    assert binds(SCHEDULER.run(known, NOW + 0.5)) == []

@@ -7,11 +7,13 @@ by time alone the first nodes would be open again before the last ones had their
 spread out, or each of their attempts would hold up the binds of others.
 
 Until then the task fits on no node, or not on those that were refused. Its job says who refused what, and when the next
-attempt is made.
+attempt is made. A job whose tasks fit on no node for this reason is not even tried, and a cycle retries only so many
+jobs: hundreds of them would make every cycle long, for everybody else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from math import ceil
 from typing import Final
 from zlib import crc32
@@ -32,6 +34,10 @@ FIRST_PAUSE: Final = 1.0  # seconds; doubles with each refusal
 LONGEST_PAUSE: Final = 60.0
 NODE_FACTOR: Final = 6.0  # a node is avoided for so many times the pause, so that two others can be tried before it
 LONGEST_AVOIDED: Final = 120.0
+
+RETRIED_JOBS: Final = 100  # in a cycle; the others whose pause is over follow in the next ones
+
+_TO_PLACE: Final = frozenset({Status.PENDING, Status.RESERVED, Status.CONDITIONAL, Status.ALLOCATED})
 
 FEATURE = "bind_backoff"
 """The name under which the feature registers its callbacks."""
@@ -55,40 +61,90 @@ def _pause(task: TaskKey, failures: int) -> float:
     return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 30)) * spread
 
 
+class PausedJobs:
+    """Jobs that are not tried in a session, because no node is open to their tasks, or many others come first. It is
+    known from the beginning."""
+
+    def __init__(self, session: Session) -> None:
+        self._paused: set[TaskKey] = set()
+        nodes = len(session.nodes)
+        retried: dict[JobKey, list[tuple[float, TaskKey]]] = {}
+        for task in session.ledger.refused_binds.values():
+            refused = task.refused
+            if refused is None or task.status is not Status.PENDING or task.job is None:
+                continue
+            next_attempt = retried_at(task.key, refused)
+            if next_attempt > session.now or len(refused.by_node) >= nodes:
+                closed = closed_rows(session, task, refused)
+                if closed is None or len(closed) == nodes:
+                    self._paused.add(task.key)
+                    continue
+            retried.setdefault(task.job.key, []).append((next_attempt, task.key))
+        if len(retried) > RETRIED_JOBS:
+            session.due(session.now)
+            for tasks in sorted(retried.values(), key=min)[RETRIED_JOBS:]:
+                self._paused.update(key for _, key in tasks)
+
+    def __contains__(self, job: Job) -> bool:
+        if not self._paused or job.queue.fifo:  # the first of a fifo queue is tried, and stops the queue
+            return False
+        return not job.waiting_count and all(
+            key in self._paused for key, task in job.tasks.items() if task.status in _TO_PLACE and not task.gated
+        )
+
+
+def worth_trying(session: Session, jobs: Iterable[Job]) -> list[Job]:
+    """Those of these waiting jobs that are not paused after refusals."""
+    paused = session.state(PausedJobs)
+    return [job for job in jobs if job not in paused]
+
+
+def closed_rows(session: Session, task: Task, refused: RefusedBind) -> list[int] | None:
+    """The nodes that a task is not tried on; None if there is no attempt on any. Says when that changes."""
+    next_attempt = retried_at(task.key, refused)
+    if next_attempt > session.now:
+        session.due(next_attempt)
+        return None
+    if len(refused.by_node) >= len(session.nodes):  # no other node is left
+        refused.tolerated = max(refused.tolerated, min(number for number, _ in refused.by_node.values()))
+    rows = []
+    for node, until in avoided_until(task.key, refused).items():
+        known = session.nodes.by_name.get(node)
+        if known is None:
+            continue
+        if until > session.now:
+            session.due(until)
+        elif refused.by_node[node][0] <= refused.tolerated:
+            continue
+        rows.append(known.row)
+    return rows
+
+
 def open_bind_backoff(session: Session) -> None:
     if not session.ledger.refused_binds:
         return
+    session.state(PausedJobs)
 
     def prepare(task: Task) -> NodeFilter | None:
         refused = task.refused
         if refused is None:
             return None
-        reason = session.reason_id(VOLUMES_REFUSED if refused.by_volumes else BIND_REFUSED)
+        closed = closed_rows(session, task, refused)
         verdicts = np.zeros(len(session.nodes), dtype=np.int32)
-        next_attempt = retried_at(task.key, refused)
-        if next_attempt > session.now:
-            verdicts[:] = reason
-            session.due(next_attempt)
-        else:
-            if len(refused.by_node) >= len(session.nodes):  # no other node is left
-                refused.tolerated = max(refused.tolerated, min(number for number, _ in refused.by_node.values()))
-            for node, until in avoided_until(task.key, refused).items():
-                known = session.nodes.by_name.get(node)
-                if known is None:
-                    continue
-                if until > session.now:
-                    session.due(until)
-                elif refused.by_node[node][0] <= refused.tolerated:
-                    continue
-                verdicts[known.row] = reason
+        rows = slice(None) if closed is None else closed
+        verdicts[rows] = session.reason_id(VOLUMES_REFUSED if refused.by_volumes else BIND_REFUSED)
 
         def judge(rows: Rows) -> ReasonIds:
             return verdicts[rows]
 
         return judge
 
-    def key(task: Task) -> TaskKey | None:
-        return None if task.refused is None else task.key
+    def key(task: Task) -> Hashable:
+        refused = task.refused
+        if refused is None:
+            return None
+        closed = closed_rows(session, task, refused)
+        return refused.by_volumes, None if closed is None else tuple(closed)
 
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):
         session.add_filter(prepare, scope=Scope.STATIC, key=key)

@@ -74,9 +74,13 @@ class Scheduler:
     def _plugin(self, option: PluginOption) -> Plugin:
         return self.registry.plugin(option.name)(option.arguments)
 
-    def act(self, session: Session) -> None:
+    def act(self, session: Session, after_action: Callable[[str], None] | None = None) -> None:
+        """Run the actions. `after_action` is called with the name of each. The binds in `session.cycle` are final by
+        then: no later action takes one back."""
         for option in self.configuration.actions:
             self.registry.action(option.name)(option.arguments).execute(session)
+            if after_action is not None:
+                after_action(option.name)
 
     def run(self, cluster: Cluster, now: float) -> Cycle:
         session = self.open(cluster.snapshot(), now)

@@ -11,6 +11,7 @@ published_configuration  where the scheduler's configuration can be read
 crd_check            whether our custom resources are installed
 volume_kinds         which kinds about volumes are watched
 garbage_collection   Python's garbage collector, run between cycles
+waits                waiting for whichever comes first
 """
 
 from .config_reload import ConfigurationFile
@@ -23,6 +24,7 @@ from .loop_lag import LoopLag
 from .metrics import SECONDS_BUCKETS, ProcessMetrics, labelled_gauge
 from .process import Component, ProcessContext, ProcessOptions, run_process
 from .volume_kinds import volume_kinds, watch_more
+from .waits import first_of
 
 __all__ = [
     "NOT_INSTALLED",
@@ -42,6 +44,7 @@ __all__ = [
     "ProcessOptions",
     "SoleReplica",
     "configure_logging",
+    "first_of",
     "labelled_gauge",
     "missing_definitions",
     "run_process",

@@ -1,6 +1,7 @@
 """The scheduler on a real API server.
 
-component            the loop: takes events in, runs a cycle in a thread, dispatches its decisions
+component            starts and stops the parts, and decides when a cycle is run
+cycle_runner         takes events in, runs a cycle in a thread, dispatches its decisions
 inbox                buffers watch events while a cycle runs
 dispatcher           turns decisions into writes
 binder               binds and evictions; lost_response: what a write did whose response was lost

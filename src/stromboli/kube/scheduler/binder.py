@@ -11,6 +11,9 @@ knows whether the server acted, so the pod is read until the server answers: sen
 another pod of that name, and giving up could place two pods in the same room. For the same reason the pod is read twice
 before the bind counts as failed: the server may still be working on a request whose response nobody waits for.
 
+A pod whose bind was refused is most likely refused again. Its next attempts come after all other binds, few at a time:
+hundreds of such pods would otherwise keep the server from everybody else's binds.
+
 The next cycle would choose the same victims, and the server would refuse their evictions again. So a refused eviction
 is retried with backoff, and until then the scheduler gets the `EvictFailed` that the server would have caused.
 
@@ -46,6 +49,7 @@ from .lost_response import reread
 _log = Log("binder")
 
 WORKERS: Final = 32
+RETRYING_WORKERS: Final = 4  # that may send binds of pods that were refused before, if nothing else is to be sent
 TIMEOUT: Final = 5.0  # seconds for a request; the default lease outlives the fence by as much
 QUIET: Final = 0.5  # seconds without a request until the binder is no longer busy
 MAX_EVICTION_DELAY: Final = 15.0  # seconds until a refused eviction is retried: budgets change
@@ -113,7 +117,10 @@ class Binder:
         self._timeout = timeout
         self._workers = workers
         self._queue: deque[Request] = deque()
-        self._in_flight = 0
+        self._retries: deque[Request] = deque()  # binds of pods that were refused before
+        self._in_flight = 0  # of both
+        self._retrying = 0
+        self._refused: dict[TaskKey, str] = {}  # pods whose last bind was refused, with their uids
         self._clock = asyncio.get_running_loop().time
         self._eviction_backoff = ItemBackoff(self._clock, max_delay=MAX_EVICTION_DELAY)  # by the uid of the pod
         self._last_finished = self._clock() - QUIET
@@ -124,18 +131,25 @@ class Binder:
 
     @property
     def outstanding(self) -> int:
-        return len(self._queue) + self._in_flight
+        return len(self._queue) + len(self._retries) + self._in_flight
+
+    @property
+    def _first_attempts(self) -> int:
+        """Those outstanding requests that others wait for."""
+        return len(self._queue) + self._in_flight - self._retrying
 
     @property
     def busy(self) -> bool:
         """Whether requests are outstanding, or were a moment ago: less important writes should wait."""
-        return self.outstanding > 0 or self._clock() - self._last_finished < QUIET
+        return self._first_attempts > 0 or self._clock() - self._last_finished < QUIET
 
     def submit(self, requests: list[Request]) -> None:
         self._drop_observed()
         self._eviction_backoff.prune()
         if requests:
-            self._queue.extend(requests)
+            for request in requests:
+                retried = self._refused.get(request.task) == request.uid
+                (self._retries if retried else self._queue).append(request)
             self._idle.clear()
             self._work.set()
 
@@ -144,7 +158,7 @@ class Binder:
         await self._idle.wait()
 
     async def wait_for_free_worker(self) -> None:
-        while self.outstanding >= self._workers:
+        while self._first_attempts >= self._workers:
             await asyncio.sleep(0.01)
 
     async def wait_observed(self) -> None:
@@ -155,8 +169,9 @@ class Binder:
 
     def cancel_queued(self, why: str) -> None:
         """Report what was not sent as failed: before a stop, and when the lease is lost."""
-        while self._queue:
-            self._not_sent(self._queue.popleft(), why)
+        for queue in (self._queue, self._retries):
+            while queue:
+                self._not_sent(queue.popleft(), why)
         self._update_idle()
 
     async def run(self) -> None:
@@ -167,11 +182,12 @@ class Binder:
 
     async def _worker(self) -> None:
         while True:
-            while not self._queue:
+            while not (queue := self._next_queue()):
                 self._work.clear()
                 await self._work.wait()
-            request = self._queue.popleft()
+            request, retrying = queue.popleft(), queue is self._retries
             self._in_flight += 1
+            self._retrying += retrying
             try:
                 await self._buckets[type(request)].take()
                 if not self._fence.is_leader:
@@ -182,20 +198,32 @@ class Binder:
                     await self._evict(request)
             finally:
                 self._in_flight -= 1
-                self._last_finished = self._clock()
+                self._retrying -= retrying
+                if not retrying:
+                    self._last_finished = self._clock()
                 self._update_idle()
 
+    def _next_queue(self) -> deque[Request]:
+        """Empty if there is nothing to send now."""
+        if self._queue or self._retrying >= RETRYING_WORKERS:
+            return self._queue
+        return self._retries
+
     def _update_idle(self) -> None:
-        if not self._queue and not self._in_flight:
+        if not self.outstanding:
             self._idle.set()
 
     def _drop_observed(self) -> bool:
-        """Whether anything is left that the server accepted and the watch has not shown."""
+        """Forget what the watch has shown. Whether anything is left that the server accepted and it has not shown."""
         self._accepted = {
             task: request
             for task, request in self._accepted.items()
             if not _is_observed(self._cached_pod(task), request)
         }
+        for task, uid in list(self._refused.items()):
+            pod = self._cached_pod(task)
+            if pod is None or pod.metadata.uid != uid:
+                del self._refused[task]
         return bool(self._accepted)
 
     def _not_sent(self, request: Request, why: str) -> None:
@@ -208,6 +236,7 @@ class Binder:
         event = BindFailed(request.task)
         if refused:
             event = BindFailed(request.task, request.node, why, self._wall_clock())
+            self._refused[request.task] = request.uid
         self._report(event, request.uid)
         self._listener.bind_failed(request, why)
 
@@ -226,6 +255,7 @@ class Binder:
                 # Without an answer it is not known that a second attempt would fail.
                 self._bind_failed(request, failure.message, refused=failure.status != NO_RESPONSE)
                 return
+        self._refused.pop(request.task, None)
         self._accepted[request.task] = request
         self._listener.bound(request, time.perf_counter() - started)
 

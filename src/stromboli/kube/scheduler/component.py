@@ -1,11 +1,10 @@
 """The scheduler's loop: a cycle every second, and at once when something changed that a decision may depend on.
 
-    reflectors ──▶ inbox ──▶ [thread: apply, decide] ──▶ dispatcher ──▶ binds, evictions, statuses, events
-                     ▲                                       │
-                     └────── BindFailed, EvictFailed ◀───────┘
+    reflectors ──▶ inbox ──▶ cycle runner ──▶ dispatcher ──▶ binds, evictions, statuses, events
+                     ▲       [in a thread]        │
+                     └─ BindFailed, EvictFailed ◀─┘
 
-The event loop only moves data; everything that takes long runs in one thread, the only one that touches the cluster
-state. So a cycle needs no lock, and meanwhile the event loop renews the lease and reads watches.
+The event loop only moves data: it renews the lease, reads watches and sends binds while a cycle runs in its thread.
 
 A standby does the same without deciding, so it knows the whole cluster when it takes over.
 """
@@ -14,12 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
-from stromboli.api import ApiError, KObject, Node, ObjectMeta, Pod, Queue, default, key, names
-from stromboli.cluster import Applied, Cluster, ClusterEvent
+from stromboli.api import KObject, Node, ObjectMeta, Pod, Queue, default, names
 from stromboli.kube.client import (
     LEGACY_BUDGETS,
     NAMESPACES,
@@ -47,17 +44,17 @@ from stromboli.kube.runtime import (
     LeaderElector,
     Leadership,
     Log,
+    first_of,
     garbage_collection,
     missing_definitions,
     volume_kinds,
     watch_more,
 )
 from stromboli.scheduling.cycle import Scheduler
-from stromboli.scheduling.decisions import Cycle
-from stromboli.scheduling.explanation import orphans
 
 from .binder import TIMEOUT, Binder
-from .dispatcher import Dispatcher, TargetedDecision, resolve_targets
+from .cycle_runner import CycleRunner
+from .dispatcher import Dispatcher
 from .inbox import Inbox
 from .metrics import SchedulerMetrics
 from .outcome_reporter import OutcomeReporter
@@ -65,15 +62,13 @@ from .recorder import Recorder
 from .reservation_writer import ReservationWriter
 from .status_patch_queue import StatusPatchQueue
 from .status_writer import StatusWriter
-from .true_reasons import invalid_pod, says, with_true_reasons
 from .volume_writer import VolumeWriter
 
 _log = Log("scheduler")
 
-CHUNK: Final = 1000  # decisions that are dispatched before other tasks may use the event loop
-PAUSE_FACTOR: Final = 5.0  # the pause after a cycle is at least this many times as long as the cycle
+PAUSE_FACTOR: Final = 5.0  # the time between cycles is at least this many times the processor time that they use
+PAUSE_CREDIT: Final = 1.0  # seconds of these pauses that may be outstanding
 GATHER: Final = 0.05  # seconds between an urgent event and the cycle: related events arrive together
-ORPHAN_CHECK_EVERY: Final = 5.0  # seconds between two searches for pods and groups that no cycle considers
 SETTLE: Final = 1.0  # seconds after taking over, until our watches show what the last leader wrote
 TOO_MANY_CRASHES: Final = 5
 SYNC_LOG_EVERY: Final = 10.0  # seconds between two log lines about what the start waits for
@@ -103,12 +98,8 @@ class SchedulerComponent:
         self._client = client
         self._configuration = configuration
         self._leadership = leadership
-        self._scheduler_name = scheduler_name
         self._period = period
         self._metrics = metrics
-        self._recording = recorder
-        self._clock = clock
-        self._cluster = Cluster(scheduler_name=scheduler_name)
         self._reflectors: dict[type[KObject], Reflector[Any]] = {}
         self._recorder = EventRecorder(
             client, scheduler_name, bucket=bucket(), busy=lambda: self._binder.busy, clock=clock
@@ -151,14 +142,21 @@ class SchedulerComponent:
             volumes=volumes,
             recorder=self._recorder,
         )
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
+        self._cycles = CycleRunner(
+            scheduler_name=scheduler_name,
+            configuration=configuration,
+            inbox=self._inbox,
+            binder=self._binder,
+            dispatcher=self._dispatcher,
+            metrics=metrics,
+            recorder=recorder,
+            clock=clock,
+        )
         self._is_active = False  # whether we were the leader in the last cycle
         self._lacks_default_queue = False
         self._missing_definitions: list[str] = []  # our kinds that the API server does not serve
-        self._new_ignored_pods: dict[str, tuple[Pod, str]] = {}  # by key, with the reason, until it is written
         self._is_reconfigured = asyncio.Event()
-        self._crashes = 0
-        self._orphans_checked_at = 0.0
+        self._rested_at = 0.0  # when no pause will be outstanding, by the clock of the event loop
         metrics.in_flight(lambda: self._binder.outstanding)
 
     # -- health -------------------------------------------------------------------------------------------------
@@ -172,8 +170,8 @@ class SchedulerComponent:
         return f"it has not listed every {waiting[0]} yet" if waiting else None
 
     def unhealthy_reason(self) -> str | None:
-        if self._crashes >= TOO_MANY_CRASHES:
-            return f"the last {self._crashes} cycles failed; the log says why"
+        if self._cycles.crashes >= TOO_MANY_CRASHES:
+            return f"the last {self._cycles.crashes} cycles failed; the log says why"
         return None
 
     # -- run ----------------------------------------------------------------------------------------------------
@@ -201,7 +199,7 @@ class SchedulerComponent:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._dispatcher.cancel()
-            self._thread.shutdown(wait=True)
+            self._cycles.close()
 
     async def _until_stopped(self, stop: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:
         scheduling = asyncio.create_task(self._schedule(stop))
@@ -219,16 +217,16 @@ class SchedulerComponent:
         while not stop.is_set():
             if not self._leadership.is_leader:
                 self._stand_by()
-                await self._apply_pending()
-                await _first(stop.wait(), self._leadership.wait_until_leader(), timeout=self._period)
+                await self._cycles.apply_pending()
+                await first_of(stop.wait(), self._leadership.wait_until_leader(), timeout=self._period)
                 continue
             if not self._is_active:
                 await self._take_over()
             started = clock()
             if self._lacks_default_queue:
-                await _first(stop.wait(), self._ensure_default_queue())
-            await self._run_cycle(stop)
-            await self._pause(stop, clock() - started)
+                await first_of(stop.wait(), self._ensure_default_queue())
+            used = await self._cycles.run_cycle(stop)
+            await self._pause(stop, clock() - started, used)
         await self._dispatcher.drain()
 
     async def _make_reflectors(self, stop: asyncio.Event) -> bool:
@@ -256,14 +254,14 @@ class SchedulerComponent:
         """None if the stop came first."""
         while not stop.is_set():
             serves = asyncio.create_task(self._client.serves(POD_DISRUPTION_BUDGETS.group_version))
-            await _first(stop.wait(), serves)
+            await first_of(stop.wait(), serves)
             if serves.cancelled():
                 break
             try:
                 return serves.result()
             except Failure as failure:
                 _log.warning("the API server does not answer yet", failure=failure.message)
-            await _first(stop.wait(), timeout=self._period)
+            await first_of(stop.wait(), timeout=self._period)
         return None
 
     async def _sync(self, stop: asyncio.Event) -> None:
@@ -271,15 +269,15 @@ class SchedulerComponent:
         synced = asyncio.gather(*(reflector.synced.wait() for reflector in self._reflectors.values()))
         try:
             while not synced.done() and not stop.is_set():
-                await _first(stop.wait(), asyncio.shield(synced), self._find_missing_definitions())
-                await _first(stop.wait(), asyncio.shield(synced), timeout=SYNC_LOG_EVERY)
+                await first_of(stop.wait(), asyncio.shield(synced), self._find_missing_definitions())
+                await first_of(stop.wait(), asyncio.shield(synced), timeout=SYNC_LOG_EVERY)
                 if not synced.done() and not stop.is_set() and not self._missing_definitions:
                     _log.info("waiting for the lists of the API server", missing=self.not_ready_reason())
         finally:
             synced.cancel()
             await asyncio.gather(synced, return_exceptions=True)
         if self.not_ready_reason() is None:
-            await self._apply_pending()
+            await self._cycles.apply_pending()
             garbage_collection.freeze_current_objects()
             counts = {kind: len(reflector.objects) for kind, reflector in self._reflectors.items()}
             _log.info(
@@ -298,7 +296,7 @@ class SchedulerComponent:
     async def _take_over(self) -> None:
         if isinstance(self._leadership, LeaderElector):
             await asyncio.sleep(SETTLE)
-        await self._apply_pending()
+        await self._cycles.apply_pending()
         self._lacks_default_queue = names.DEFAULT_QUEUE not in self._reflectors[Queue].objects
         self._is_active = True
         self._metrics.set_leader(True)
@@ -322,102 +320,23 @@ class SchedulerComponent:
                 return  # retried before the next cycle
         self._lacks_default_queue = False
 
-    # -- cycles -------------------------------------------------------------------------------------------------
+    # -- pauses -------------------------------------------------------------------------------------------------
 
-    async def _run_cycle(self, stop: asyncio.Event) -> None:
-        started = time.perf_counter()
-        events = self._inbox.drain()
-        try:
-            cycle, decisions = await self._in_thread(lambda: self._decide(events))
-        except Exception:
-            self._crashes += 1
-            _log.exception("a cycle failed; rebuilding the cluster state from the API server")
-            self._metrics.cycle_failed()
-            await self._rebuild(stop)
-            return
-        self._crashes = 0
-        for start in range(0, len(decisions), CHUNK):
-            self._dispatcher.dispatch(decisions[start : start + CHUNK])
-            await asyncio.sleep(0)
-        self._metrics.cycle_done(time.perf_counter() - started, cycle)
-        self._metrics.buffered(len(self._inbox))
-
-    def _decide(self, events: list[ClusterEvent]) -> tuple[Cycle, list[TargetedDecision]]:
-        """In the thread: apply the events and run a cycle."""
-        self._apply(events)
-        now = self._clock()
-        scheduler = self._configuration.current
-        cycle = self._metrics.timed_cycle(scheduler, self._cluster, now)
-        if self._recording is not None:
-            self._recording.cycle(scheduler.configuration, now, events, cycle.decisions)
-        if now - self._orphans_checked_at >= ORPHAN_CHECK_EVERY:
-            self._orphans_checked_at = now
-            cycle.decisions += with_true_reasons(orphans(self._cluster, now), self._cluster, self._inbox.hidden)
-        decisions = resolve_targets(cycle, self._cluster)
-        decisions += self._explain_ignored_pods()
-        garbage_collection.collect_if_due()
-        return cycle, decisions
-
-    def _explain_ignored_pods(self) -> Iterator[TargetedDecision]:
-        for pod_key, (pod, why) in self._new_ignored_pods.items():
-            decision = invalid_pod(pod_key, why)
-            if not says(pod, decision.message):
-                yield TargetedDecision(decision, pod)
-        self._new_ignored_pods.clear()
-
-    def _apply(self, events: list[ClusterEvent]) -> None:
-        for event in events:
-            try:
-                self._cluster.apply(event)
-            except (ApiError, ValueError) as error:
-                if not isinstance(event, Applied):
-                    raise
-                obj = event.object
-                if isinstance(obj, Pod) and not obj.spec.node_name and obj.spec.scheduler_name == self._scheduler_name:
-                    self._new_ignored_pods[key(obj)] = (obj, str(error))
-                _log.warning(
-                    "ignoring an object that cannot be applied", kind=obj.kind, object=key(obj), reason=str(error)
-                )
-
-    async def _apply_pending(self) -> None:
-        """Apply the events without deciding anything."""
-        events = self._inbox.drain()
-        if events:
-            await self._in_thread(lambda: self._catch_up(events))
-
-    def _catch_up(self, events: list[ClusterEvent]) -> None:
-        """In the thread. Nobody uses the snapshot, but taking it adds new nodes to the columns, and the pods on them to
-        the nodes, before the next events about either."""
-        self._apply(events)
-        self._cluster.snapshot()
-        if self._recording is not None:
-            self._recording.events(events)
-
-    async def _rebuild(self, stop: asyncio.Event) -> None:
-        await _first(stop.wait(), self._binder.wait_observed())  # otherwise binds in flight would be missing
-        if stop.is_set():
-            return
-        self._inbox.drain()
-        self._cluster = Cluster(scheduler_name=self._scheduler_name)
-        if self._recording is not None:
-            self._recording.reset()
-        events = self._inbox.all_objects()
-        await self._in_thread(lambda: self._catch_up(events))
-
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    async def _pause(self, stop: asyncio.Event, took: float) -> None:
+    async def _pause(self, stop: asyncio.Event, took: float, used: float) -> None:
         """Wait until the next cycle is due or an urgent event arrives, and then a moment for related events.
 
         A stream of events is gathered for longer: while most binds of the last cycle are in flight, new ones would only
-        queue behind them, and the longer a cycle takes, the fewer there should be.
+        queue behind them, and the more processor time cycles take, the fewer there should be. A single event after a
+        quiet time need not wait for that.
         """
+        clock = asyncio.get_running_loop().time
+        rested_at = max(self._rested_at, clock() - took) + (1 + PAUSE_FACTOR) * used
+        self._rested_at = min(rested_at, clock() + self._period + PAUSE_CREDIT)
         remaining = max(0.0, self._period - took)
-        await _first(stop.wait(), self._inbox.urgent.wait(), timeout=remaining)
+        await first_of(stop.wait(), self._inbox.urgent.wait(), timeout=remaining)
         if not stop.is_set() and self._inbox.urgent.is_set():
-            await _first(stop.wait(), timeout=min(self._period, max(GATHER, PAUSE_FACTOR * took)))
-            await _first(stop.wait(), self._binder.wait_for_free_worker(), timeout=remaining)
+            await first_of(stop.wait(), timeout=max(GATHER, self._rested_at - PAUSE_CREDIT - clock()))
+            await first_of(stop.wait(), self._binder.wait_for_free_worker(), timeout=remaining)
 
     # -- callbacks ----------------------------------------------------------------------------------------------
 
@@ -428,14 +347,3 @@ class SchedulerComponent:
         self._reporter.reconfigured(scheduler)
         self._is_reconfigured.set()
         self._inbox.urgent.set()
-
-
-async def _first(*waits: Coroutine[Any, Any, Any] | asyncio.Future[Any], timeout: float | None = None) -> None:
-    """Wait until one of them is done or the timeout is over; cancel the rest."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -4,6 +4,7 @@ writer, which takes its time, reservations to their own writer, and what only pe
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +14,6 @@ from stromboli.kube.runtime import EventRecorder, Log
 from stromboli.scheduling.decisions import (
     Bind,
     ClaimVolume,
-    Cycle,
     Decision,
     Evict,
     Notice,
@@ -48,9 +48,9 @@ class TargetedDecision:
     target: KObject | None
 
 
-def resolve_targets(cycle: Cycle, cluster: Cluster) -> list[TargetedDecision]:
+def resolve_targets(decisions: Iterable[Decision], cluster: Cluster) -> list[TargetedDecision]:
     """Call before the next event is applied to the cluster."""
-    return [TargetedDecision(decision, _target(decision, cluster)) for decision in cycle.decisions]
+    return [TargetedDecision(decision, _target(decision, cluster)) for decision in decisions]
 
 
 def _target(decision: Decision, cluster: Cluster) -> KObject | None:
@@ -111,7 +111,7 @@ class Dispatcher:
         self._volumes = volumes
         self._recorder = recorder
 
-    def dispatch(self, decisions: list[TargetedDecision]) -> None:
+    def dispatch(self, decisions: Iterable[TargetedDecision]) -> None:
         """Start all writes, in the order decided, without waiting for any."""
         requests: list[Request] = []
         for entry in decisions:

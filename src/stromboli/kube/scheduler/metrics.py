@@ -129,17 +129,23 @@ class SchedulerMetrics:
 
     # -- cycles -------------------------------------------------------------------------------------------------
 
-    def timed_cycle(self, scheduler: Scheduler, cluster: Cluster, now: float) -> Cycle:
-        """Decide, as `scheduler.run` does, and measure each step."""
+    def timed_cycle(
+        self, scheduler: Scheduler, cluster: Cluster, now: float, after_action: Callable[[Cycle], None] | None = None
+    ) -> Cycle:
+        """Decide, as `scheduler.run` does, and measure each step. `after_action` gets what is decided so far."""
         started = time.perf_counter()
         session = scheduler.open(cluster.snapshot(), now)
         before = time.perf_counter()
         self._opening.observe((before - started) * 1000)
-        for option in scheduler.configuration.actions:
-            scheduler.registry.action(option.name)(option.arguments).execute(session)
-            after = time.perf_counter()
-            self._action.labels(option.name).observe((after - before) * 1000)
-            before = after
+
+        def acted(action: str) -> None:
+            nonlocal before
+            self._action.labels(action).observe((time.perf_counter() - before) * 1000)
+            if after_action is not None:
+                after_action(session.cycle)
+            before = time.perf_counter()
+
+        scheduler.act(session, acted)
         cycle = close_session(session)
         self.observe(cluster, cycle, time.perf_counter() - started)
         return cycle

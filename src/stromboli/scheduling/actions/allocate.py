@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from stromboli.cluster import Job, JobKey, Status, Task
 from stromboli.scheduling.backfill import Lending, could_borrow, ends_some_day, note_conditional, take_back
+from stromboli.scheduling.bind_backoff import worth_trying
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.eviction import Nominations
@@ -64,7 +65,7 @@ class Allocate(Action):
         fail_hopeless(session)
         place_successors(session)
         stand_ins = [job for job in waiting_stand_ins(session) if not is_successor(session, job)]
-        candidates = [*session.waiting, *stand_ins]
+        candidates = [*worth_trying(session, session.waiting), *stand_ins]
         jobs = [job for job in candidates if is_eligible(session, job) and _has_tasks_to_place(job)]
         refused = self._ordered_pass(session, jobs)
         if refused:

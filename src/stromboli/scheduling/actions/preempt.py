@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from stromboli.cluster import Job, Queue, Status
+from stromboli.scheduling.bind_backoff import worth_trying
 from stromboli.scheduling.eviction import VictimSearch, node_without_evictions, place_with_evictions, starving_jobs
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.plugin import Action
@@ -23,7 +24,7 @@ class Preempt(Action):
     name: ClassVar[str] = "preempt"
 
     def execute(self, session: Session) -> None:
-        jobs = starving_jobs(session)
+        jobs = worth_trying(session, starving_jobs(session))
         walk = Walk(session, jobs)
         while (job := walk.next()) is not None:
             if not self._between_jobs(session, job) and job.queue.fifo:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stromboli.cluster import Job, Queue, QueueName, Task, Vector
+from stromboli.scheduling.bind_backoff import worth_trying
 from stromboli.scheduling.eviction import VictimSearch, may_lose_tasks, place_with_evictions, starving_jobs
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.plugin import Action
@@ -32,7 +33,7 @@ class Reclaim(Action):
         lenders = [queue for queue in session.queues.values() if queue.reclaimable]
         if not gives_way and not any(may_lose_tasks(session.ledger, queue) for queue in lenders):
             return  # nobody runs who could be asked to go
-        jobs = starving_jobs(session)
+        jobs = worth_trying(session, starving_jobs(session))
         walk = Walk(session, jobs, drop=session.overused)
         while (job := walk.next()) is not None:
             if not self._reclaim(session, job) and job.queue.fifo:
