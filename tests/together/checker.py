@@ -41,7 +41,7 @@ pod is bound twice.
 **no cost** (f). Of the same world without the action reserve: a gang for which nodes were set aside starts at most one
 cycle later than there. Closing nodes moves streams to other nodes of the pool, where a lucky hole may close, and no
 scheduler can know that. So only gangs that need every node of their pool are judged, and only if nothing was set aside
-before their start for others of the same pool or queue.
+before their start for others of the same pool, or of a queue that has work in it.
 """
 
 from __future__ import annotations
@@ -370,9 +370,11 @@ def _of_queue(queue: str) -> Callable[[Work], bool]:
 
 
 def served_alone(world: World, history: History) -> list[Work]:
-    """Gangs that (f) judges, given the run with reserve."""
+    """Gangs that (f) judges, given the run with reserve. A job that is served elsewhere changes what its queue has, and
+    so whether pods of that queue can be reclaimed here."""
     found: list[Work] = []
     for work in world.works:
+        queues = {work.queue, *(other.queue for other in world.works if other.pool == work.pool)}
         slots = [cpu // work.cpu for cpu in world.pools[work.pool].values()]
         if work.kind not in ("gang", "job") or sum(slots) < work.pods or sum(slots) - min(slots) >= work.pods:
             continue
@@ -381,7 +383,7 @@ def served_alone(world: World, history: History) -> list[Work]:
         mine = [time for time, who in history.reserved if who is work and time <= until]
         others = [
             time for time, who in history.reserved
-            if who is not work and time <= until and (who.pool == work.pool or who.queue == work.queue)
+            if who is not work and time <= until and (who.pool == work.pool or who.queue in queues)
         ]  # fmt: skip
         if mine and not others:
             found.append(work)
