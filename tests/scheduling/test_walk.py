@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -42,6 +43,9 @@ class Books:
 
     def queue_key(self, queue: Queue) -> tuple[Any, ...]:
         return (self.share.get(queue.name, 0), queue.name)
+
+    def queue_path(self, queue: Queue) -> list[tuple[str, Callable[[], Any]]]:
+        return [(queue.name, lambda: self.queue_key(queue))]
 
     def namespace_key(self, queue: Queue, namespace: str) -> tuple[Any, ...]:
         return (self.share.get((queue.name, namespace), 0), namespace)
