@@ -59,6 +59,14 @@ class _Branch:
                 break
         return heap[0][1]
 
+    def in_order(self) -> list[Queue]:
+        """The queues at or below it that are in line."""
+        found = [] if self.queue is None else [self.queue]
+        branches = [below for _, below in self.heap]
+        for below in sorted(branches, key=lambda branch: branch.key()) if len(branches) > 1 else branches:
+            found += below.in_order()
+        return found
+
     def sort_again(self) -> None:
         if len(self.heap) > 1:
             self.heap = [(below.key(), below) for _, below in self.heap]
@@ -90,6 +98,10 @@ class QueueLine:
             joins = branch.above.is_empty
             branch.above.add(branch)
             branch = branch.above
+
+    def in_order(self) -> list[Queue]:
+        """All queues in line, by their keys at this moment."""
+        return self._root.in_order()
 
     def pop(self) -> Queue:
         if self._may_fall and (falls := self._session.queue_key_falls()) != self._falls:

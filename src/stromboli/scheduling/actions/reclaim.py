@@ -18,6 +18,7 @@ from stromboli.scheduling.bind_backoff import worth_trying
 from stromboli.scheduling.eviction import VictimSearch, may_lose_tasks, place_with_evictions, starving_jobs
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.plugin import Action
+from stromboli.scheduling.queue_line import QueueLine
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import pending_request
 from stromboli.scheduling.walk import Walk
@@ -27,13 +28,13 @@ class Reclaim(Action):
     name: ClassVar[str] = "reclaim"
 
     def execute(self, session: Session) -> None:
-        if not session.waiting:
-            return
-        gives_way = session.has_concessions("reclaimable")
-        lenders = [queue for queue in session.queues.values() if queue.reclaimable]
-        if not gives_way and not any(may_lose_tasks(session.ledger, queue) for queue in lenders):
-            return  # nobody runs who could be asked to go
         jobs = worth_trying(session, starving_jobs(session))
+        if not jobs:
+            return
+        evictable = [q for q in session.queues.values() if q.reclaimable and may_lose_tasks(session.ledger, q)]
+        if not evictable and not session.has_concessions("reclaimable"):
+            return  # nobody runs who could be asked to go
+        self._lenders = QueueLine(session, evictable)
         walk = Walk(session, jobs, drop=session.overused)
         while (job := walk.next()) is not None:
             if not self._reclaim(session, job) and job.queue.fifo:
@@ -54,14 +55,12 @@ class Reclaim(Action):
         )  # fmt: skip
 
     def _search(self, session: Session, job: Job) -> VictimSearch:
-        queues = sorted(session.queues.values(), key=session.queue_key)
-        lenders = [queue for queue in queues if queue is not job.queue and queue.reclaimable]
-        last_first = {queue.name: -position for position, queue in enumerate(lenders)}
-
-        def rank(owner: Queue) -> Any:
-            """Queues that would be served last lose first."""
-            return (session.victim_queue_key(owner, job.queue), last_first[owner.name])
-
+        lenders = [queue for queue in self._lenders.in_order() if queue is not job.queue]
+        # Queues that would be served last lose first.
+        ranks = {
+            queue.name: (session.victim_queue_key(queue, job.queue), -position)
+            for position, queue in enumerate(lenders)
+        }
         requested = pending_request(job) > 0
         return VictimSearch(
             session,
@@ -71,7 +70,7 @@ class Reclaim(Action):
             group=tuple(queue.name for queue in lenders),
             cost=lambda victims: _taken_from_within(session, job.queue, requested, victims),
             cost_basis=lambda: _contended(session, job.queue, lenders),
-            rank=rank,
+            rank=lambda owner: ranks[owner.name],
             reason="Reclaimed",
             message=lambda task: reasons.reclaimed(task.key, job.queue.name),
         )
@@ -83,8 +82,9 @@ def _contended(session: Session, claimant: Queue, lenders: Sequence[Queue]) -> H
     if own is None:
         return None
     deserved = session.deserved
-    borrowed = [(queue.allocated > deserved[queue.name]).tobytes() for queue in lenders if queue.name in deserved]
-    return ((own > claimant.allocated).tobytes(), *borrowed)
+    pairs = [(queue.allocated, deserved[queue.name]) for queue in lenders if queue.name in deserved]
+    larger = np.array([own, *[allocated for allocated, _ in pairs]])
+    return (larger > np.array([claimant.allocated, *[amount for _, amount in pairs]])).tobytes()
 
 
 def _taken_from_within(session: Session, claimant: Queue, requested: Any, victims: Sequence[Task]) -> Fraction | int:

@@ -8,17 +8,19 @@ on a node is better than its bound, whatever the plugins say. So most nodes are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.cluster import Job, Ledger, Matrix, Queue, Status, Task, Vector
+from stromboli.cluster import Job, Ledger, Matrix, Queue, Status, Task, TaskKey, Vector
 
 RUNS = frozenset({Status.BOUND, Status.RUNNING})
 
+V = TypeVar("V", bound=Hashable)
+Priorities = tuple[int, int]  # of a job, and of one of its tasks
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -53,35 +55,70 @@ def has_evictable(job: Job) -> bool:
 def may_lose_tasks(ledger: Ledger, queue: Queue) -> bool:
     """Whether some task of a queue is evictable."""
     return any(
-        task.preemptable and is_evictable(ledger, task)
+        task.preemptable and task.node is not None and is_evictable(ledger, task)
         for job in queue.jobs.values()
         if job.object is not None and has_evictable(job)
         for task in job.tasks.values()
     )
 
 
-class QueueColumns:
-    """Tasks of a queue that were evictable when the session first needed them, in the order of rows. Nobody becomes
-    evictable in a session."""
+def _evictable_tasks(ledger: Ledger, job: Job) -> list[Task]:
+    """Most of them run, so that is looked at first."""
+    return [
+        task
+        for task in job.tasks.values()
+        if task.preemptable and task.node is not None and (task.status in RUNS or is_evictable(ledger, task))
+    ]
 
-    def __init__(self, ledger: Ledger, queue: Queue) -> None:
+
+class StillEvictable:
+    """Which of all tasks that were evictable still are, by number."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._numbers: dict[TaskKey, int] = {}
+        self._flags: Flags = np.ones(0, dtype=np.bool_)
+        self._read_to = len(ledger.task_log)
+
+    def add(self, tasks: Sequence[Task]) -> int:
+        """Number tasks that are evictable now; returns the first number."""
+        first = len(self._flags)
+        self._numbers.update(zip([task.key for task in tasks], range(first, first + len(tasks)), strict=True))
+        self._flags = np.concatenate((self._flags, np.ones(len(tasks), dtype=np.bool_)))
+        return first
+
+    def now(self) -> Flags:
+        log = self._ledger.task_log
+        for task in log[self._read_to :]:
+            number = self._numbers.get(task.key)
+            if number is not None:
+                self._flags[number] = is_evictable(self._ledger, task)
+        self._read_to = len(log)
+        return self._flags
+
+
+class QueueColumns:
+    """Tasks of a queue that were evictable when the session first needed them. Nobody becomes evictable in a
+    session."""
+
+    def __init__(self, ledger: Ledger, queue: Queue, still: StillEvictable) -> None:
         self.queue = queue
-        self.tasks = [
-            task
-            for job in queue.jobs.values()
-            if job.object is not None and has_evictable(job)
-            for task in job.tasks.values()
-            if task.preemptable and (task.status in RUNS or is_evictable(ledger, task))
-        ]
-        self.at = len(ledger.log)  # when that was
+        self.tasks: list[Task] = []
+        priorities: list[Priorities] = []
+        for job in queue.jobs.values():
+            if job.object is not None and has_evictable(job):
+                tasks = _evictable_tasks(ledger, job)
+                self.tasks += tasks
+                priorities += [(job.priority, task.priority) for task in tasks]
+        first = still.add(self.tasks)
+        self.numbers: Integers = np.arange(first, first + len(self.tasks))  # in StillEvictable
+        self.namespaces = {task.namespace for task in self.tasks}
         rows = [task.node.row for task in self.tasks if task.node is not None]
         self.rows: Integers = np.array(rows, dtype=np.int64)
-        shapes = [task.shape for task in self.tasks]
-        distinct = list(dict.fromkeys(shapes))
-        position = {shape: number for number, shape in enumerate(distinct)}
-        kinds = [position[shape] for shape in shapes]
-        self.requests: Matrix = np.array([shape.request for shape in distinct], dtype=np.int64)[kinds]
+        shapes, kinds = _distinct([task.shape for task in self.tasks])
+        self.requests: Matrix = np.array([shape.request for shape in shapes], dtype=np.int64)[kinds]
         self.created = np.array([task.created for task in self.tasks], dtype=np.float64)
+        self.priorities, self.priority_of = _distinct(priorities)
 
     def __bool__(self) -> bool:
         return bool(self.tasks)
@@ -90,22 +127,22 @@ class QueueColumns:
 class Candidates:
     """The evictable tasks of several queues. `rank`: how much a queue minds to lose a task; lower loses first."""
 
-    def __init__(self, ledger: Ledger, columns: Iterable[QueueColumns], rank: Callable[[Queue], Any]) -> None:
-        self._ledger = ledger
+    def __init__(
+        self, columns: Iterable[QueueColumns], rank: Callable[[Queue], Any], still: StillEvictable
+    ) -> None:
+        self._still = still
         parts = [part for part in columns if part]
         self.tasks = [task for part in parts for task in part.tasks]
-        self._at = max((part.at for part in parts), default=-1)
-        self.namespaces = {task.namespace for task in self.tasks}
-        ranks = [(rank(part.queue), part) for part in parts]
-        values = [
-            (own, task.job.priority, task.priority)
-            for own, part in ranks
-            for task in part.tasks
-            if task.job is not None
-        ]
-        self._worst_of = sorted(set(values))
+        self.namespaces = set[str]().union(*[part.namespaces for part in parts])
+        values = [[(rank(part.queue), *pair) for pair in part.priorities] for part in parts]
+        self._worst_of = sorted({value for of_part in values for value in of_part})
         position = {value: number for number, value in enumerate(self._worst_of)}
-        self._levels: Integers = np.array([position[value] for value in values], dtype=np.int64)
+        levels = [
+            np.array([position[value] for value in of_part], dtype=np.int64)[part.priority_of]
+            for of_part, part in zip(values, parts, strict=True)
+        ]
+        self._levels: Integers = _joined(levels, np.int64)
+        self._numbers: Integers = _joined([part.numbers for part in parts], np.int64)
         self._rows = _joined([part.rows for part in parts], np.int64)
         self._created = _joined([part.created for part in parts], np.float64)
         self._requests = np.concatenate([part.requests for part in parts]) if parts else None
@@ -123,10 +160,8 @@ class Candidates:
     def evictable(self, *, inside: Job | None = None, outside: Job | None = None, best_effort: bool = False) -> Flags:
         """Which of them could still be evicted. `inside`: of this job only; `outside`: not of this job. `best_effort`:
         only those that request nothing."""
-        tasks, ledger = self.tasks, self._ledger
-        flags = np.ones(len(tasks), dtype=np.bool_)
-        if self._at != len(ledger.log):
-            flags[:] = [task.status in RUNS or is_evictable(ledger, task) for task in tasks]
+        tasks = self.tasks
+        flags = self._still.now()[self._numbers]
         if inside is not None:
             flags &= np.array([task.job is inside for task in tasks], dtype=np.bool_)
         if outside is not None and has_evictable(outside):
@@ -173,14 +208,18 @@ class Candidates:
     def _levels_needed(self, chosen: Integers, requests: Matrix, short: Matrix) -> Integers:
         """By row, up to which level tasks have to go until enough is free; -1 where that is never so."""
         needed: Integers = np.full(len(short), -1, dtype=np.int64)
-        left = short.copy()
-        chosen = chosen[np.lexsort((self._rows[chosen], self._levels[chosen]))]
-        ends, _ = _segments(self._levels[chosen])
-        for group in np.split(chosen, ends[1:]):
-            starts, rows = _segments(self._rows[group])
-            left[rows] -= np.add.reduceat(requests[group], starts, axis=0)
-            enough = rows[(left[rows] <= 0).all(axis=1) & (needed[rows] < 0)]
-            needed[enough] = self._levels[group[0]]
+        chosen = chosen[np.lexsort((self._levels[chosen], self._rows[chosen]))]
+        starts, rows = _segments(self._rows[chosen])
+        # What is free on a node when this one and all before it are gone, and what was before the first.
+        freed = np.cumsum(requests[chosen], axis=0)
+        before = np.zeros((len(rows), freed.shape[1]), dtype=np.int64)
+        before[1:] = freed[starts[1:] - 1]
+        number = np.diff(starts, append=len(chosen))
+        missing = np.repeat(before + short[rows], number, axis=0)
+        never = len(self._worst_of)
+        level = np.where((freed >= missing).all(axis=1), self._levels[chosen], never)
+        first = np.minimum.reduceat(level, starts)
+        needed[rows] = np.where(first < never, first, -1)
         return needed
 
 
@@ -188,6 +227,13 @@ def _segments(ordered: Integers) -> tuple[Integers, Integers]:
     """Where each run of equal values starts, and the values; `ordered` is not empty."""
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     return starts, ordered[starts]
+
+
+def _distinct(values: Sequence[V]) -> tuple[list[V], Integers]:
+    """The distinct values, and for each value which of them it is."""
+    distinct = list(dict.fromkeys(values))
+    position = {value: number for number, value in enumerate(distinct)}
+    return distinct, np.array([position[value] for value in values], dtype=np.int64)
 
 
 def _joined(parts: Sequence[npt.NDArray[Any]], kind: Any) -> npt.NDArray[Any]:

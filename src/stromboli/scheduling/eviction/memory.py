@@ -10,7 +10,7 @@ from typing import Any
 from stromboli.cluster import Job, JobKey, Queue, QueueName
 from stromboli.scheduling.session import Session
 
-from .candidates import Candidates, QueueColumns
+from .candidates import Candidates, QueueColumns, StillEvictable
 from .prospects import Prospects
 
 
@@ -21,13 +21,14 @@ class EvictionMemory:
         self.prospects: dict[Any, Prospects] = {}
         self.candidates: dict[Any, Candidates] = {}
         self._evictable: dict[QueueName, QueueColumns] = {}
+        self.still_evictable = StillEvictable(session.ledger)
         self._compositions: dict[JobKey, Hashable] = {}
 
     def evictable(self, queue: Queue) -> QueueColumns:
         """Tasks of a queue that could be evicted; false if there are none."""
         known = self._evictable.get(queue.name)
         if known is None:
-            known = self._evictable[queue.name] = QueueColumns(self._ledger, queue)
+            known = self._evictable[queue.name] = QueueColumns(self._ledger, queue, self.still_evictable)
         return known
 
     def composition(self, job: Job) -> Hashable:

@@ -213,7 +213,7 @@ class VictimSearch:
         known = self._known.candidates.get(key)
         if known is None:
             columns = [self._known.evictable(queue) for queue in self.queues]
-            known = self._known.candidates[key] = Candidates(self.session.ledger, columns, self.rank)
+            known = self._known.candidates[key] = Candidates(columns, self.rank, self._known.still_evictable)
         return known
 
     def _open_rows(self, fitting: Fitting) -> Flags:
