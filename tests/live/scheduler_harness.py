@@ -89,7 +89,13 @@ def make(api: FakeApi, lease: Lease | SoleReplica | None = None, *, period: floa
 
 
 def component(
-    kind: type[C], api: FakeApi, scheduler: Scheduler, lease: Lease | SoleReplica | None = None, *, period: float = 1.0
+    kind: type[C],
+    api: FakeApi,
+    scheduler: Scheduler,
+    lease: Lease | SoleReplica | None = None,
+    *,
+    period: float = 1.0,
+    warm_up: Callable[[], None] = lambda: None,
 ) -> C:
     loop = asyncio.get_running_loop()
     return kind(
@@ -101,6 +107,7 @@ def component(
         period=period,
         bucket=lambda: TokenBucket(1e6, 10_000, clock=loop.time),
         metrics=SchedulerMetrics(ProcessMetrics(CollectorRegistry(), LoopLag())),
+        warm_up=warm_up,
         clock=lambda: START + loop.time(),
     )
 

@@ -14,7 +14,7 @@ from live.scheduler_harness import Process, make, running
 from stromboli.errors import UserError
 from stromboli.insight.recording import read_steps
 from stromboli.insight.replay import Replay, ReplayedCycle
-from stromboli.kube.scheduler import Recorder
+from stromboli.kube.scheduler.recorder import Recorder
 from stromboli.scheduling.decisions import Bind
 from stromboli.scheduling.registry import Registry
 

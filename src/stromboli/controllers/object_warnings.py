@@ -25,9 +25,9 @@ from stromboli.api import (
     no_effect_message,
     validate_submission,
 )
+from stromboli.api.validation.acceptance import rejection_of
 
 from .changes import Change, Notify, Objects
-from .validator import rejection_of
 
 _NOT_STARTED = ("", "Pending")
 

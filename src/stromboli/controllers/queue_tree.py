@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stromboli.api import ApiError, Queue, names, validate_queue_tree
-
-from .validator import rejection_of
+from stromboli.api.validation.acceptance import rejection_of
 
 Place = tuple[object, ...]
 

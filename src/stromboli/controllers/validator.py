@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from stromboli.api import ApiError, Condition, Job, KObject, PodGroup, PodGroupCondition, Queue, validate
 from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.timestamps import format_timestamp
+from stromboli.api.validation.acceptance import ACCEPTED
 
 from .changes import Change, Notify, Update
 
-ACCEPTED = "Accepted"
 INVALID = "Invalid"
 
 AnyCondition = TypeVar("AnyCondition", bound=Condition)
@@ -93,11 +93,6 @@ def with_accepted_condition(
         timestamp = format_timestamp(now)
         accepted = kind(type=ACCEPTED, status="False", reason=INVALID, message=error, last_transition_time=timestamp)
     return [*others, accepted]
-
-
-def rejection_of(queue: Queue) -> str:
-    """Why the Queue controller has rejected a queue, by its condition; "" if it has not."""
-    return next((c.message for c in queue.status.conditions if c.type == ACCEPTED and c.status == "False"), "")
 
 
 def reject_queue(queue: Queue, error: str, now: float) -> list[Change]:

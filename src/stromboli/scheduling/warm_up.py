@@ -1,7 +1,7 @@
 """One small cycle before the first real one.
 
-The first cycle of a process imports plugins and loads the compiled kernels. That takes a second or more, in which the
-process can neither renew its lease nor answer probes. So it runs a small cycle before it starts to do either.
+The first cycle of a process imports plugins and loads the compiled kernels, which takes half a second or more. So a
+process runs a small cycle at its start, while it waits for the API server to list its objects.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -174,12 +175,10 @@ def scheduler(config: Path | None, period: float, record: Path | None, **common:
     Runs until SIGTERM or SIGINT, and then finishes the binds in flight. Needs the resource definitions of
     deploy/crds, and `stromboli controllers` beside it for Jobs, queue states and pods without a group.
     """
-    from stromboli.kube.runtime import run_process
-
     def components(context: ProcessContext) -> list[Component]:
         return [scheduler_component(context, config, period, record)]
 
-    run_process("stromboli-scheduler", process_options(common), components)
+    _run_process("stromboli-scheduler", common, components)
 
 
 @click.command(
@@ -200,12 +199,10 @@ def controllers(
     Runs until SIGTERM or SIGINT. Needs the resource definitions of deploy/crds. Give it the same --config as the
     scheduler: it says whether nodes are locked for queues, and how many.
     """
-    from stromboli.kube.runtime import run_process
-
     def components(context: ProcessContext) -> list[Component]:
         return [controllers_component(context, config, max_job_replicas, relock_period, reservation_retention)]
 
-    run_process("stromboli-controllers", process_options(common), components)
+    _run_process("stromboli-controllers", common, components)
 
 
 @click.command(
@@ -253,8 +250,6 @@ def run(
     Runs until SIGTERM or SIGINT. Needs the resource definitions: kubectl apply -k deploy/crds. To try it
     without machines, run `stromboli hollow-nodes` as well.
     """
-    from stromboli.kube.runtime import run_process
-
     # The command line gives its commands somebody who tries things on copies of a cluster.
     new_what_if = click.get_current_context().obj
     what_if = new_what_if() if web and new_what_if is not None else None
@@ -274,7 +269,16 @@ def run(
             )
         return components
 
-    run_process("stromboli", process_options(common), components)
+    _run_process("stromboli", common, components)
+
+
+def _run_process(name: str, common: dict[str, Any], components: Callable[[ProcessContext], list[Component]]) -> None:
+    gc.disable()  # almost nothing that an import creates is garbage
+    try:
+        from stromboli.kube.runtime import run_process
+    finally:
+        gc.enable()
+    run_process(name, process_options(common), components)
 
 
 def process_options(common: dict[str, Any]) -> ProcessOptions:
@@ -287,18 +291,22 @@ def scheduler_component(
     context: ProcessContext, config: Path | None, period: float, record: Path | None = None
 ) -> Component:
     from stromboli.kube.runtime import ConfigurationFile
-    from stromboli.kube.scheduler import Recorder, SchedulerComponent, SchedulerMetrics
+    from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
     from stromboli.scheduling.cycle import Scheduler
     from stromboli.scheduling.registry import Registry
     from stromboli.scheduling.warm_up import warm_up
 
+    recorder = None
+    if record is not None:
+        from stromboli.kube.scheduler.recorder import Recorder
+
+        recorder = Recorder(record, context.options.scheduler_name)
     registry = Registry()
     configuration = ConfigurationFile(
         config,
         lambda text, where: Scheduler(registry.load(text, where=where), registry),
         built_in=lambda: Scheduler(registry.default(), registry),
     )
-    warm_up(configuration.current)
     return SchedulerComponent(
         context.client,
         configuration=configuration,
@@ -310,7 +318,8 @@ def scheduler_component(
         request_timeout=context.options.lease_duration / 3,
         bucket=context.bucket,
         metrics=SchedulerMetrics(context.metrics),
-        recorder=None if record is None else Recorder(record, context.options.scheduler_name),
+        recorder=recorder,
+        warm_up=lambda: warm_up(configuration.current),
     )
 
 

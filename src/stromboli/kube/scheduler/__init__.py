@@ -9,11 +9,11 @@ status_writer        PodScheduled of pods, phase and conditions of groups, what 
                      status_patch_queue: sends the patches, the latest for each object
 reservation_writer   creation and deletion of Reservations
 outcome_reporter     metrics, log lines and events about outcomes
+recorder             a file with all events and decisions; imported only where one is written
 metrics              counters and histograms; state_metrics: gauges from the last cycle
 """
 
 from .component import SchedulerComponent
 from .metrics import SchedulerMetrics
-from .recorder import Recorder
 
-__all__ = ["Recorder", "SchedulerComponent", "SchedulerMetrics"]
+__all__ = ["SchedulerComponent", "SchedulerMetrics"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from stromboli.api import KObject, Node, ObjectMeta, Pod, Queue, default, names
 from stromboli.kube.client import (
@@ -58,11 +58,13 @@ from .dispatcher import Dispatcher
 from .inbox import Inbox
 from .metrics import SchedulerMetrics
 from .outcome_reporter import OutcomeReporter
-from .recorder import Recorder
 from .reservation_writer import ReservationWriter
 from .status_patch_queue import StatusPatchQueue
 from .status_writer import StatusWriter
 from .volume_writer import VolumeWriter
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
 
 _log = Log("scheduler")
 
@@ -90,14 +92,16 @@ class SchedulerComponent:
         bucket: Callable[[], TokenBucket],
         metrics: SchedulerMetrics,
         recorder: Recorder | None = None,
+        warm_up: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Events about the scheduler itself are attached to `process_ref`. `request_timeout` limits a bind or an
         eviction; it must not be longer than a lease outlives its fence. `bucket` creates a rate limit for one kind of
-        write."""
+        write. `warm_up` is called in the thread of the cycles, while the API server is listing its objects."""
         self._client = client
         self._configuration = configuration
         self._leadership = leadership
+        self._warm_up = warm_up
         self._period = period
         self._metrics = metrics
         self._reflectors: dict[type[KObject], Reflector[Any]] = {}
@@ -266,16 +270,22 @@ class SchedulerComponent:
 
     async def _sync(self, stop: asyncio.Event) -> None:
         started = time.monotonic()
-        synced = asyncio.gather(*(reflector.synced.wait() for reflector in self._reflectors.values()))
+        synced = asyncio.gather(
+            self._cycles.prepare(self._warm_up),
+            *(reflector.synced.wait() for reflector in self._reflectors.values()),
+        )
         try:
             while not synced.done() and not stop.is_set():
                 await first_of(stop.wait(), asyncio.shield(synced), self._find_missing_definitions())
                 await first_of(stop.wait(), asyncio.shield(synced), timeout=SYNC_LOG_EVERY)
-                if not synced.done() and not stop.is_set() and not self._missing_definitions:
-                    _log.info("waiting for the lists of the API server", missing=self.not_ready_reason())
+                missing = self.not_ready_reason()
+                if missing is not None and not stop.is_set() and not self._missing_definitions:
+                    _log.info("waiting for the lists of the API server", missing=missing)
         finally:
             synced.cancel()
             await asyncio.gather(synced, return_exceptions=True)
+        if not synced.cancelled():
+            synced.result()
         if self.not_ready_reason() is None:
             await self._cycles.apply_pending()
             garbage_collection.freeze_current_objects()

@@ -15,7 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from stromboli.api import ApiError, Pod, key
 from stromboli.cluster import Applied, Cluster, ClusterEvent
@@ -28,8 +28,10 @@ from .binder import Binder
 from .dispatcher import Dispatcher, TargetedDecision, resolve_targets
 from .inbox import Inbox
 from .metrics import SchedulerMetrics
-from .recorder import Recorder
 from .true_reasons import invalid_pod, says, with_true_reasons
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
 
 _log = Log("scheduler")
 
@@ -68,6 +70,10 @@ class CycleRunner:
         self._new_ignored_pods: dict[str, tuple[Pod, str]] = {}  # by key, with the reason, until it is written
         self._orphans_checked_at = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
+
+    async def prepare(self, warm_up: Callable[[], None]) -> None:
+        """Call what makes the first cycle faster, in the thread."""
+        await self._in_thread(warm_up)
 
     def close(self) -> None:
         """Wait until the thread has ended."""

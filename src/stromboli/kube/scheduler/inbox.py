@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from stromboli.api import ApiError, KObject, Node, Pod, PodGroup, Queue, Reservation, default, key, validate
+from stromboli.api.validation.acceptance import rejection_of
 from stromboli.cluster import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
-from stromboli.controllers.validator import rejection_of
 
 Refused = Callable[[KObject, str], None]
 
