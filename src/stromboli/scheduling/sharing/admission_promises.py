@@ -211,12 +211,12 @@ class AdmissionPromises:
     def _is_awaited(self, job: Job) -> bool:
         if job.phase == "Inqueue":
             return True
-        return job.phase == "Running" and sum(job.counts[s] for s in _OCCUPYING) >= job.min_available
+        return job.phase == "Running" and job.ready_count - job.counts[_SUCCEEDED] >= job.min_available
 
 
-_OCCUPYING = sorted(OCCUPYING)
 _HELD = OCCUPYING | {Status.PIPELINED}
 _PENDING = Status.PENDING
+_SUCCEEDED = Status.SUCCEEDED
 
 
 def _evictable(job: Job) -> Vector:
