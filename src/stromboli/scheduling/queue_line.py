@@ -91,7 +91,7 @@ class QueueLine:
 
     def push(self, queue: Queue) -> None:
         branch = self._branches.get(queue.name) or self._branch_of(queue)
-        joins = branch.is_empty
+        joins = branch.queue is None and not branch.heap
         branch.queue = queue
         self._current = branch if joins else None
         while joins and branch.above is not None:
@@ -112,9 +112,10 @@ class QueueLine:
         while branch.queue is None:
             branch = branch.first(current)
         queue, branch.queue = branch.queue, None
-        while branch.is_empty and branch.above is not None:
-            heappop(branch.above.heap)  # it is the first
-            branch = branch.above
+        above = branch.above
+        while above is not None and not branch.heap and branch.queue is None:
+            heappop(above.heap)  # it is the first
+            branch, above = above, above.above
         return queue
 
     def _branch_of(self, queue: Queue) -> _Branch:

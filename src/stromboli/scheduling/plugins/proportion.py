@@ -150,10 +150,11 @@ class Proportion(Plugin):
         deserved = self.entitlements[queue.name].deserved
         most, of = 0, 1
         for _, column in self._columns:
-            if held[column] > 0:
-                amount, whole = (held[column], deserved[column]) if deserved[column] > 0 else (1, 1)
-                if amount * of > most * whole:
-                    most, of = amount, whole
+            amount, whole = held[column], deserved[column]
+            if amount > 0 and whole <= 0:
+                amount = whole = 1
+            if amount > 0 and amount * of > most * whole:
+                most, of = amount, whole
         return ratio_key(most, of)
 
     def _is_overused(self, queue: Queue) -> bool:
