@@ -92,7 +92,7 @@ class Child:
     async def ends(self) -> int:
         """Its exit status; whatever that is, no traceback was shown."""
         status = await self.process.wait()
-        assert not [line for line in self.lines if "Traceback" in line]
+        assert not [line for line in self.lines if "Traceback" in line], "".join(self.lines)
         return status
 
 

@@ -281,11 +281,11 @@ class SchedulerComponent:
                 missing = self.not_ready_reason()
                 if missing is not None and not stop.is_set() and not self._missing_definitions:
                     _log.info("waiting for the lists of the API server", missing=missing)
+            if synced.done():
+                synced.result()  # the warm-up may have failed: say why
         finally:
             synced.cancel()
             await asyncio.gather(synced, return_exceptions=True)
-        if not synced.cancelled():
-            synced.result()
         if self.not_ready_reason() is None:
             await self._cycles.apply_pending()
             garbage_collection.freeze_current_objects()
