@@ -316,11 +316,11 @@ class Statement:
         if not hooks:
             return set()
         placed = [operation.task for operation in self.operations if operation.kind is Kind.ALLOCATE]
-        jobs = {task.job.key: task.job for task in placed if task.job is not None}
+        jobs = list(dict.fromkeys([task.job for task in placed]))
         held: set[JobKey] = set()
-        for job in jobs.values():
+        for job in jobs:
             tasks = placed if len(jobs) == 1 else [task for task in placed if task.job is job]
-            if any(hook.call(job, tasks) for hook in hooks):
+            if job is not None and any(hook.call(job, tasks) for hook in hooks):
                 held.add(job.key)
         return held
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+NONE_CHOSEN: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class HeldBind(Struct):
@@ -12,6 +18,6 @@ class HeldBind(Struct):
     since: float  # when its volumes were chosen
     group: int  # tasks of a job that were placed together are held, and bound, together
     size: int = 1  # how many tasks were placed together
-    volumes: dict[str, str] = field(default_factory=dict)  # the existing volume chosen for a claim
+    volumes: Mapping[str, str] = NONE_CHOSEN  # the existing volume chosen for a claim
     waits_for: tuple[str, ...] = ()  # claims that are not bound, as of the last cycle
     standing: bool = False  # since an earlier cycle; only then its place can be taken from it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from stromboli.cluster import HeldBind, Job
 from stromboli.scheduling.decisions import Explanation
 from stromboli.scheduling.explanation import Code, volume_reasons
@@ -23,10 +25,9 @@ def explain_job(session: Session, job: Job) -> Explanation | None:
     """None if the job waits for something else as well, and could start without those that wait for volumes."""
     if not job.held or (job.pending_count and job.ready_count - job.held >= job.min_available):
         return None
-    known = session.ledger.held
-    held = [known[key] for key in job.tasks if key in known]
-    claims = [claim for one in held for claim in one.waits_for]
+    held = [one for one in map(session.ledger.held.get, job.tasks) if one is not None]
+    claims = set(chain.from_iterable([one.waits_for for one in held]))
     if not claims:
         return explain_held(held[0])
-    nodes = [one.node for one in held]
+    nodes = {one.node for one in held}
     return Explanation(Code.WAITING_FOR_VOLUMES, volume_reasons.waiting_for_volumes(claims, nodes))

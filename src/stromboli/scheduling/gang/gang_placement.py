@@ -25,6 +25,8 @@ from stromboli.scheduling.statement import Statement
 from .best_effort import complete_with_best_effort
 from .readiness import reserved_tasks
 
+_RESERVED = Status.RESERVED
+
 
 def start_gang(session: Session, statement: Statement, job: Job, tasks: deque[Task]) -> bool:
     """All or nothing: whether the job could be placed as far as it can start."""
@@ -141,7 +143,9 @@ def alike(session: Session, tasks: deque[Task], kept: frozenset[TaskKey], most: 
     first, is_alike = tasks[0], session.placement.like(tasks[0])
     role, group = first.role, [first]
     for task in islice(tasks, 1, most):
-        if task.role != role or not is_alike(task) or _has_its_place(task) or (kept and task.key in kept):
+        if task.role != role or task.nominated or task.status is _RESERVED or not is_alike(task):
+            break
+        if kept and task.key in kept:
             break
         group.append(task)
     return group

@@ -186,11 +186,9 @@ class Fitting:
         behind = len(log) - position
         if everywhere or position < 0 or behind >= len(self.mask):
             return self._all_rows
-        if behind == 1:
-            return np.array(log[position:], dtype=np.int64)
         if self._changed_between != (position, len(log)):  # filters, scores and ranks often ask for the same
             self._changed_between = (position, len(log))
-            self._changed = np.unique(np.array(log[position:], dtype=np.int64))
+            self._changed = np.array(sorted(set(log[position:])), dtype=np.int64)
         return self._changed
 
     # -- choosing -----------------------------------------------------------------------------------------------

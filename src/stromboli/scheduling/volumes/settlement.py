@@ -123,7 +123,7 @@ class _Beginning:
         if self._index.selected:
             self._index.selected.difference_update([volumes.only for _, _, volumes in places])
         self._decisions.extend([SelectNode(own.only, node, task.key, task.uid, at) for node, task, own in places])
-        return [HeldBind(node, now, group, size, {}, own.claims) for node, _, own in places]
+        return [HeldBind(node, now, group, size, waits_for=own.claims) for node, _, own in places]
 
     def _held(self, task: Task) -> HeldBind:
         node = task.node
@@ -143,7 +143,7 @@ class _Beginning:
         assert claim is not None
         volume = self._choices.of(task).get(claim_key, "")
         if volume:
-            held.volumes[claim_key] = volume
+            held.volumes = {**held.volumes, claim_key: volume}
         if state.named_by is not None or state.selected:
             before = selected_at(claim)
             held.since = held.since if before is None else min(held.since, before)
