@@ -56,6 +56,8 @@ class NamespaceParts:
 
     def stays_above_part(self, job: Job) -> bool:
         """Whether the namespace will be above its part for the job even when all its pods that end have ended."""
+        if not self._others_waiting(job):
+            return False
         mine = self._session.state(DrainedRoom).stays_in_namespace(job)
         return any(True for _ in self._behind(job, to_drain=True, mine=mine))
 
@@ -77,16 +79,14 @@ class NamespaceParts:
         makes room has done so; `more`: what that would get beside what it has. `rows`: these nodes, if not those that
         the job could use once all that may drain has drained."""
         session, queue = self._session, job.queue
-        shares = session.namespace_shares
-        if shares is None:
+        shares, others = session.namespace_shares, self._others_waiting(job)
+        if shares is None or not others:
             return
         more = session.axis.zeros() if more is None else more
         own = _weighted(shares, job.namespace, (self._held(queue, job.namespace) if mine is None else mine) + more)
         kept = _drained_for(session, job)
         drained = self._beyond_idle(job) if to_drain else session.axis.zeros()
-        for namespace in sorted(self._waiting_in(queue)):
-            if namespace == job.namespace:
-                continue
+        for namespace in others:
             held, part, is_larger = self._held(queue, namespace), own, self._is_larger(job, namespace)
             behind = _weighted(shares, namespace, held + kept if is_larger else held) < own
             if to_drain and not behind and _weighted(shares, namespace, held - drained) < own:
@@ -98,6 +98,10 @@ class NamespaceParts:
                 behind = _weighted(shares, namespace, held - frees) < part
             if behind and (self._competes(namespace, job) if rows is None else self._waits_for(namespace, queue, rows)):
                 yield namespace
+
+    def _others_waiting(self, job: Job) -> list[str]:
+        """Other namespaces of its queue in which something waits."""
+        return sorted(namespace for namespace in self._waiting_in(job.queue) if namespace != job.namespace)
 
     def _is_larger(self, job: Job, namespace: str) -> bool:
         """Whether pods that a namespace waits with fit where the job does not."""
