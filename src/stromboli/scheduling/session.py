@@ -62,10 +62,18 @@ class Session(Framework):
         """Tasks of a job that wait for a node, in the order in which to place them; without gated ones."""
         waiting = [t for t in job.tasks.values() if t.status in _WAITING and not t.gated]
         if len(waiting) > 1:
-            waiting.sort(key=self.task_key)
+            waiting.sort(key=self._task_order())
             if job.roles_matter:
                 return _needed_first(job, waiting)
         return waiting
+
+    def _task_order(self) -> Callable[[Task], tuple[Any, ...]]:
+        """`task_key`, faster where one plugin has a say: a session sorts thousands of tasks."""
+        hooks = self.hooks("taskOrder")
+        if len(hooks) != 1:
+            return self.task_key
+        call = hooks[0].call
+        return lambda task: (call(task), task.index, task.created, task.key)
 
 
 _WAITING = frozenset({Status.PENDING, Status.RESERVED})

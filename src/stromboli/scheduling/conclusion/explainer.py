@@ -6,12 +6,13 @@ cycle; a refusal that no longer holds is not a reason. docs/why-pending.md lists
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from stromboli.cluster import Job, Status, Task
+from stromboli.cluster import Job, Status, Task, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.decisions import Explanation
 from stromboli.scheduling.explanation import Code, JobNote, reasons
@@ -191,7 +192,7 @@ class Explainer:
         gang = missing > 0
         missing = max(1, missing)
         needed = tasks[:missing]
-        whole = sum((task.request for task in needed), start=self._books.own(job) if gang else session.axis.zeros())
+        whole = _total_request(session, needed) + (self._books.own(job) if gang else session.axis.zeros())
         never = never_within_quota(session, job, whole)
         if never:
             return Finding(Explanation(Code.QUEUE_OVER_QUOTA, never))
@@ -209,7 +210,7 @@ class Explainer:
     def _refusal(self, job: Job, needed: Sequence[Task]) -> Refusal | None:
         """What the queue, or a plugin, says to all pods that must start together."""
         session = self._session
-        request = sum((task.request for task in needed), start=session.axis.zeros())
+        request = _total_request(session, needed)
         refusal = session.allocatable(job.queue, request, job=job)
         if refusal is not None and (kept := session.kept_room(job)):
             # What is kept for its pods counts in its queue already.
@@ -230,3 +231,10 @@ class Explainer:
             sentence = reasons.gang_short(found, missing, len(job.tasks), why)
             return Finding(Explanation(Code.GANG_SHORT, sentence), never, survey)
         return Finding(Explanation(survey.dominant, survey.sentence()), never, survey)
+
+
+def _total_request(session: Session, tasks: Sequence[Task]) -> Vector:
+    """There may be a thousand tasks, of few shapes."""
+    shapes = {task.shape.id: task.shape for task in tasks}
+    numbers = Counter([task.shape.id for task in tasks])
+    return sum((shapes[id_].request * number for id_, number in numbers.items()), start=session.axis.zeros())
