@@ -140,6 +140,23 @@ class Ledger(HoldingBooks):
         node.tasks[task.key] = task
         self.tentative.pop(task.key, None)
 
+    def row_assigned(self, task: Task, node: Node) -> None:
+        """The node of a task has a row now: `settle` there. What it occupies is in its shares already, and there may be
+        thousands of such tasks when a scheduler starts."""
+        if task.node is not None or task.status is not task.true_status or task.status not in OCCUPYING:
+            self.settle(task, task.true_status, node)
+            return
+        self.changes += 1
+        task.node = task.true_node = node
+        task.true_backfill = task.backfill
+        self._apply_to_node(task, node, +1)
+        node.tasks[task.key] = task
+        if task.job is not None:
+            self.changed_jobs[task.job.key] = task.job
+            self.task_log.append(task)
+            if node.lock is not None:
+                self._occupy(node.lock, task.job.queue, task.shape.request)
+
     def nominate(self, task: Task, node: str) -> None:
         """Record that pods are evicted from a node for a task ("" removes the nomination)."""
         self.changes += node != task.nominated
@@ -206,21 +223,7 @@ class Ledger(HoldingBooks):
             else:
                 self.reserved_tasks.pop(task.key, None)
         if node is not None:
-            request = task.shape.request
-            table = self.table
-            row = node.row
-            for column, effect in EFFECTS[status]:
-                if effect * sign > 0:
-                    table.column(column)[row] += request
-                else:
-                    table.column(column)[row] -= request
-            if task.backfill and status in OCCUPYING:
-                table.backfilled[row] += sign * request
-            self.log.append(row)
-            if sign < 0 or status is _RELEASING:
-                self.freed += 1
-            if status is _RELEASING or status is _PIPELINED:
-                self.in_transit += sign
+            self._apply_to_node(task, node, sign)
         job = task.job
         if job is not None:
             self._count(task, sign)
@@ -233,6 +236,21 @@ class Ledger(HoldingBooks):
                     job.queue.wanted += task.shape.request
                 else:
                     job.queue.wanted -= task.shape.request
+
+    def _apply_to_node(self, task: Task, node: Node, sign: int) -> None:
+        status, request, row, table = task.status, task.shape.request, node.row, self.table
+        for column, effect in EFFECTS[status]:
+            if effect * sign > 0:
+                table.column(column)[row] += request
+            else:
+                table.column(column)[row] -= request
+        if task.backfill and status in OCCUPYING:
+            table.backfilled[row] += sign * request
+        self.log.append(row)
+        if sign < 0 or status is _RELEASING:
+            self.freed += 1
+        if status is _RELEASING or status is _PIPELINED:
+            self.in_transit += sign
 
     def _add_share(self, job: Job, amount: Vector, sign: int) -> None:
         queue = job.queue

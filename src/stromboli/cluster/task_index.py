@@ -199,7 +199,7 @@ class TaskIndex:
                 for task_key in sorted(tasks):
                     task = tasks[task_key]
                     if task.true_status is not Status.PENDING:  # its reservation was deleted meanwhile
-                        self._ledger.settle(task, task.true_status, node)
+                        self._ledger.row_assigned(task, node)
 
     def node_deleted(self, node: Node) -> None:
         for task_key in sorted(node.tasks):
