@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
+from typing import cast
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from builders import established, group, node, pod, queue
 from properties.random_clusters import World
 from stromboli.api import KObject
-from stromboli.cluster import Queue
+from stromboli.cluster import Queue, QueueName
 from stromboli.scheduling import walk
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Decision
 from stromboli.scheduling.plugins.queue_trees.queue_tree import Place, QueueTree
+from stromboli.scheduling.queue_line import QueueLine
 from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.session import Session
 
@@ -108,3 +111,32 @@ def test_what_a_branch_has_is_the_sum_of_its_queues(actions: str, monkeypatch: p
     for seed in range(SEEDS):
         decisions(seed, CONFIGURATION.format(actions=ACTIONS[actions]))
     assert max(sizes) > 3
+
+
+class _Keys:
+    """A session with keys that a test sets."""
+
+    def __init__(self, **keys: int) -> None:
+        self.keys = keys
+
+    def hooks(self, kind: str) -> list[object]:
+        return []
+
+    def queue_key_falls(self) -> int:
+        return 0
+
+    def queue_path(self, of: Queue) -> list[tuple[str, Callable[[], int]]]:
+        return [(of.name, lambda: self.keys[of.name])]
+
+
+def test_a_key_is_taken_as_it_is_only_right_after_its_queue_was_put_back() -> None:
+    session = _Keys(a=1, b=2, c=3)
+    nothing = np.zeros(1, dtype=np.int64)
+    queues = {name: Queue(QueueName(name), nothing, nothing, nothing) for name in "abc"}
+    line = QueueLine(cast(Session, session), queues.values())
+    assert line.pop() is queues["a"]
+    session.keys["a"] = 10
+    line.push(queues["a"])
+    assert line.pop() is queues["b"]
+    session.keys |= {"a": 20, "c": 15}
+    assert line.pop() is queues["c"]

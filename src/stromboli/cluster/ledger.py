@@ -143,7 +143,8 @@ class Ledger(HoldingBooks):
     def row_assigned(self, task: Task, node: Node) -> None:
         """The node of a task has a row now: `settle` there. What it occupies is in its shares already, and there may be
         thousands of such tasks when a scheduler starts."""
-        if task.node is not None or task.status is not task.true_status or task.status not in OCCUPYING:
+        is_plain = task.node is None and task.status is task.true_status and node.lock is None
+        if not is_plain or task.status not in OCCUPYING:
             self.settle(task, task.true_status, node)
             return
         self.changes += 1
@@ -154,8 +155,6 @@ class Ledger(HoldingBooks):
         if task.job is not None:
             self.changed_jobs[task.job.key] = task.job
             self.task_log.append(task)
-            if node.lock is not None:
-                self._occupy(node.lock, task.job.queue, task.shape.request)
 
     def nominate(self, task: Task, node: str) -> None:
         """Record that pods are evicted from a node for a task ("" removes the nomination)."""
