@@ -59,6 +59,14 @@ def test_a_waiting_pod_says_what_it_waits_for() -> None:
     assert group["phase"] == "Inqueue"
 
 
+def test_a_pod_beyond_the_minimum_says_it_as_long_as_it_waits() -> None:
+    head, first, second = gang("g", 1, 1, least=1)
+    runs = [ZONES, storage_class(takes=40), head, first, with_claims(second, "data"), claim("data"), pod("later", at=6)]
+    outcome = play(*runs, until=10)
+    assert outcome.started == {"g-0": 0, "later": 6}
+    assert outcome.why("g-1")[0] == "WaitingForVolumes"
+
+
 def test_room_is_held_while_a_volume_is_made() -> None:
     # p has 2 of the 3 CPUs of the node from 0 on, though it starts only at 6. So q (2 CPUs) does not fit meanwhile.
     one = node("a1")
