@@ -95,6 +95,7 @@ NodeFilter = Callable[[Rows], ReasonIds]
 NodeScore = Callable[[Rows], Scores]
 """For each of these rows: how good the node is for the task; more is better."""
 KeyOfTask = Callable[[Task], Hashable]
+KeysOfTasks = Callable[[Sequence[Task]], Collection[Hashable]]
 
 
 class RemainingCount(Protocol):
@@ -118,6 +119,7 @@ class FilterHook:
     owner: str = ""  # the plugin or feature that registered it
     remaining: Callable[[Task], RemainingCount | None] | None = None  # how many more such tasks a node takes
     keyed: Callable[[Shape], bool] | None = None  # which shapes have a key; None: all
+    keys: KeysOfTasks | None = None  # the distinct keys of many tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ class ScoreHook:
     scope: Scope
     key: KeyOfTask | None
     keyed: Callable[[Shape], bool] | None = None  # which shapes have a key; None: all
+    keys: KeysOfTasks | None = None  # the distinct keys of many tasks
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,14 +108,15 @@ class ExtensionPoints:
         live: bool = False,
         remaining: Callable[[Task], cb.RemainingCount | None] | None = None,
         keyed: Callable[[Shape], bool] | None = None,
+        keys: cb.KeysOfTasks | None = None,
     ) -> None:
         """`key`: what the answer depends on besides the shape of a task. `live`: the key of a task may change during
         the session; then it is the same for all tasks of a job that were promised no node. `keyed`: whether tasks of
-        a shape have a key at all; constant in a session, and asked once per shape. `remaining`: the filter counts
-        tasks, and this is how many more a node takes. Then equal tasks are still placed in one step; with None for a
-        task, one by one."""
+        a shape have a key at all; constant in a session, and asked once per shape. `keys`: the distinct keys of many
+        tasks, if there is a faster way than to ask for each. `remaining`: the filter counts tasks, and this is how
+        many more a node takes. Then equal tasks are still placed in one step; with None for a task, one by one."""
         if self._enabled("predicate"):
-            self.filters.append(cb.FilterHook(prepare, scope, key, live, self._owner, remaining, keyed))
+            self.filters.append(cb.FilterHook(prepare, scope, key, live, self._owner, remaining, keyed, keys))
 
     def add_node_filter(self, check: cb.PerNodeFilter, *, scope: Scope = Scope.NODE) -> None:
         """A filter that looks at one node at a time: returns a sentence if the node cannot run the task."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 NONE_CHOSEN: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class HeldBind(Struct):
+class HeldBind(Struct, gc=False):
     """While a task is held it is in status Binding, so its room is taken."""
 
     node: str

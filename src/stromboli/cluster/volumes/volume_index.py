@@ -43,6 +43,7 @@ class VolumeIndex:
         self._claim_specs: dict[str, PersistentVolumeClaimSpec] = {}
         self.for_one_pod: set[str] = set()  # ReadWriteOncePod
         # Equal for claims that are bound in the same place, or ask for the same and wait; others are not in here.
+        # Tasks whose only claim this is, and that do not share it, have it as `claim_kind`.
         self.alike: dict[str, int] = {}
         self._alike_ids: dict[Hashable, int] = {}
         # Claims that had a selected node at some time: a provisioner that gives up removes it, perhaps at once.
@@ -109,21 +110,32 @@ class VolumeIndex:
 
     def _compare(self, claim_key: str) -> None:
         """Find out which claims this one is like."""
+        same = self._what_matters(claim_key)
+        if same is None:
+            self.alike.pop(claim_key, None)
+        else:
+            self.alike[claim_key] = self._alike_ids.setdefault(same, len(self._alike_ids))
+        if claim_key in self.users and claim_key not in self.shared:
+            self._compare_user(claim_key)
+
+    def _what_matters(self, claim_key: str) -> Hashable:
+        """Equal for claims that are alike."""
         claim = self.claims.get(claim_key)
-        self.alike.pop(claim_key, None)
         if claim is None or claim.metadata.deletion_timestamp is not None or claim.status.phase == LOST:
-            return
+            return None
         name = claim.spec.volume_name
         if not name:
-            if claim_key not in self.naming and not selected_node(claim):
-                wanted = ("open", self.kinds[claim_key])
-                self.alike[claim_key] = self._alike_ids.setdefault(wanted, len(self._alike_ids))
-            return
+            return None if claim_key in self.naming or selected_node(claim) else ("open", self.kinds[claim_key])
         volume = self.volumes.get(name)
-        if volume is not None and is_bound(claim) and is_for(volume, claim):
-            driver = "" if volume.spec.csi is None else volume.spec.csi.driver
-            same = ("bound", self.reaches[name], driver)
-            self.alike[claim_key] = self._alike_ids.setdefault(same, len(self._alike_ids))
+        if volume is None or not is_bound(claim) or not is_for(volume, claim):
+            return None
+        return ("bound", self.reaches[name], "" if volume.spec.csi is None else volume.spec.csi.driver)
+
+    def _compare_user(self, claim_key: str) -> None:
+        """Of a claim that one task uses."""
+        task = next(iter(self.users[claim_key].values()))
+        special = claim_key in self.for_one_pod or bool(task.pod.spec.resource_claims)
+        task.claim_kind = None if special or task.volumes.only != claim_key else self.alike.get(claim_key)
 
     def delete(self, obj: KObject) -> None:
         name = obj.metadata.name
@@ -133,8 +145,8 @@ class VolumeIndex:
                 self.selected.discard(key(obj))
                 self.kinds.pop(key(obj), None)
                 self._claim_specs.pop(key(obj), None)
-                self.alike.pop(key(obj), None)
                 self.for_one_pod.discard(key(obj))
+                self._compare(key(obj))
             case PersistentVolume():
                 self._forget_volume(name)
             case StorageClass():
@@ -165,8 +177,12 @@ class VolumeIndex:
         for claim in task.volumes.claims:
             users = self.users.setdefault(claim, {})
             users[task.key] = task
-            if len(users) > 1:
+            if len(users) == 1:
+                self._compare_user(claim)
+            else:
                 self.shared[claim] = None
+                for user in users.values() if len(users) == 2 else (task,):
+                    user.claim_kind = None
         if task.volumes.inline:
             self.users.setdefault(INLINE, {})[task.key] = task
         if task.pod.spec.resource_claims:
@@ -180,6 +196,8 @@ class VolumeIndex:
                     self.shared.pop(claim, None)
                 if not users:
                     del self.users[claim]
+                elif len(users) == 1 and claim != INLINE:
+                    self._compare_user(claim)
         self.with_devices.pop(task.key, None)
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from stromboli.api import PodGroupCondition
 from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import Job, JobKey, Status, group_status
+from stromboli.cluster import Job, JobKey, Status, Task, group_status
 from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, PatchPod, PatchQueue
 from stromboli.scheduling.explanation import WAITING, Code, reasons, waiting_since
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
@@ -21,7 +21,7 @@ from stromboli.scheduling.reservation_status import reservation_waits
 from stromboli.scheduling.session import Session
 
 from .explainer import Explainer
-from .held_binds import explain_held
+from .held_binds import HeldBinds
 
 _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status.RESERVED, Status.ALLOCATED})
 """Statuses of tasks that are not bound at the end of a cycle."""
@@ -183,16 +183,28 @@ def _has_lost_pods(job: Job) -> bool:
 
 def _explain_tasks(session: Session, job: Job, explanation: Explanation) -> None:
     """`explanation`: of those that do not have their place yet."""
-    held = session.ledger.held if job.held else {}
-    waiting, decide, tasks = session.cycle.waiting, session.cycle.decisions.append, job.tasks
+    tasks = job.tasks
+    why = session.state(HeldBinds).explain_tasks(job)
+    if len(why) < len(tasks):
+        why = {key: explanation for key, task in tasks.items() if task.status in _WAITS} | why
+    if job.gated:
+        gated = Explanation(Code.SCHEDULING_GATED, reasons.gated())
+        why |= {key: gated for key in why if tasks[key].gated}
     # Sorted: the order of tasks depends on the order of events, which may differ after a restart.
-    for task_key in sorted([key for key, task in tasks.items() if key in held or task.status in _WAITS]):
-        task, bind = tasks[task_key], held.get(task_key)
-        why = explanation if bind is None else explain_held(bind)
-        if task.gated:
-            why = Explanation(Code.SCHEDULING_GATED, reasons.gated())
-        waiting[task_key] = why
-        status = task.pod.status
-        said = next((c for c in status.conditions if c.type == "PodScheduled"), None) if status.conditions else None
-        if said is None or said.message != why.message or status.nominated_node_name != task.nominated:
-            decide(PatchPod(task_key, why.code, why.message, task.nominated))
+    ordered = sorted(why)
+    session.cycle.waiting.update(zip(ordered, map(why.__getitem__, ordered), strict=True))
+    session.cycle.decisions.extend(
+        [
+            PatchPod(key, why[key].code, why[key].message, tasks[key].nominated)
+            for key in ordered
+            if not _is_said(tasks[key], why[key])
+        ]
+    )
+
+
+def _is_said(task: Task, why: Explanation) -> bool:
+    status = task.pod.status
+    if not status.conditions or status.nominated_node_name != task.nominated:
+        return False
+    said = next((condition for condition in status.conditions if condition.type == "PodScheduled"), None)
+    return said is not None and said.message == why.message

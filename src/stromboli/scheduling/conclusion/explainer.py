@@ -20,7 +20,7 @@ from stromboli.scheduling.session import Session
 
 from .final_books import FinalBooks
 from .gang_fit import gang_fit
-from .held_binds import explain_job
+from .held_binds import HeldBinds
 from .never import never_in_cluster, never_on_nodes, never_within_quota
 from .node_survey import NodeSurvey, NodeSurveys
 
@@ -53,6 +53,7 @@ class Explainer:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._books = FinalBooks(session)
+        self._held = session.state(HeldBinds)
         self._surveys = NodeSurveys(session, self._books)
         self._admits = session.has_action("enqueue")
         self._known: dict[Hashable, Finding] = {}
@@ -115,7 +116,7 @@ class Explainer:
                 return Explanation(refusal.code, reasons.refused(refusal))
             if refusal.code in reasons.OF_CLAIMS:
                 return Explanation(refusal.code, reasons.refused(refusal))
-        if (held := explain_job(session, job)) is not None:
+        if (held := self._held.explain_job(job)) is not None:
             return held
         if job.waiting_count and job.is_pipelined:
             nodes = [t.node.name for t in job.tasks.values() if t.status is Status.PIPELINED and t.node is not None]

@@ -140,15 +140,15 @@ def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey
 
 def alike(session: Session, tasks: deque[Task], kept: frozenset[TaskKey], most: int) -> list[Task]:
     """Tasks at the front that are of the same kind, `most` at most. `kept`: those that have places of their own."""
-    first, is_alike = tasks[0], session.placement.like(tasks[0])
-    role, group = first.role, [first]
+    first = tasks[0]
+    role, shape, group = first.role, first.shape, [first]
     for task in islice(tasks, 1, most):
-        if task.role != role or task.nominated or task.status is _RESERVED or not is_alike(task):
+        if task.role != role or task.nominated or task.status is _RESERVED or task.shape is not shape:
             break
         if kept and task.key in kept:
             break
         group.append(task)
-    return group
+    return session.placement.alike_at_front(group)
 
 
 def _has_its_place(task: Task) -> bool:

@@ -6,13 +6,14 @@ namespace and labels where inter-pod terms matter, what is reserved for a job, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
 from stromboli.cluster import Job, Matrix, Shape, Task, TaskKey, Vector
-from stromboli.scheduling.callbacks import FilterHook, Horizon, KeyOfTask, Rows, ScoreHook
+from stromboli.scheduling.callbacks import FilterHook, Horizon, KeyOfTask, KeysOfTasks, Rows, ScoreHook
 from stromboli.scheduling.framework import Framework
 
 from .fitting import Fitting
@@ -27,8 +28,8 @@ class Placement:
         self.kernels: Any = choose_kernels(len(session.nodes))
         self.all_rows: Rows = np.arange(len(session.nodes), dtype=np.int64)
         self._fittings: dict[Hashable, Fitting] = {}
-        # By shape: the keys that its tasks have, and the whole key if there are none.
-        self._keys: dict[int, tuple[list[KeyOfTask], tuple[Hashable, ...]]] = {}
+        # By shape: the keys that its tasks have, those of many tasks, and the whole key if there are none.
+        self._keys: dict[int, tuple[list[KeyOfTask], list[KeysOfTasks], tuple[Hashable, ...]]] = {}
         self._live_keys: list[tuple[str, KeyOfTask]] = []  # with their owner
         self._known_keys: dict[TaskKey, tuple[Hashable, ...]] = {}
         self._future: Matrix | None = None
@@ -47,9 +48,9 @@ class Placement:
         """The part of the key that does not change during a session."""
         of_shape = self._keys.get(task.shape.id)
         if of_shape is None:
-            of_shape = self._keys[task.shape.id] = (self._keys_of(task.shape), (task.shape.id,))
+            of_shape = self._keys[task.shape.id] = (*self._keys_of(task.shape), (task.shape.id,))
             self._live_keys = [(h.owner, h.key) for h in self.session.filters if h.live and h.key is not None]
-        keys, without_keys = of_shape
+        keys, _, without_keys = of_shape
         if not keys:
             return without_keys
         known = self._known_keys.get(task.key)
@@ -57,29 +58,38 @@ class Placement:
             known = self._known_keys[task.key] = (task.shape.id, *[of(task) for of in keys])
         return known
 
-    def _keys_of(self, shape: Shape) -> list[KeyOfTask]:
+    def _keys_of(self, shape: Shape) -> tuple[list[KeyOfTask], list[KeysOfTasks]]:
+        each: list[KeyOfTask] = []
+        of_many: list[KeysOfTasks] = []
         filters = [hook for hook in self.session.filters if not hook.live]
         hooks: list[FilterHook | ScoreHook] = [*filters, *self.session.scores]
-        return [
-            hook.key for hook in hooks if hook.key is not None and (hook.keyed is None or hook.keyed(shape))
-        ]  # fmt: skip
+        for hook in hooks:
+            if hook.key is not None and (hook.keyed is None or hook.keyed(shape)):
+                each.append(hook.key)
+                of_many.append(hook.keys or _one_by_one(hook.key))
+        return each, of_many
 
-    def like(self, one: Task) -> Callable[[Task], bool]:
-        """Whether the keys of other tasks of its job are equal to that of this one. None has a nominated node."""
-        shape, known = one.shape, self._constant_key(one)
-        keys = self._keys[shape.id][0]
-        if not keys:
-            return lambda other: other.shape is shape
-        if len(keys) == 1:
-            of, value = keys[0], known[1]
-            return lambda other: other.shape is shape and of(other) == value
-        return lambda other: other.shape is shape and self._constant_key(other) == known
+    def alike_at_front(self, tasks: list[Task]) -> list[Task]:
+        """Of tasks of one job and one shape, those at the front with the key of the first. Only the first may have a
+        nominated node."""
+        if self._are_alike(tasks):
+            return tasks
+        known = self._constant_key(tasks[0])
+        return list(takewhile(lambda task: self._constant_key(task) == known, tasks))
+
+    def _are_alike(self, tasks: Sequence[Task]) -> bool:
+        """`all_alike` for tasks of one shape; those after the first have no nominated node."""
+        if len(tasks) == 1:
+            return True
+        self._constant_key(tasks[0])
+        return all(len(of_many(tasks)) == 1 for of_many in self._keys[tasks[0].shape.id][1])
 
     def all_alike(self, tasks: Sequence[Task]) -> bool:
         """Whether the keys of these tasks of one job are equal."""
         if any(task.nominated for task in tasks):
             return len({self.key(task) for task in tasks}) == 1
-        return all(map(self.like(tasks[0]), tasks))
+        shape = tasks[0].shape
+        return all(task.shape is shape for task in tasks) and self._are_alike(tasks)
 
     def kinds(self, tasks: Sequence[Task]) -> list[tuple[Task, int]]:
         """The first task of each kind among tasks of one job that wait, and how many there are of it."""
@@ -154,3 +164,7 @@ class Placement:
             nodes = self.session.nodes
             self._future = nodes.future_idle if self.session.ledger.in_transit else None
         return self._future
+
+
+def _one_by_one(key: KeyOfTask) -> KeysOfTasks:
+    return lambda tasks: {key(task) for task in tasks}

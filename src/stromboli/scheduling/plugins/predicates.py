@@ -67,7 +67,7 @@ class Predicates(Plugin):
     def _open_volumes(self, session: Session, facts: NodeFacts) -> None:
         filters = VolumeFilters(session, facts, self._volumes)
         session.add_pre_filter(filters.refusal)
-        session.add_filter(filters.constant, key=filters.key)
+        session.add_filter(filters.constant, key=filters.key, keys=filters.keys)
         if self._volumes.binding:
             choices = session.state(VolumeChoices)
             if choices.matter:

@@ -90,11 +90,8 @@ class ClaimStates:
     def any_open(self, tasks: Iterable[Task]) -> bool:
         """Whether one of these tasks has an open claim."""
         alike, open_kinds = self._index.alike, self._open_kinds
-        kinds = set(map(alike.get, [task.volumes.only for task in tasks]))
-        known = [open_kinds.get(kind) for kind in kinds if kind is not None]
-        if len(known) == len(kinds) and None not in known:
-            return True in known
-        for task in tasks:
+        one_of = {task.claim_kind: task for task in tasks}
+        for task in tasks if None in one_of else one_of.values():
             for claim in task.volumes.claims:
                 is_open = open_kinds.get(alike.get(claim, -1))
                 if is_open if is_open is not None else self._find_if_open(claim):
@@ -108,13 +105,10 @@ class ClaimStates:
             self._open_kinds[alike] = is_open
         return is_open
 
-    def all_select_nodes(self, claims: Sequence[str]) -> bool:
-        """Whether each of these claims is open, and nothing is settled about it yet."""
-        first_of = dict(zip(map(self._index.alike.get, claims), claims, strict=True))  # of each kind
-        return None not in first_of and all(
-            self._find_if_open(claim) if (is_open := self._open_kinds.get(kind)) is None else is_open
-            for kind, claim in first_of.items() if kind is not None
-        )  # fmt: skip
+    def all_select_nodes(self, tasks: Sequence[Task]) -> bool:
+        """Whether each of these tasks has one claim, of its own, that is open, and nothing is settled about it yet."""
+        one_of = {task.claim_kind: task for task in tasks}
+        return None not in one_of and all(self.of(task.volumes.only).is_open for task in one_of.values())
 
     def problem(self, task: Task) -> Refusal | None:
         """Why the task can run nowhere, whatever the nodes are."""

@@ -110,11 +110,7 @@ class _Beginning:
 
     def _all_are_made(self, tasks: Sequence[Task]) -> bool:
         """Whether each task has one claim, of its own, whose volume has to be made. Most gangs are like this."""
-        if self._choices.any:
-            return False
-        claims = [task.volumes.only for task in tasks]
-        shared = self._index.shared
-        return not (shared and any(claim in shared for claim in claims)) and self._states.all_select_nodes(claims)
+        return not self._choices.any and self._states.all_select_nodes(tasks)
 
     def _make_all(self, tasks: Sequence[Task]) -> list[HeldBind]:
         self._writes = True

@@ -64,14 +64,17 @@ class AttachLimitsFilter:
 
         def judge(rows: Rows) -> ReasonIds:
             answers = np.zeros(len(rows), dtype=np.int32)
+            attached = self.at_most(rows)
             for driver, volumes in by_driver.items():
                 limits = self.limits_of(driver)
                 assert limits is not None
-                reason = self._session.reason_id(attach_limit(driver, len(volumes)))
                 # Most nodes have far fewer volumes than they take, and need not be counted.
-                near = np.flatnonzero(self.at_most(rows) > limits[rows] - len(volumes))
-                counts = self.counts(driver) if len(near) else limits
-                for position in near.tolist():
+                may_be_full = attached > limits[rows] - len(volumes)
+                if not may_be_full.any():
+                    continue
+                reason = self._session.reason_id(attach_limit(driver, len(volumes)))
+                counts = self.counts(driver)
+                for position in np.flatnonzero(may_be_full).tolist():
                     row = int(rows[position])
                     number = len(self._on(row, driver) | volumes) if shares else int(counts[row]) + len(volumes)
                     if number > limits[row]:

@@ -7,7 +7,7 @@ volume of a shared claim is made) is asked again after each placement; most clai
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import reduce
 
 import numpy as np
@@ -36,21 +36,23 @@ class VolumeFilters:
         self._choices = session.state(VolumeChoices)
         self._masks = VolumeMasks(self._index, facts)
         self._shared = SharedVolumes(session)
-        self._alike = self._index.alike
         self._kinds: dict[int, int] = {}  # the signatures of claims that are alike
-        self._not_plain = {*self._index.shared, *self._index.for_one_pod}
 
     def key(self, task: Task) -> Hashable:
         """What the answers depend on; None for tasks without volumes."""
-        only = task.volumes.only
         # Most pods have one claim, of their own. There may be ten thousand of them, and few kinds of claims.
-        alike = self._alike.get(only)
-        if alike is None or only in self._not_plain:
+        kind = task.claim_kind
+        if kind is None:
             return self._key(task)
-        known = self._kinds.get(alike)
+        known = self._kinds.get(kind)
         if known is None:
-            known = self._kinds[alike] = self._states.of(only).signature
+            known = self._kinds[kind] = self._states.of(task.volumes.only).signature
         return known
+
+    def keys(self, tasks: Sequence[Task]) -> set[Hashable]:
+        """The distinct keys of many tasks."""
+        one_of = {task.claim_kind: task for task in tasks}
+        return set(map(self.key, tasks if None in one_of else one_of.values()))
 
     def _key(self, task: Task) -> Hashable:
         volumes = task.volumes
