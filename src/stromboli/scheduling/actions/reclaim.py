@@ -28,12 +28,13 @@ class Reclaim(Action):
     name: ClassVar[str] = "reclaim"
 
     def execute(self, session: Session) -> None:
-        jobs = worth_trying(session, starving_jobs(session))
-        if not jobs:
-            return
+        # Looked at first: in a cluster where nothing runs, thousands of jobs may wait.
         evictable = [q for q in session.queues.values() if q.reclaimable and may_lose_tasks(session.ledger, q)]
         if not evictable and not session.has_concessions("reclaimable"):
             return  # nobody runs who could be asked to go
+        jobs = worth_trying(session, starving_jobs(session))
+        if not jobs:
+            return
         self._lenders = QueueLine(session, evictable)
         walk = Walk(session, jobs, drop=session.overused)
         while (job := walk.next()) is not None:

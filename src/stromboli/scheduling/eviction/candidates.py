@@ -18,6 +18,7 @@ import numpy.typing as npt
 from stromboli.cluster import Job, Ledger, Matrix, Queue, Status, Task, TaskKey, Vector
 
 RUNS = frozenset({Status.BOUND, Status.RUNNING})
+_BOUND, _RUNNING = Status.BOUND, Status.RUNNING  # members of an enumeration take long to find
 
 V = TypeVar("V", bound=Hashable)
 Priorities = tuple[int, int]  # of a job, and of one of its tasks
@@ -49,7 +50,8 @@ def is_evictable(ledger: Ledger, task: Task) -> bool:
 
 def has_evictable(job: Job) -> bool:
     """Whether some of its tasks may be evictable."""
-    return bool(job.counts[Status.RUNNING] or job.counts[Status.BOUND] or job.held)
+    counts = job.counts
+    return bool(counts[_RUNNING] or counts[_BOUND] or job.held)
 
 
 def may_lose_tasks(ledger: Ledger, queue: Queue) -> bool:
