@@ -28,7 +28,7 @@ class Reclaim(Action):
     name: ClassVar[str] = "reclaim"
 
     def execute(self, session: Session) -> None:
-        jobs = worth_trying(session, starving_jobs(session))
+        jobs = starving_jobs(session, worth_trying(session, session.waiting))
         if not jobs:
             return
         evictable = [q for q in session.queues.values() if q.reclaimable and may_lose_tasks(session.ledger, q)]
