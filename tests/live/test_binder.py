@@ -22,7 +22,7 @@ from live.fake_api import (
 from stromboli.api import Pod, names
 from stromboli.cluster import BindFailed, EvictFailed, TaskKey
 from stromboli.kube.client import Failure, TokenBucket
-from stromboli.kube.scheduler.binder import RETRYING_WORKERS, Binder, BindRequest, EvictRequest, Request
+from stromboli.kube.scheduler.binder import CROWD, RETRYING_WORKERS, Binder, BindRequest, EvictRequest, Request
 
 
 class Fence:
@@ -427,10 +427,22 @@ def test_a_refused_request_is_not_waited_for() -> None:
     play(story)
 
 
-def test_it_is_busy_until_a_moment_after_the_last_request() -> None:
+def test_it_is_busy_while_a_bind_is_outstanding() -> None:
+    """Not longer: with a pod every half second, less important writes would otherwise never be sent."""
+
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         assert not harness.binder.busy
-        await submit_and_wait(harness, harness.bind("ns/a"))
+        harness.binder.submit([harness.bind("ns/a")])
+        assert harness.binder.busy
+        await harness.binder.wait_idle()
+        assert not harness.binder.busy
+
+    play(story)
+
+
+def test_it_is_busy_until_a_moment_after_many_requests() -> None:
+    async def story(api: FakeApi, harness: BinderHarness) -> None:
+        await submit_and_wait(harness, *(harness.bind("ns/a") for _ in range(CROWD)))
         assert harness.binder.outstanding == 0
         assert harness.binder.busy
         await asyncio.sleep(1.0)

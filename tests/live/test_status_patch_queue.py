@@ -293,6 +293,51 @@ def test_many_patches_are_written_with_bounded_concurrency() -> None:
     play(story)
 
 
+def reworded_patch(api: FakeApi, key: str, message: str) -> StatusPatch:
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    uid = uid_of(api, PODS, key)
+    return StatusPatch(PODS, key, uid, {"conditions": [condition]}, strategic=True, reworded=True)
+
+
+def test_new_words_do_not_delay_other_patches() -> None:
+    """A thousand of them take ten seconds, two at a time. A phase that is decided meanwhile is written at once."""
+    under_way: list[int] = []
+
+    async def story(api: FakeApi, harness: WriterHarness) -> None:
+        for number in range(1000):
+            api.put(pod(f"ns/p{number}"))
+            harness.writer.enqueue(reworded_patch(api, f"ns/p{number}", "2 of 5 nodes"))
+
+        def fate(verb: str, key: str) -> Fate:
+            under_way.append(len(api._acting))
+            return Fate(acts=0.01)
+
+        api.fate = fate
+        await later(1.0)
+        assert 0 < len(api.patches) < 300
+        assert max(under_way) < 2
+        harness.writer.enqueue(status_patch(api, "Running"))
+        await later(0.1)
+        assert phases(api) == ["Running"]
+        await later(20)
+        assert len(api.patches) == 1001
+
+    play(story)
+
+
+def test_new_words_that_replace_more_than_words_are_written_as_soon() -> None:
+    async def story(api: FakeApi, harness: WriterHarness) -> None:
+        for number in range(1000):
+            api.put(pod(f"ns/p{number}"))
+            harness.writer.enqueue(reworded_patch(api, f"ns/p{number}", "2 of 5 nodes"))
+        harness.writer.enqueue(status_patch(api, "Inqueue"), delay=1.0)
+        harness.writer.enqueue(status_patch(api, "Running", reworded=True), delay=5.0)
+        await later(1.2)
+        assert phases(api) == ["Running"]
+
+    play(story)
+
+
 def test_cancel_all_drops_every_patch() -> None:
     fates = iter([Fate(acts=None, answers=1.0, says=lost_before().says)])
 

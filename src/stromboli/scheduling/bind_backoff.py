@@ -8,12 +8,14 @@ spread out, or each of their attempts would hold up the binds of others.
 
 Until then the task fits on no node, or not on those that were refused. Its job says who refused what, and when the next
 attempt is made. A job whose tasks fit on no node for this reason is not even tried, and a cycle retries only so many
-jobs: hundreds of them would make every cycle long, for everybody else.
+jobs: hundreds of them would make every cycle long, for everybody else. While attempts are refused again these are few;
+once the cause is gone they are many, and who waited starts soon.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from functools import lru_cache
 from math import ceil
 from typing import Final
 from zlib import crc32
@@ -36,8 +38,11 @@ NODE_FACTOR: Final = 6.0  # a node is avoided for so many times the pause, so th
 LONGEST_AVOIDED: Final = 120.0
 
 RETRIED_JOBS: Final = 100  # in a cycle; the others whose pause is over follow in the next ones
+RETRIED_IN_VAIN: Final = 20  # the same, if a retry was refused in the last `LONGEST_PAUSE` seconds
 
-_TO_PLACE: Final = frozenset({Status.PENDING, Status.RESERVED, Status.CONDITIONAL, Status.ALLOCATED})
+_TO_PLACE: Final = frozenset(
+    {Status.PENDING, Status.PIPELINED, Status.RESERVED, Status.CONDITIONAL, Status.ALLOCATED}
+)
 
 FEATURE = "bind_backoff"
 """The name under which the feature registers its callbacks."""
@@ -57,8 +62,12 @@ def avoided_until(task: TaskKey, refused: RefusedBind) -> dict[str, float]:
 
 
 def _pause(task: TaskKey, failures: int) -> float:
-    spread = 1.0 + crc32(task.encode()) % 1000 / 2000  # not random: a replay must come to the same times
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 30)) * spread
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 30)) * _spread(task)
+
+
+@lru_cache(maxsize=1 << 16)
+def _spread(task: TaskKey) -> float:
+    return 1.0 + crc32(task.encode()) % 1000 / 2000  # not random: a replay must come to the same times
 
 
 class PausedJobs:
@@ -66,31 +75,39 @@ class PausedJobs:
     known from the beginning."""
 
     def __init__(self, session: Session) -> None:
-        self._paused: set[TaskKey] = set()
+        paused: set[TaskKey] = set()
+        jobs: dict[JobKey, Job] = {}  # with tasks that are paused
         nodes = len(session.nodes)
         retried: dict[JobKey, list[tuple[float, TaskKey]]] = {}
+        in_vain = False
         for task in session.ledger.refused_binds.values():
-            refused = task.refused
-            if refused is None or task.status is not Status.PENDING or task.job is None:
+            refused, job = task.refused, task.job
+            if refused is None or task.status is not Status.PENDING or job is None:
                 continue
+            jobs[job.key] = job
+            in_vain |= refused.failures > 1 and refused.at > session.now - LONGEST_PAUSE
             next_attempt = retried_at(task.key, refused)
             if next_attempt > session.now or len(refused.by_node) >= nodes:
                 closed = closed_rows(session, task, refused)
                 if closed is None or len(closed) == nodes:
-                    self._paused.add(task.key)
+                    paused.add(task.key)
                     continue
-            retried.setdefault(task.job.key, []).append((next_attempt, task.key))
-        if len(retried) > RETRIED_JOBS:
+            retried.setdefault(job.key, []).append((next_attempt, task.key))
+        limit = RETRIED_IN_VAIN if in_vain else RETRIED_JOBS
+        if len(retried) > limit:
             session.due(session.now)
-            for tasks in sorted(retried.values(), key=min)[RETRIED_JOBS:]:
-                self._paused.update(key for _, key in tasks)
+            for tasks in sorted(retried.values(), key=min)[limit:]:
+                paused.update(key for _, key in tasks)
+        self._jobs = {key for key, job in jobs.items() if _has_only(job, paused)}
 
     def __contains__(self, job: Job) -> bool:
-        if not self._paused or job.queue.fifo:  # the first of a fifo queue is tried, and stops the queue
-            return False
-        return not job.waiting_count and all(
-            key in self._paused for key, task in job.tasks.items() if task.status in _TO_PLACE and not task.gated
-        )
+        # The first of a fifo queue is tried, and stops the queue.
+        return job.key in self._jobs and not job.waiting_count and not job.queue.fifo
+
+
+def _has_only(job: Job, paused: set[TaskKey]) -> bool:
+    """Whether all tasks of a job that could be placed in this session are among the paused ones."""
+    return all(key in paused for key, task in job.tasks.items() if task.status in _TO_PLACE and not task.gated)
 
 
 def worth_trying(session: Session, jobs: Iterable[Job]) -> list[Job]:

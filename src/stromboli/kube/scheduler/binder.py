@@ -51,7 +51,8 @@ _log = Log("binder")
 WORKERS: Final = 32
 RETRYING_WORKERS: Final = 4  # that may send binds of pods that were refused before, if nothing else is to be sent
 TIMEOUT: Final = 5.0  # seconds for a request; the default lease outlives the fence by as much
-QUIET: Final = 0.5  # seconds without a request until the binder is no longer busy
+CROWD: Final = 8  # outstanding requests, after which more are likely to come
+QUIET: Final = 0.5  # seconds after a crowd, until the binder is no longer busy
 MAX_EVICTION_DELAY: Final = 15.0  # seconds until a refused eviction is retried: budgets change
 LATE_WRITE: Final = 1.0  # seconds in which a server may still act on a request that timed out
 
@@ -123,7 +124,7 @@ class Binder:
         self._refused: dict[TaskKey, str] = {}  # pods whose last bind was refused, with their uids
         self._clock = asyncio.get_running_loop().time
         self._eviction_backoff = ItemBackoff(self._clock, max_delay=MAX_EVICTION_DELAY)  # by the uid of the pod
-        self._last_finished = self._clock() - QUIET
+        self._last_crowd = self._clock() - QUIET
         self._accepted: dict[TaskKey, Request] = {}  # by the server; the watch may not have shown the result yet
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
@@ -140,8 +141,9 @@ class Binder:
 
     @property
     def busy(self) -> bool:
-        """Whether requests are outstanding, or were a moment ago: less important writes should wait."""
-        return self._first_attempts > 0 or self._clock() - self._last_finished < QUIET
+        """Whether requests are outstanding, or many were a moment ago: less important writes should wait. A few binds
+        now and then do not hold them up in between, or with a steady trickle they would never be sent."""
+        return self._first_attempts > 0 or self._clock() - self._last_crowd < QUIET
 
     def submit(self, requests: list[Request]) -> None:
         self._drop_observed()
@@ -152,6 +154,7 @@ class Binder:
                 (self._retries if retried else self._queue).append(request)
             self._idle.clear()
             self._work.set()
+            self._note_crowd()
 
     async def wait_idle(self) -> None:
         """Wait until nothing is outstanding."""
@@ -199,8 +202,7 @@ class Binder:
             finally:
                 self._in_flight -= 1
                 self._retrying -= retrying
-                if not retrying:
-                    self._last_finished = self._clock()
+                self._note_crowd()
                 self._update_idle()
 
     def _next_queue(self) -> deque[Request]:
@@ -208,6 +210,10 @@ class Binder:
         if self._queue or self._retrying >= RETRYING_WORKERS:
             return self._queue
         return self._retries
+
+    def _note_crowd(self) -> None:
+        if self._first_attempts >= CROWD:
+            self._last_crowd = self._clock()
 
     def _update_idle(self) -> None:
         if not self.outstanding:

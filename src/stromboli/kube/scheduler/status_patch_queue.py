@@ -5,6 +5,9 @@ cycle: a pod that is "waiting for its gang" now is bound a moment later. So a pa
 same object replaces it without restarting the delay, and a patch that is no longer true can be cancelled.
 
 A patch equal to the one that was just written is dropped: the cycle that decided it had not seen the write yet.
+
+Patches that change only the words and numbers of a reason have a lane of their own, with few at a time and few per
+second. Nobody waits for them, and there are many: with every pod that starts, the numbers change for all that wait.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from stromboli.kube.client import Client, Failure, Resource, TokenBucket, is_con
 from stromboli.kube.runtime import Log
 
 _CONCURRENCY: Final = 16  # patches in flight
+_REWORDED_CONCURRENCY: Final = 2  # of those that change only words and numbers
+_REWORDED_RATE: Final = 100.0  # of these, per second
 _ECHO: Final = 5.0  # seconds in which an equal patch may come from a cycle that had not seen the write
 _YIELD_TO_BINDS: Final = 1.0  # seconds that a patch which is not urgent lets binds go first
 _RETRY: Final = 2.0  # seconds
@@ -40,6 +45,7 @@ class StatusPatch:
     version: str = ""  # write it only while the object has this resourceVersion
     strategic: bool = False  # merge lists as Kubernetes does for its own kinds
     urgent: bool = False  # something waits for it: do not let binds go first
+    reworded: bool = False  # only the words and numbers of a reason change: it may take its time
     on_written: Callable[[], None] | None = None  # called once the server has it
 
     @property
@@ -47,10 +53,19 @@ class StatusPatch:
         return self.resource.plural, self.key
 
 
+class _Lane:
+    def __init__(self, concurrency: int, bucket: TokenBucket) -> None:
+        self.queue: list[tuple[float, Slot]] = []  # a heap; an item is skipped if the entry of its slot is another one
+        self.changed = asyncio.Event()
+        self.places = asyncio.Semaphore(concurrency)
+        self.bucket = bucket
+
+
 @dataclass(slots=True)
 class _Entry:
     patch: StatusPatch
     due: float
+    lane: _Lane
 
 
 class StatusPatchQueue:
@@ -66,17 +81,17 @@ class StatusPatchQueue:
         """`on_object` gets the object as the server returns it after a write; `on_result` gets the kind and the result
         of each write; `busy` says whether binds are in flight."""
         self._client = client
-        self._bucket = bucket
+        self._lane = _Lane(_CONCURRENCY, bucket)
         self._on_object = on_object
         self._on_result = on_result
         self._busy = busy
         self._clock = asyncio.get_running_loop().time
+        rate = min(_REWORDED_RATE, bucket.rate)
+        self._slow_lane = _Lane(_REWORDED_CONCURRENCY, TokenBucket(rate, max(1, int(rate)), clock=self._clock))
         self._pending: dict[Slot, _Entry] = {}
-        self._queue: list[tuple[float, Slot]] = []  # a heap; an item whose entry has another due time is skipped
         self._writing: set[Slot] = set()
         self._cancelled: set[Slot] = set()  # slots in `_writing` whose patch was cancelled
         self._last: dict[Slot, tuple[StatusPatch, float]] = {}
-        self._changed = asyncio.Event()
 
     def enqueue(self, patch: StatusPatch, *, delay: float = 0.0) -> None:
         now = self._clock()
@@ -85,11 +100,15 @@ class StatusPatchQueue:
             self._pending.pop(patch.slot, None)
             return
         entry = self._pending.get(patch.slot)
-        due = now + delay if entry is None else min(entry.due, now + delay)
-        self._pending[patch.slot] = _Entry(patch, due)
-        if entry is None or due != entry.due:
-            heapq.heappush(self._queue, (due, patch.slot))
-            self._changed.set()
+        due, lane = now + delay, self._slow_lane if patch.reworded else self._lane
+        if entry is not None:  # what the replaced patch would have changed, this one changes as well
+            due, lane = min(entry.due, due), lane if entry.lane is self._slow_lane else entry.lane
+            entry.patch = patch
+            if (due, lane) == (entry.due, entry.lane):
+                return
+        self._pending[patch.slot] = _Entry(patch, due, lane)
+        heapq.heappush(lane.queue, (due, patch.slot))
+        lane.changed.set()
 
     def cancel(self, resource: Resource[Any], key: str) -> None:
         slot = resource.plural, key
@@ -104,13 +123,16 @@ class StatusPatchQueue:
 
     async def run(self) -> None:
         """Write every patch when it is due, until cancelled."""
-        places = asyncio.Semaphore(_CONCURRENCY)
         async with asyncio.TaskGroup() as group:
-            while True:
-                await places.acquire()
-                patch = await self._next()
-                self._writing.add(patch.slot)
-                group.create_task(self._write(patch)).add_done_callback(lambda _: places.release())
+            for lane in (self._lane, self._slow_lane):
+                group.create_task(self._run_lane(lane, group))
+
+    async def _run_lane(self, lane: _Lane, group: asyncio.TaskGroup) -> None:
+        while True:
+            await lane.places.acquire()
+            patch = await self._next(lane)
+            self._writing.add(patch.slot)
+            group.create_task(self._write(patch, lane)).add_done_callback(lambda _: lane.places.release())
 
     async def flush(self) -> None:
         """Write every patch now, due or not: before an orderly stop."""
@@ -120,42 +142,43 @@ class StatusPatchQueue:
         while self._writing:  # one write at a time for each object, here as well
             await asyncio.sleep(0.02)
         for start in range(0, len(patches), _CONCURRENCY):
-            await asyncio.gather(*(self._write(patch) for patch in patches[start : start + _CONCURRENCY]))
+            await asyncio.gather(*(self._write(patch, self._lane) for patch in patches[start : start + _CONCURRENCY]))
 
     async def _wait_for_binds(self) -> None:
         until = self._clock() + _YIELD_TO_BINDS
         while self._busy() and self._clock() < until:
             await asyncio.sleep(0.02)
 
-    async def _next(self) -> StatusPatch:
+    async def _next(self, lane: _Lane) -> StatusPatch:
         while True:
-            self._changed.clear()
+            lane.changed.clear()
             now = self._clock()
-            while self._queue and self._queue[0][0] <= now:
-                due, slot = heapq.heappop(self._queue)
+            queue = lane.queue
+            while queue and queue[0][0] <= now:
+                due, slot = heapq.heappop(queue)
                 entry = self._pending.get(slot)
-                if entry is None or entry.due != due:
+                if entry is None or entry.due != due or entry.lane is not lane:
                     continue
                 if slot in self._writing:  # one write at a time for each object, or an older status might win
                     entry.due = now + 0.05
-                    heapq.heappush(self._queue, (entry.due, slot))
+                    heapq.heappush(queue, (entry.due, slot))
                     continue
                 del self._pending[slot]
                 return entry.patch
-            timeout = self._queue[0][0] - now if self._queue else None
+            timeout = queue[0][0] - now if queue else None
             try:
-                await asyncio.wait_for(self._changed.wait(), timeout)
+                await asyncio.wait_for(lane.changed.wait(), timeout)
             except TimeoutError:
                 continue
 
-    async def _write(self, patch: StatusPatch) -> None:
+    async def _write(self, patch: StatusPatch, lane: _Lane) -> None:
         kind = patch.resource.plural
         metadata = {"uid": patch.uid} | ({"resourceVersion": patch.version} if patch.version else {})
         body = {"metadata": metadata, "status": patch.status}
         try:
             if not patch.urgent:
                 await self._wait_for_binds()
-            await self._bucket.take()
+            await lane.bucket.take()
             if patch.slot in self._cancelled:
                 return
             # The status written before is about to be replaced: from here on a patch with it is no echo.

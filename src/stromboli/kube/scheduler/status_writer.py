@@ -57,7 +57,8 @@ class StatusWriter:
 
         # A nomination reserves the room that evictions made for the pod, so it must survive a restart.
         urgent = "nominatedNodeName" in status
-        delay = 0.0 if urgent else SOON if since is None else REWORDED
+        reworded = since is not None and not urgent
+        delay = 0.0 if urgent else REWORDED if reworded else SOON
         # Only for this version of the pod: a condition written after its bind would never be removed.
         meta = pod.metadata
         status_patch = StatusPatch(
@@ -68,6 +69,7 @@ class StatusWriter:
             meta.resource_version,
             strategic=True,
             urgent=urgent,
+            reworded=reworded,
             on_written=on_written,
         )
         self._patches.enqueue(status_patch, delay=delay)
@@ -97,7 +99,9 @@ class StatusWriter:
         new_counts = (patch.phase, patch.running, patch.succeeded, patch.failed)
         old_counts = (before.phase, before.running, before.succeeded, before.failed)
         reworded = new_counts == old_counts and unschedulable is not None and bool(known)
-        status_patch = StatusPatch(POD_GROUPS, patch.job, group.metadata.uid, status, on_written=on_written)
+        status_patch = StatusPatch(
+            POD_GROUPS, patch.job, group.metadata.uid, status, reworded=reworded, on_written=on_written
+        )
         self._patches.enqueue(status_patch, delay=REWORDED if reworded else SOON)
 
     def write_queue(self, patch: PatchQueue, queue: Queue) -> None:
@@ -113,10 +117,12 @@ class StatusWriter:
         """Why a Reservation still waits for a node."""
         conditions = msgspec.to_builtins(patch.applied_to(reservation).status.conditions)
         meta = reservation.metadata
+        reworded = bool(reservation.status.conditions)
         status_patch = StatusPatch(
-            RESERVATIONS, patch.reservation, meta.uid, {"conditions": conditions}, meta.resource_version
-        )
-        self._patches.enqueue(status_patch, delay=REWORDED if reservation.status.conditions else SOON)
+            RESERVATIONS, patch.reservation, meta.uid, {"conditions": conditions}, meta.resource_version,
+            reworded=reworded,
+        )  # fmt: skip
+        self._patches.enqueue(status_patch, delay=REWORDED if reworded else SOON)
 
     def cancel_pod(self, task: TaskKey) -> None:
         """The pod is about to be bound: why it waited is of no interest any more."""

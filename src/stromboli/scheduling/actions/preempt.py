@@ -24,7 +24,7 @@ class Preempt(Action):
     name: ClassVar[str] = "preempt"
 
     def execute(self, session: Session) -> None:
-        jobs = worth_trying(session, starving_jobs(session))
+        jobs = starving_jobs(session, worth_trying(session, session.waiting))
         walk = Walk(session, jobs)
         while (job := walk.next()) is not None:
             if not self._between_jobs(session, job) and job.queue.fifo:

@@ -32,7 +32,7 @@ class Reclaim(Action):
         evictable = [q for q in session.queues.values() if q.reclaimable and may_lose_tasks(session.ledger, q)]
         if not evictable and not session.has_concessions("reclaimable"):
             return  # nobody runs who could be asked to go
-        jobs = worth_trying(session, starving_jobs(session))
+        jobs = starving_jobs(session, worth_trying(session, session.waiting))
         if not jobs:
             return
         self._lenders = QueueLine(session, evictable)

@@ -7,7 +7,7 @@ allocate. Whoever turns out not to be needed for the gang as a whole is spared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -24,10 +24,11 @@ from .victims import VictimSearch
 LARGE_GANG = 8  # missing tasks; for fewer, to search for victims costs no more than to count
 
 
-def starving_jobs(session: Session) -> list[Job]:
+def starving_jobs(session: Session, jobs: Iterable[Job]) -> list[Job]:
+    """Those of these jobs that may look for victims."""
     return [
         job
-        for job in session.waiting
+        for job in jobs
         if job.pending_count
         and session.job_starving(job)
         and not conditionally_ready(job)  # it will have its places without anybody being evicted by these rules
