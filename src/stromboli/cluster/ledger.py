@@ -11,7 +11,7 @@ the tentative ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -140,21 +140,27 @@ class Ledger(HoldingBooks):
         node.tasks[task.key] = task
         self.tentative.pop(task.key, None)
 
-    def row_assigned(self, task: Task, node: Node) -> None:
-        """The node of a task has a row now: `settle` there. What it occupies is in its shares already, and there may be
-        thousands of such tasks when a scheduler starts."""
-        is_plain = task.node is None and task.status is task.true_status and node.lock is None
-        if not is_plain or task.status not in OCCUPYING:
-            self.settle(task, task.true_status, node)
-            return
-        self.changes += 1
-        task.node = task.true_node = node
-        task.true_backfill = task.backfill
-        self._apply_to_node(task, node, +1)
-        node.tasks[task.key] = task
-        if task.job is not None:
-            self.changed_jobs[task.job.key] = task.job
-            self.task_log.append(task)
+    def rows_assigned(self, placed: Iterable[tuple[Task, Node]]) -> None:
+        """The nodes of these tasks have rows now: `settle` there. What they occupy is in their shares already, and
+        there may be thousands of such tasks when a scheduler starts, so their requests are added up by node."""
+        plain: list[Task] = []
+        rows: list[int] = []
+        for task, node in placed:
+            is_plain = task.node is None and task.status is task.true_status and node.lock is None
+            if not is_plain or task.status not in OCCUPYING or task.backfill:
+                self.settle(task, task.true_status, node)
+                continue
+            task.node = task.true_node = node
+            task.true_backfill = False
+            node.tasks[task.key] = task
+            plain.append(task)
+            rows.append(node.row)
+            if task.job is not None:
+                self.changed_jobs[task.job.key] = task.job
+                self.task_log.append(task)
+        self.changes += len(plain)
+        if plain:
+            self.log.extend(self.table.occupy(rows, [task.shape for task in plain]))
 
     def nominate(self, task: Task, node: str) -> None:
         """Record that pods are evicted from a node for a task ("" removes the nomination)."""
