@@ -60,6 +60,11 @@ class NodeTable:
         future: Vector = self.idle[row] + self.releasing[row] - self.pipelined[row]
         return future
 
+    def future_amounts(self, row: int) -> list[int]:
+        """`future_idle_of` as a list: with few columns, arithmetic on lists takes less time than on arrays."""
+        columns = (self.idle[row].tolist(), self.releasing[row].tolist(), self.pipelined[row].tolist())
+        return [idle + leaving - promised for idle, leaving, promised in zip(*columns, strict=True)]
+
     @property
     def accessible(self) -> Matrix:
         """What would be free if all lent resources were returned, less what conditional tasks count on."""
