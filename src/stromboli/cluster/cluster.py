@@ -210,7 +210,7 @@ class Cluster:
             self.axis.column(resource)
         if node.row >= 0:
             self._ensure_width()
-            self.ledger.table.set_node(node)
+            self.ledger.table.set_nodes([node])
             self.ledger.log.append(node.row)
             if node.lock is not None:  # it counts as what it offers now
                 self.ledger.lock(node, node.lock.owner, node.lock.opens_to)

@@ -11,13 +11,13 @@ the tentative ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from .holdings import HoldingBooks
-from .model import OCCUPYING, WAITING, Job, JobKey, Lock, Node, Queue, QueueName, Status, Task, TaskKey
-from .resources import PODS, ResourceAxis, Vector
+from .holdings import JobBooks
+from .model import OCCUPYING, WAITING, Job, Lock, Node, Queue, QueueName, Status, Task, TaskKey
+from .resources import PODS, ResourceAxis
 from .volumes.held_bind import HeldBind
 
 _OCCUPIES = (("idle", -1), ("used", +1))
@@ -51,7 +51,7 @@ _RELEASING = Status.RELEASING
 _RESERVED = Status.RESERVED
 
 
-class Ledger(HoldingBooks):
+class Ledger(JobBooks):
     """Moves tasks between statuses and updates every column and counter."""
 
     def __init__(self, axis: ResourceAxis) -> None:
@@ -73,11 +73,6 @@ class Ledger(HoldingBooks):
         self.reserved_epoch = 0
         # Nodes that are locked for a queue, by name.
         self.locked: dict[str, Node] = {}
-        # Jobs that changed since the outcome of all was last recorded, and jobs that were not at rest then.
-        self.changed_jobs: dict[JobKey, Job] = {}
-        self.unsettled_jobs: dict[JobKey, Job] = {}
-        # Their tasks in the order of the changes, tentative and permanent. Read like the log of rows.
-        self.task_log: list[Task] = []
 
     # -- one task -----------------------------------------------------------------------------------------------
 
@@ -86,8 +81,10 @@ class Ledger(HoldingBooks):
         stays = node is task.node and task.status in OCCUPYING
         if stays and status in OCCUPYING:
             self._set_status(task, status)
-        elif stays and status is Status.RELEASING and node is not None and not task.backfill:
+        elif stays and status is _RELEASING and node is not None and not task.backfill:
             self._set_releasing(task, node)
+        elif status is _PIPELINED and task.status is _PENDING and task.job is not None and node is not None:
+            self._set_pipelined(task, task.job, node)
         else:
             self.leave(task)
             task.status = status
@@ -140,21 +137,27 @@ class Ledger(HoldingBooks):
         node.tasks[task.key] = task
         self.tentative.pop(task.key, None)
 
-    def row_assigned(self, task: Task, node: Node) -> None:
-        """The node of a task has a row now: `settle` there. What it occupies is in its shares already, and there may be
-        thousands of such tasks when a scheduler starts."""
-        is_plain = task.node is None and task.status is task.true_status and node.lock is None
-        if not is_plain or task.status not in OCCUPYING:
-            self.settle(task, task.true_status, node)
-            return
-        self.changes += 1
-        task.node = task.true_node = node
-        task.true_backfill = task.backfill
-        self._apply_to_node(task, node, +1)
-        node.tasks[task.key] = task
-        if task.job is not None:
-            self.changed_jobs[task.job.key] = task.job
-            self.task_log.append(task)
+    def rows_assigned(self, placed: Iterable[tuple[Task, Node]]) -> None:
+        """The nodes of these tasks have rows now: `settle` there. What they occupy is in their shares already, and
+        there may be thousands of such tasks when a scheduler starts, so their requests are added up by node."""
+        plain: list[Task] = []
+        rows: list[int] = []
+        for task, node in placed:
+            is_plain = task.node is None and task.status is task.true_status and node.lock is None
+            if not is_plain or task.status not in OCCUPYING or task.backfill:
+                self.settle(task, task.true_status, node)
+                continue
+            task.node = task.true_node = node
+            task.true_backfill = False
+            node.tasks[task.key] = task
+            plain.append(task)
+            rows.append(node.row)
+            if task.job is not None:
+                self.changed_jobs[task.job.key] = task.job
+                self.task_log.append(task)
+        self.changes += len(plain)
+        if plain:
+            self.log.extend(self.table.occupy(rows, [task.shape for task in plain]))
 
     def nominate(self, task: Task, node: str) -> None:
         """Record that pods are evicted from a node for a task ("" removes the nomination)."""
@@ -187,20 +190,6 @@ class Ledger(HoldingBooks):
         """Record what a session decided about a job's phase."""
         self.changes += phase != job.phase
         job.phase = phase
-
-    def active_jobs(self) -> list[Job]:
-        """All jobs but those that were at rest when the outcome was recorded, and did not change since."""
-        return list({**self.unsettled_jobs, **self.changed_jobs}.values())
-
-    def all_recorded(self) -> None:
-        """The outcome of all jobs is recorded."""
-        self.unsettled_jobs = {job.key: job for job in self.active_jobs() if not job.is_at_rest}
-        self.changed_jobs.clear()
-
-    def forget(self, job: Job) -> None:
-        """The job no longer exists."""
-        self.changed_jobs.pop(job.key, None)
-        self.unsettled_jobs.pop(job.key, None)
 
     def enter(self, task: Task) -> None:
         self._apply(task, +1)
@@ -251,59 +240,6 @@ class Ledger(HoldingBooks):
         if status is _RELEASING or status is _PIPELINED:
             self.in_transit += sign
 
-    def _add_share(self, job: Job, amount: Vector, sign: int) -> None:
-        queue = job.queue
-        self.queue_log.append(queue)
-        inside = queue.by_namespace.get(job.namespace)
-        if inside is None:
-            inside = queue.by_namespace[job.namespace] = self.axis.zeros()
-        if sign > 0:
-            job.allocated += amount
-            queue.allocated += amount
-            inside += amount
-        else:
-            job.allocated -= amount
-            queue.allocated -= amount
-            inside -= amount
-
-    def _count(self, task: Task, change: int) -> None:
-        job = task.job
-        if job is None:
-            return
-        self.changed_jobs[job.key] = job
-        self.task_log.append(task)
-        status = task.status
-        job.counts[status] += change
-        is_pending_best_effort = status is _PENDING and task.shape.best_effort
-        if is_pending_best_effort:
-            job.pending_best_effort += change
-        if task.gated and status is _PENDING:
-            job.gated += change
-        # Tasks without a role count under "": `minTaskMember` may have a minimum for them, too.
-        counts = job.role_counts.get(task.role)
-        if counts is None:
-            counts = job.role_counts[task.role] = [0] * len(Status)
-        counts[status] += change
-        if is_pending_best_effort:
-            before = job.role_pending_best_effort.get(task.role, 0)
-            job.role_pending_best_effort[task.role] = before + change
-
-    def _set_status(self, task: Task, status: Status) -> None:
-        """Change the status of a task, and nothing but the counts of its job with it."""
-        old, job = task.status, task.job
-        if _PENDING in (old, status) and (task.shape.best_effort or task.gated):
-            self._count(task, -1)
-            task.status = status
-            self._count(task, +1)
-            return
-        task.status = status
-        if job is not None:
-            self.changed_jobs[job.key] = job
-            self.task_log.append(task)
-            for counts in (job.counts, job.role_counts[task.role]):
-                counts[old] -= 1
-                counts[status] += 1
-
     def _set_releasing(self, task: Task, node: Node) -> None:
         """Evict a task: its share is free, and its room is still occupied."""
         request, job = task.shape.request, task.job
@@ -311,35 +247,28 @@ class Ledger(HoldingBooks):
         self.log.append(node.row)
         self.freed += 1
         self.in_transit += 1
-        self._set_status(task, Status.RELEASING)
+        self._set_status(task, _RELEASING)
         if job is not None:
             self._add_share(job, request, -1)
             if node.lock is not None:
                 self._occupy(node.lock, job.queue, -request)
 
-    # -- many tasks of one job ----------------------------------------------------------------------------------
+    def _set_pipelined(self, task: Task, job: Job, node: Node) -> None:
+        """Promise a pending task room that will be free."""
+        request = task.shape.request
+        self.table.pipelined[node.row] += request
+        self.log.append(node.row)
+        self.in_transit += 1
+        self._set_status(task, _PIPELINED)
+        task.node = node
+        node.tasks[task.key] = task
+        if not task.gated:
+            job.queue.wanted -= request
+        self._add_share(job, request, +1)
+        if node.lock is not None:
+            self._occupy(node.lock, job.queue, request)
 
-    def _set_status_of_many(self, tasks: Sequence[Task], status: Status) -> None:
-        """`_set_status` for tasks of one job and one status."""
-        first = tasks[0]
-        old, job = first.status, first.job
-        assert job is not None
-        if _PENDING in (old, status) and any(task.shape.best_effort or task.gated for task in tasks):
-            for task in tasks:
-                self._set_status(task, status)
-            return
-        by_role: dict[str, int] = {}
-        for task in tasks:
-            task.status = status
-            by_role[task.role] = by_role.get(task.role, 0) + 1
-        self.changed_jobs[job.key] = job
-        self.task_log.extend(tasks)
-        job.counts[old] -= len(tasks)
-        job.counts[status] += len(tasks)
-        for role, number in by_role.items():
-            counts = job.role_counts[role]
-            counts[old] -= number
-            counts[status] += number
+    # -- many tasks of one job ----------------------------------------------------------------------------------
 
     def settle_binding(self, tasks: Sequence[Task]) -> None:
         """Make the places of allocated tasks of one job permanent; equivalent to one `settle` each."""

@@ -51,10 +51,10 @@ class ResourceAxis:
     def vector(self, amounts: Mapping[str, int], *, missing: int = 0) -> Vector:
         """The amounts as a vector; resources that are not given have the value `missing`."""
         columns = [self.column(name) for name in amounts]
-        vector = np.full(self.width, missing, dtype=np.int64)
+        values = [missing] * self.width
         for column, amount in zip(columns, amounts.values(), strict=True):
-            vector[column] = min(amount, UNLIMITED)
-        return vector
+            values[column] = min(amount, UNLIMITED)
+        return np.array(values, dtype=np.int64)
 
     def zeros(self) -> Vector:
         return np.zeros(self.width, dtype=np.int64)

@@ -192,14 +192,14 @@ class TaskIndex:
 
     def rows_assigned(self) -> None:
         """Put tasks on their nodes that have a row now."""
+        placed: list[tuple[Task, Node]] = []
         for name in sorted(self._without_row):
             node = self._nodes.get(name)
             if node is not None:
-                tasks = self._without_row.pop(name)
-                for task_key in sorted(tasks):
-                    task = tasks[task_key]
+                for _, task in sorted(self._without_row.pop(name).items()):
                     if task.true_status is not Status.PENDING:  # its reservation was deleted meanwhile
-                        self._ledger.row_assigned(task, node)
+                        placed.append((task, node))
+        self._ledger.rows_assigned(placed)
 
     def node_deleted(self, node: Node) -> None:
         for task_key in sorted(node.tasks):

@@ -62,8 +62,7 @@ class UnclaimVolume:
     claim: str
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(Struct, frozen=True, gc=False):
     task: TaskKey
     node: str
     reason: str  # "Preempted", "Reclaimed", …

@@ -21,6 +21,11 @@ from .decisions import Cycle
 from .extension_points import ExtensionPoints
 from .queue_books import QueueBooks
 
+# Looked up once: it takes long to find members of an enumeration.
+_NO = Verdict.NO
+_NOTHING = Verdict.NOTHING
+_YES = Verdict.YES
+
 
 class Framework(ExtensionPoints):
     def __init__(self, snapshot: Snapshot, configuration: Configuration, now: float) -> None:
@@ -168,7 +173,10 @@ class Framework(ExtensionPoints):
 
     def take_kept_place(self, statement: Any, task: Task, *, promised: bool = False) -> bool:
         """Put a task on a place that is kept for it, or, if `promised`, only promise that; False if it has none."""
-        return any(hook.call(statement, task, promised) for hook in self.hooks("keptPlace"))
+        for hook in self.hooks("keptPlace"):  # noqa: SIM110 - for every task, and a generator takes longer
+            if hook.call(statement, task, promised):
+                return True
+        return False
 
     def take_kept_places(self, statement: Any, tasks: Sequence[Task]) -> int:
         """Put tasks of one job on places that are kept for them; how many from the front have one now."""
@@ -209,7 +217,10 @@ class Framework(ExtensionPoints):
         return None
 
     def job_ready(self, job: Job) -> bool:
-        return all(hook.call(job) for hook in self.hooks("jobReady"))
+        for hook in self.hooks("jobReady"):  # noqa: SIM110 - for every eviction, and a generator takes longer
+            if not hook.call(job):
+                return False
+        return True
 
     def job_pipelined(self, job: Job) -> bool:
         return self._vote("jobPipelined", job) is None
@@ -243,10 +254,10 @@ class Framework(ExtensionPoints):
 
     def job_starving(self, job: Job) -> bool:
         hooks = self.hooks("jobStarving")
-        if not hooks:
-            return False
-        first = hooks[0].tier
-        return all(hook.call(job) for hook in hooks if hook.tier == first)
+        for hook in hooks:
+            if hook.tier == hooks[0].tier and not hook.call(job):
+                return False
+        return bool(hooks)
 
     def may_evict(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
         """`kind`: preemptable or reclaimable. `Verdict` has the rule."""
@@ -260,16 +271,16 @@ class Framework(ExtensionPoints):
         if kind == "reclaimable":
             # On a node of the claimant's own, deserved amounts do not say who may be there.
             verdict = self.books.may_take_back(evictor, candidate, whole)
-            if verdict != Verdict.NOTHING:
-                return verdict == Verdict.YES
+            if verdict != _NOTHING:
+                return verdict == _YES
         decided_in = -1
         for hook in self.hooks(f"{kind}:permit"):
             if decided_in >= 0 and hook.tier != decided_in:
                 break
             verdict = hook.call(evictor, candidate, whole)
-            if verdict == Verdict.NO:
+            if verdict == _NO:
                 return False
-            if verdict == Verdict.YES:
+            if verdict == _YES:
                 decided_in = hook.tier
         return decided_in >= 0
 
@@ -277,9 +288,8 @@ class Framework(ExtensionPoints):
         """Whether a protecting plugin says no; then nobody can permit the eviction."""
         if not candidate.preemptable:
             return True
-        for hook in self.hooks(f"{kind}:protect"):
-            verdict = hook.call(evictor, candidate, whole)
-            if verdict == Verdict.NO:
+        for hook in self.hooks(f"{kind}:protect"):  # noqa: SIM110 - for every eviction, and a generator takes longer
+            if hook.call(evictor, candidate, whole) == _NO:
                 return True
         return False
 

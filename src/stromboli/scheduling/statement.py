@@ -35,6 +35,14 @@ class Kind(Enum):
     LEND = "lend"
 
 
+# Looked up once: it takes long to find members of an enumeration.
+_ALLOCATE = Kind.ALLOCATE
+_EVICT = Kind.EVICT
+_PIPELINE = Kind.PIPELINE
+_PENDING = Status.PENDING
+_PIPELINED = Status.PIPELINED
+_RELEASING = Status.RELEASING
+
 GIVES_SHARE = frozenset({Kind.ALLOCATE, Kind.PIPELINE})
 """Operations that fire allocate handlers; undoing them, and evicting, fires deallocate handlers."""
 
@@ -73,7 +81,7 @@ class Statement:
 
     def pipeline(self, task: Task, node: Node) -> bool:
         """Promise a task room that terminating pods release."""
-        return self._place(Kind.PIPELINE, task, Status.PIPELINED, node)
+        return self._place(_PIPELINE, task, _PIPELINED, node)
 
     def allocate_many(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> int:
         """`allocate` for tasks of one job and shape; how many were placed (fewer only if a plugin objected)."""
@@ -89,7 +97,7 @@ class Statement:
         held = self.session.ledger.holdings.get(task.uses.partition("/")[0]) if task.uses else None
         if held is not None and held.annotation == task.uses and held.node is task.node:
             self.give_way(task.uses.partition("/")[0], task, reason=reason, message=message)
-        self._do(Operation(Kind.EVICT, task, (task.status, task.node), reason, message), Status.RELEASING, task.node)
+        self._do(Operation(_EVICT, task, (task.status, task.node), reason, message), _RELEASING, task.node)
         for call in self._deallocate:
             call(task)
 
@@ -242,6 +250,11 @@ class Statement:
         held = self._held_jobs()
         for operation, task, together in _in_runs(self.operations):
             node = task.node
+            if operation.kind is _PIPELINE:  # without evictions, a promise for this cycle only: no decision
+                if evicts:
+                    assert node is not None
+                    ledger.nominate(task, node.name)
+                continue
             match operation.kind:
                 case Kind.ALLOCATE:
                     assert node is not None
@@ -264,7 +277,7 @@ class Statement:
                         hook.call(task, operation.reason, operation.message)
                 case Kind.EVICT:
                     assert node is not None
-                    ledger.settle(task, Status.RELEASING, node)
+                    ledger.settle(task, _RELEASING, node)
                     decide(Evict(task.key, node.name, operation.reason, operation.message))
                 case Kind.RESERVE:
                     assert node is not None
@@ -286,11 +299,8 @@ class Statement:
                     ledger.assumed[operation.reservation] = (PENDING, "")
                     why = (operation.reason, operation.message)
                     decide(reservation_gives_way(self.session, operation.reservation, *why))
-                case Kind.PIPELINE if evicts:
-                    assert node is not None
-                    ledger.nominate(task, node.name)
                 case _:
-                    pass  # a promise for this cycle only: no decision
+                    pass
         self.operations = []
 
     def _bind(self, job: JobKey, tasks: Sequence[Task]) -> None:
@@ -331,7 +341,7 @@ def _in_runs(operations: Sequence[Operation]) -> Iterator[tuple[Operation, Task,
     first: Operation | None = None
     for operation in operations:
         task = operation.task
-        plain = operation.kind is Kind.ALLOCATE and operation.was[0] is Status.PENDING and not task.stands_for
+        plain = operation.kind is _ALLOCATE and operation.was[0] is _PENDING and not task.stands_for
         if first is not None and plain and task.job is run[0].job:
             run.append(task)
             continue

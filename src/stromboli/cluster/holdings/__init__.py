@@ -1,5 +1,6 @@
-"""What Reservations hold, counted in the ledger."""
+"""What Reservations hold, and what jobs and queues have: the parts of the ledger that need no columns of statuses."""
 
-from .holding_books import Holding, HoldingBooks
+from .holding_books import Holding
+from .job_books import JobBooks
 
-__all__ = ["Holding", "HoldingBooks"]
+__all__ = ["Holding", "JobBooks"]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from operator import add
+from typing import ClassVar
 
 import numpy as np
 
-from stromboli.cluster import Job, Queue, QueueName, Task, Vector
+from stromboli.cluster import Job, Queue, QueueName, Task
 from stromboli.scheduling.bind_backoff import worth_trying
 from stromboli.scheduling.eviction import VictimSearch, may_lose_tasks, place_with_evictions, starving_jobs
 from stromboli.scheduling.explanation import reasons
@@ -62,7 +63,7 @@ class Reclaim(Action):
             queue.name: (session.victim_queue_key(queue, job.queue), -position)
             for position, queue in enumerate(lenders)
         }
-        requested = pending_request(job) > 0
+        requested: list[bool] = (pending_request(job) > 0).tolist()
         return VictimSearch(
             session,
             "reclaimable",
@@ -88,27 +89,30 @@ def _contended(session: Session, claimant: Queue, lenders: Sequence[Queue]) -> H
     return (larger > np.array([claimant.allocated, *[amount for _, amount in pairs]])).tobytes()
 
 
-def _taken_from_within(session: Session, claimant: Queue, requested: Any, victims: Sequence[Task]) -> Fraction | int:
+def _taken_from_within(
+    session: Session, claimant: Queue, requested: Sequence[bool], victims: Sequence[Task]
+) -> Fraction | int:
     """How much of what their queues deserve these victims take with them, in shares of the cluster. Only contended
     resources count: requested by the claimant, whose queue lacks them, and borrowed by the victim's queue."""
     own = session.deserved.get(claimant.name)
     if own is None:
         return 0
-    lost: dict[QueueName, Vector] = {}
-    queues: dict[QueueName, Queue] = {}
+    lost: dict[QueueName, tuple[Queue, list[int]]] = {}
     for task in victims:
         if task.job is not None:
-            name = task.job.queue.name
-            queues[name] = task.job.queue
-            lost[name] = lost[name] + task.request if name in lost else task.request
+            queue, request = task.job.queue, task.request.tolist()
+            known = lost.get(queue.name)
+            lost[queue.name] = (queue, request if known is None else list(map(add, known[1], request)))
     total: Fraction | int = 0
-    for name, queue in queues.items():
-        deserved = session.deserved.get(queue.name)
-        if deserved is not None:
-            beyond = queue.allocated - deserved
-            within = (lost[name] > beyond) & (beyond > 0) & (deserved > 0)
-            if within.any():
-                contended = within & requested & (own > claimant.allocated) & (session.total > 0)
-                for column in np.flatnonzero(contended).tolist():
-                    total += Fraction(int(lost[name][column] - beyond[column]), int(session.total[column]))
+    for name, (queue, amounts) in lost.items():
+        deserved = session.deserved.get(name)
+        if deserved is None:
+            continue
+        for column, (gone, has, due) in enumerate(
+            zip(amounts, queue.allocated.tolist(), deserved.tolist(), strict=True)
+        ):
+            if gone > has - due > 0 and due > 0 and requested[column]:
+                whole = int(session.total[column])
+                if whole > 0 and own[column] > claimant.allocated[column]:
+                    total += Fraction(gone - (has - due), whole)
     return total

@@ -9,11 +9,11 @@ on a node is better than its bound, whatever the plugins say. So most nodes are 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from stromboli.cluster import Job, Ledger, Matrix, Queue, Status, Task, TaskKey, Vector
 
@@ -26,8 +26,7 @@ Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """The best that evictions on a node can come to: the rank of the most valuable victim, the number of victims, and
     when the youngest of them was created."""
 

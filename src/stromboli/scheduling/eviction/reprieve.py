@@ -12,6 +12,7 @@ took there, and nothing has to be tried. Otherwise the statement is taken back a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import add, ge
 
 import numpy as np
 
@@ -56,27 +57,30 @@ def fits_within(
         fitting = session.placement.fitting(task, ahead=True)
     else:
         fitting.refresh()
-    if not fitting.takes(node.row, session.nodes.future_idle_of(node.row)):
+    if not fitting.takes_later(node.row):
         return False
     own = session.books.own_rows(task)
     if own is not None and own[node.row]:
         return session.allocatable_on_own_rows(task) is None
-    freed = had - queue.allocated
-    beyond = np.maximum(task.request - freed, 0)
-    refusal = session.allocatable(queue, beyond, job=task.job, credit=-freed)
+    credit = queue.allocated - had  # negative where something was freed
+    beyond, amounts = task.request, credit.tolist()
+    if any(amounts):
+        wanted = map(add, beyond.tolist(), amounts)
+        beyond = np.array([amount if amount > 0 else 0 for amount in wanted], dtype=np.int64)
+    refusal = session.allocatable(queue, beyond, job=task.job, credit=credit)
     if refusal is not None and kind == "reclaimable" and refusal.code == Code.QUEUE_OVER_DESERVED:
-        refusal = session.preemptive(queue, beyond, job=task.job, credit=-freed)
+        refusal = session.preemptive(queue, beyond, job=task.job, credit=credit)
     return refusal is None
 
 
 def _is_covered(session: Session, unit: EvictionUnit) -> bool:
     """Whether what stays free, with all promises kept, is as much as these tasks took."""
-    took: dict[int, Vector] = {}
+    took: dict[int, list[int]] = {}
     for task in unit.tasks:
         assert task.node is not None
-        row = task.node.row
-        took[row] = took[row] + task.request if row in took else task.request
-    return all(bool((session.nodes.future_idle_of(row) >= amount).all()) for row, amount in took.items())
+        row, request = task.node.row, task.request.tolist()
+        took[row] = list(map(add, took[row], request)) if row in took else request
+    return all(all(map(ge, session.nodes.future_amounts(row), amounts)) for row, amounts in took.items())
 
 
 def _without(session: Session, statement: Statement, claimant: Job, kind: str, unit: EvictionUnit) -> bool:

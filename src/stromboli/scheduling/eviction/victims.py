@@ -11,11 +11,12 @@ Best means: the highest-ranking victim ranks lowest; then the fewest victims; th
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import gt, lt
 from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, JobKey, Queue, Task, Vector
+from stromboli.cluster import Job, JobKey, Queue, Task
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.queue_books import RowMask
 from stromboli.scheduling.session import Session
@@ -98,9 +99,9 @@ class VictimSearch:
         signature = (kind, self._held())
         if self._failed_before(signature):
             return False
-        had = queue.allocated.copy()
+        had = queue.allocated.tolist()
         inside = queue.by_namespace.get(self.job.namespace)
-        namespace_had = None if inside is None else inside.copy()
+        namespace_had = None if inside is None else inside.tolist()
         prospects = self._prospects(kind, task, fitting, only)
         carried = self._best_that_works(statement, task, fitting, prospects)
         if carried is None:
@@ -109,8 +110,10 @@ class VictimSearch:
             return False
         self.gone += carried
         prospects.ended = (len(session.ledger.log), signature[1])
-        prospects.forget_plans(self._rows_of_torn_gangs(carried))
-        if bool((queue.allocated < had).any()):
+        torn = [unit for unit in carried if is_torn(session, unit)]
+        if torn:
+            prospects.forget_plans(self._rows_of(torn))
+        if any(map(lt, queue.allocated.tolist(), had)):
             prospects.retry_failed()
         self._forget_if_entitled(prospects, task, carried, namespace_had)
         return True
@@ -148,7 +151,7 @@ class VictimSearch:
             carried = None
             if best is None or key < best[0]:
                 best = (key, plan)
-        for plan in worked:
+        for plan in worked[:-1] if carried is not None else worked:  # on the node of the last, all is different now
             prospects.put_back(plan)
         if carried is None and best is not None:
             carried = self._carry_out(statement, task, best[1], fitting)
@@ -240,31 +243,32 @@ class VictimSearch:
     def _may_be_asked(self, candidate: Task) -> bool:
         return (candidate.job is self.job) == self.inside and is_evictable(self.session.ledger, candidate)
 
-    def _rows_of_torn_gangs(self, carried: Iterable[EvictionUnit]) -> set[int]:
+    def _rows_of(self, torn: Iterable[EvictionUnit]) -> set[int]:
         """Where tasks of gangs are left that were complete, and are not any more."""
         return {
             task.node.row
-            for unit in carried
-            if is_torn(self.session, unit) and (job := unit.tasks[0].job) is not None
+            for unit in torn
+            if (job := unit.tasks[0].job) is not None
             for task in job.tasks.values()
             if task.node is not None and is_evictable(self.session.ledger, task)
         }
 
     def _forget_if_entitled(
-        self, prospects: Prospects, task: Task, carried: Iterable[EvictionUnit], namespace_had: Vector | None
+        self, prospects: Prospects, task: Task, carried: Iterable[EvictionUnit], namespace_had: list[int] | None
     ) -> None:
         """More may have left than arrived. Then the job's namespace, or something that both queues are part of, has
         less than before, and is entitled to more."""
         job = self.job
         if len(self.queues) > 1:
-            left = sum((victim.request for unit in carried for victim in unit.tasks), np.zeros_like(task.request))
-            entitled = bool((left > task.request).any())
+            gone = [victim.request.tolist() for unit in carried for victim in unit.tasks]
+            left = gone[0] if len(gone) == 1 else [sum(amounts) for amounts in zip(*gone, strict=True)]
+            entitled = any(map(gt, left, task.request.tolist()))
         else:
             has = job.queue.by_namespace[job.namespace]
             entitled = (
                 len(prospects.candidates.namespaces) > 1
                 and namespace_had is not None
-                and bool((has < namespace_had).any())
+                and any(map(lt, has.tolist(), namespace_had))
             )
         if entitled:
             prospects.forget_unsure()

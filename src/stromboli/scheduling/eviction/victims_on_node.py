@@ -45,11 +45,8 @@ class Planner:
         reason = int(fitting.reasons[row])
         if reason and not session.node_reasons[reason - 1].resolvable:
             return None
-        columns = fitting.columns
-        wanted: Amounts = task.request[columns].tolist()
-        room: Amounts = session.nodes.future_idle_of(row)[columns].tolist()
-        freed = {candidate.shape.id: candidate.shape.request[columns].tolist() for candidate in tasks}
-        short = list(map(sub, wanted, room))
+        freed = {candidate.shape.id: fitting.amounts(candidate.shape) for candidate in tasks}
+        short = list(map(sub, fitting.amounts(task.shape), fitting.room_later(row)))
         if not tasks or not _covers(_sum(tasks, freed), short):
             return None
         if not whole and not reason:
@@ -60,7 +57,7 @@ class Planner:
         for unit in units:
             for member in unit.here:
                 if member.shape.id not in freed:
-                    freed[member.shape.id] = member.shape.request[columns].tolist()
+                    freed[member.shape.id] = fitting.amounts(member.shape)
         gives = {
             id(unit): _sum(unit.here, freed) if unit.whole else freed[unit.here[0].shape.id] for unit in units
         }
@@ -84,11 +81,11 @@ class Planner:
     ) -> EvictionPlan | None:
         """Where the least valuable tasks are alike and each of them is enough, the last in the order goes, and the
         others need not be asked about. None if it is not that simple."""
-        ranks = [self._rank(task) for task in tasks]
+        ranks = list(map(self._rank, tasks))
         worst = min(ranks)
         least = [task for task, rank in zip(tasks, ranks, strict=True) if rank == worst]
         shape = least[0].shape
-        if any(task.shape is not shape for task in least) or not _covers(freed[shape.id], short):
+        if len({task.shape.id for task in least}) > 1 or not _covers(freed[shape.id], short):
             return None
         if len(least) > 1:
             orders = self._orders(least)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import PODS, Job, Matrix, Task, Vector
+from stromboli.cluster import PODS, Job, Matrix, Shape, Task, Vector
 from stromboli.scheduling.callbacks import (
     FilterHook,
     Horizon,
@@ -51,10 +51,13 @@ class Fitting:
         self._kernels = kernels
         self._all_rows = all_rows
         self._horizon = horizon
+        self._is_near = horizon is Horizon.RELEASED
         self._drained_for = drained_for
         self._look_ahead()
         self.request: Vector = task.request
         self.columns = np.flatnonzero(self.request)
+        self._needs: list[tuple[int, int]] = [(c, int(self.request[c])) for c in self.columns.tolist()]
+        self._amounts: dict[int, list[int]] = {}  # requests of other shapes
         size = len(session.nodes)
         self._score: Scores = np.zeros(size, dtype=np.float64)
         self._base: Scores = np.zeros(size, dtype=np.float64)
@@ -280,6 +283,28 @@ class Fitting:
         columns = self.columns
         return bool(self.mask[row]) and bool((room[columns] >= self.request[columns]).all())
 
+    def takes_later(self, row: int) -> bool:
+        """Whether the task fits on this node once those who are leaving have left and all promises are kept."""
+        if not self.mask[row]:
+            return False
+        room = self.session.nodes.future_amounts(row)
+        for column, amount in self._needs:  # noqa: SIM110 - for every eviction, and a generator takes longer
+            if room[column] < amount:
+                return False
+        return True
+
+    def amounts(self, shape: Shape) -> list[int]:
+        """What a task of any shape requests of those resources that these tasks request."""
+        known = self._amounts.get(shape.id)
+        if known is None:
+            known = self._amounts[shape.id] = shape.request[self.columns].tolist()
+        return known
+
+    def room_later(self, row: int) -> list[int]:
+        """What will be free on a node of those resources that these tasks request."""
+        room = self.session.nodes.future_amounts(row)
+        return [room[column] for column, _ in self._needs]
+
     def has_room(self, room: Matrix) -> Any:
         """By row: whether `room` covers the request."""
         return (room[:, self.columns] >= self.request[self.columns][None, :]).all(axis=1)
@@ -302,10 +327,9 @@ class Fitting:
         ledger = self.session.ledger
         if self._failed_at == ledger.freed:
             return True
-        if self._horizon is not Horizon.RELEASED or len(ledger.log) - self._failed_to > FEW_CHANGES:
+        if not self._is_near or len(ledger.log) - self._failed_to > FEW_CHANGES:
             return False
-        nodes = self.session.nodes
-        if any(self.takes(row, nodes.future_idle_of(row)) for row in set(ledger.log[self._failed_to :])):
+        if any(map(self.takes_later, set(ledger.log[self._failed_to :]))):
             return False
         self.mark_failed()
         return True

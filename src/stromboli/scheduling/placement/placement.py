@@ -28,6 +28,8 @@ class Placement:
         self.kernels: Any = choose_kernels(len(session.nodes))
         self.all_rows: Rows = np.arange(len(session.nodes), dtype=np.int64)
         self._fittings: dict[Hashable, Fitting] = {}
+        # Those that are needed most, by key: as things are now, and as if terminating pods were gone.
+        self._usual: tuple[dict[Hashable, Fitting], dict[Hashable, Fitting]] = ({}, {})
         # By shape: the keys that its tasks have, those of many tasks, and the whole key if there are none.
         self._keys: dict[int, tuple[list[KeyOfTask], list[KeysOfTasks], tuple[Hashable, ...]]] = {}
         self._live_keys: list[tuple[str, KeyOfTask]] = []  # with their owner
@@ -106,6 +108,11 @@ class Placement:
         """Up to date with the ledger. `ahead`: as if terminating pods were gone; `horizon`: looking further ahead.
         `without`: ignore the live filters of these plugins and features."""
         if horizon is None:
+            if not without:
+                fitting = self._usual[ahead].get(self.key(task))
+                if fitting is not None:
+                    fitting.refresh()
+                    return fitting
             horizon = Horizon.RELEASED if ahead else Horizon.NOW
         elif horizon > Horizon.RELEASED:
             near = self.fitting(task, ahead=True, without=without)
@@ -121,6 +128,8 @@ class Placement:
                 self.session, self.kernels, self.all_rows, task, filters, horizon=horizon, drained_for=drained_for
             )
             self._fittings[key] = fitting
+        if not without and horizon <= Horizon.RELEASED:
+            self._usual[horizon][key[0]] = fitting
         fitting.refresh()
         return fitting
 

@@ -16,6 +16,10 @@ from stromboli.scheduling.session import Session
 _CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 _SYSTEM_NAMESPACE: Final = "kube-system"
 
+# Looked up once: it takes long to find members of an enumeration.
+_NO = Verdict.NO
+_NOTHING = Verdict.NOTHING
+
 
 class Conformance(Plugin):
     name = "conformance"
@@ -27,4 +31,4 @@ class Conformance(Plugin):
 
 def _protect_system_pods(evictor: Task, candidate: Task, whole: bool) -> Verdict:
     critical = candidate.pod.spec.priority_class_name in _CRITICAL_CLASSES
-    return Verdict.NO if critical or candidate.namespace == _SYSTEM_NAMESPACE else Verdict.NOTHING
+    return _NO if critical or candidate.namespace == _SYSTEM_NAMESPACE else _NOTHING

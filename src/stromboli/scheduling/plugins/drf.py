@@ -46,12 +46,20 @@ class DominantShare:
         # A resource that no node offers: having any of it counts as having all of it.
         self._weights = [self.one // amount if amount > 0 else 0 for amount in amounts]
         self._weights[PODS] = 0
+        # Jobs have the same amounts again and again, and their shares are compared for every eviction.
+        self._known: dict[bytes, int] = {}
         self._offered_by_none = [
             column for column, amount in enumerate(amounts) if amount <= 0 and column != PODS
         ]
 
     def of(self, amount: Vector) -> int:
-        held = amount.tolist()
+        key = amount.tobytes()
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._compute(amount.tolist())
+        return known
+
+    def _compute(self, held: list[int]) -> int:
         largest: int = max(0, *map(mul, held, self._weights))
         for column in self._offered_by_none:
             if held[column] > 0:

@@ -19,6 +19,10 @@ from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
 
+# Looked up once: it takes long to find members of an enumeration.
+_NO = Verdict.NO
+_NOTHING = Verdict.NOTHING
+
 
 class Gang(Plugin):
     name = "gang"
@@ -46,7 +50,7 @@ def _missing_pods(job: Job) -> Refusal | None:
 
 
 def _is_ready(job: Job) -> bool:
-    return job.is_ready and _roles_filled(job)
+    return job.is_ready and (not job.role_minimums or _roles_filled(job))
 
 
 def _is_pipelined(job: Job) -> Vote:
@@ -68,16 +72,16 @@ def _roles_filled(job: Job, *, with_pipelined: bool = False) -> bool:
 def _protect_minimum(evictor: Task, candidate: Task, whole: bool) -> Verdict:
     job = candidate.job
     if whole or job is None:
-        return Verdict.NOTHING
+        return _NOTHING
     ready = job.ready_count
     if job.goes_whole and ready > 1:
-        return Verdict.NO
-    if ready + job.pending_best_effort < job.min_available or not _roles_filled(job):
-        return Verdict.NOTHING  # it is not ready anyway
+        return _NO
+    if ready + job.pending_best_effort < job.min_available or (job.role_minimums and not _roles_filled(job)):
+        return _NOTHING  # it is not ready anyway
     if ready - 1 < job.min_available:
-        return Verdict.NO
-    if job.roles_matter and candidate.role in job.role_minimums:
+        return _NO
+    if job.role_minimums and job.roles_matter and candidate.role in job.role_minimums:
         waiting = job.role_pending_best_effort.get(candidate.role, 0)
         if job.role_occupied(candidate.role) - waiting - 1 < job.role_minimums[candidate.role]:
-            return Verdict.NO
-    return Verdict.NOTHING
+            return _NO
+    return _NOTHING

@@ -15,6 +15,11 @@ from stromboli.scheduling.callbacks import Verdict
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
 
+# Looked up once: it takes long to find members of an enumeration.
+_NO = Verdict.NO
+_NOTHING = Verdict.NOTHING
+_YES = Verdict.YES
+
 
 class Priority(Plugin):
     name = "priority"
@@ -33,11 +38,11 @@ def _has_waiting_pods(job: Job) -> bool:
 
 def _lower_yields(evictor: Task, candidate: Task, whole: bool) -> Verdict:
     if evictor.job is None or candidate.job is None:
-        return Verdict.NOTHING
+        return _NOTHING
     if evictor.job is candidate.job:
         difference = evictor.priority - candidate.priority
     else:
         difference = evictor.job.priority - candidate.job.priority
     if difference > 0:
-        return Verdict.YES
-    return Verdict.NO if difference < 0 else Verdict.NOTHING
+        return _YES
+    return _NO if difference < 0 else _NOTHING

@@ -189,11 +189,14 @@ class Proportion(Plugin):
     def _may_take(
         self, queue: Queue, request: Vector, credit: Vector | None, lending: bool
     ) -> Refusal | None:
-        refusal = self._may_use(queue, request, credit)
-        deserved = self._limits_of(queue).deserved
-        if refusal is not None or not deserved or (lending and not self._takes_guaranteed(queue, request, credit)):
-            return refusal
-        return _first_over(Code.QUEUE_OVER_DESERVED, deserved, queue, request, credit)
+        limits = self._limits_of(queue)
+        if limits.hard or not queue.open:
+            refusal = self._may_use(queue, request, credit)
+            if refusal is not None:
+                return refusal
+        if not limits.deserved or (lending and not self._takes_guaranteed(queue, request, credit)):
+            return None
+        return _first_over(Code.QUEUE_OVER_DESERVED, limits.deserved, queue, request, credit)
 
     def _may_use(self, queue: Queue, request: Vector, credit: Vector | None) -> Refusal | None:
         """By the hard limits alone."""

@@ -36,8 +36,7 @@ level up.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from stromboli.cluster import Job, JobKey, Queue, Status, Task
 from stromboli.scheduling.callbacks import Verdict
@@ -49,9 +48,15 @@ from .work_units import TaskGroup, total_request
 
 P = TypeVar("P", bound=Entitled)
 
+# Looked up once: it takes long to find members of an enumeration.
+_NO = Verdict.NO
+_NOTHING = Verdict.NOTHING
+_YES = Verdict.YES
+_PENDING = Status.PENDING
+_RESERVED = Status.RESERVED
 
-@dataclass(frozen=True, slots=True)
-class _Move(Generic[P]):
+
+class _Move(NamedTuple, Generic[P]):
     """A candidate that could leave, alone or with its whole gang. Amounts are by column."""
 
     candidate: Task
@@ -59,6 +64,7 @@ class _Move(Generic[P]):
     leaves: list[int]  # what its queue would lose from now on
     gives: list[int]  # with what of its gang has been evicted already
     lines: list[P]  # the places that lose it: its queue and ancestors, without those that the claimant has, too
+    held: list[list[int]]  # what these places have now
 
 
 class ReclaimRule(Generic[P]):
@@ -91,7 +97,7 @@ class ReclaimRule(Generic[P]):
     def verdict(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
         mine, theirs = evictor.job, candidate.job
         if mine is None or theirs is None or mine.queue is theirs.queue:
-            return Verdict.NOTHING
+            return _NOTHING
         if self._read_to != len(self._log):
             self._read_to = len(self._log)
             self._verdicts.clear()
@@ -106,36 +112,39 @@ class ReclaimRule(Generic[P]):
         return known
 
     def _judge(self, evictor: Task, candidate: Task, whole: bool, mine: Job, theirs: Job) -> Verdict:
-        line = self._line(mine.queue)
+        line, above = self._line(mine.queue), self._line(theirs.queue)
         leaves: list[int] = (theirs.allocated if whole else candidate.request).tolist()
         gives: list[int] = (theirs.allocated + tentatively_gone(theirs)).tolist() if whole else leaves
-        lines = [place for place in self._line(theirs.queue) if place not in line]
-        move = _Move(candidate, whole, leaves, gives, lines)
+        shared = {place.name for place in line}
+        lines = [place for place in above if place.name not in shared]
+        move = _Move(candidate, whole, leaves, gives, lines, list(map(self._held, lines)))
         if not lines or self._takes_guaranteed(move):
-            return Verdict.NO
-        above = self._line(theirs.queue)
+            return _NO
+        stays = {place.name for place in above}
         for level, place in enumerate(line[: self._levels + 1]):
-            if place in above:
+            if place.name in stays:
                 break
             if self._may_claim(level, place, evictor, move):
-                return Verdict.YES
-        return Verdict.NO
+                return _YES
+        return _NO
 
     def _takes_guaranteed(self, move: _Move[P]) -> bool:
-        return any(
-            move.gives[column] > 0 and held[column] - move.leaves[column] < place.guarantee[column]
-            for place, held in ((place, self._held(place)) for place in move.lines)
-            for column in self._columns
-        )
+        for place, held in zip(move.lines, move.held, strict=True):
+            guarantee = place.guarantee
+            for column in self._columns:
+                if move.gives[column] > 0 and held[column] - move.leaves[column] < guarantee[column]:
+                    return True
+        return False
 
     def _may_claim(self, level: int, place: P, evictor: Task, move: _Move[P]) -> bool:
         """Whether a place of the claimant may claim what the move gives."""
         need, held, deserved = evictor.request.tolist(), self._held(place), place.deserved
         limits = self._use.limits(place)
         lacking = [c for c in self._columns if need[c] > 0 and limits[c] is not None and held[c] < deserved[c]]
-        if not all(self._has_borrowed(other, move, lacking) for other in move.lines[: self._levels + 1]):
-            return False
-        contended = [column for column in lacking if self._has_more(move.lines[0], move, column)]
+        for step in range(min(self._levels + 1, len(move.lines))):
+            if not self._has_borrowed(step, move, lacking):
+                return False
+        contended = [column for column in lacking if self._has_more(0, move, column)]
         if not any(move.gives[column] > 0 for column in contended):
             return False
         job = evictor.job
@@ -167,17 +176,20 @@ class ReclaimRule(Generic[P]):
                     coming.append(task)
         return self._use.work.group(job, coming)
 
-    def _has_more(self, place: P, move: _Move[P], column: int) -> bool:
-        """Whether a place had more than it deserves before the move. It deserves nothing of what it does not state."""
-        had = self._held(place)[column] - move.leaves[column] + move.gives[column]
-        return not self._use.states(place, column) or had > place.deserved[column]
+    def _has_more(self, step: int, move: _Move[P], column: int) -> bool:
+        """Whether the place so many steps up had more than it deserves before the move. It deserves nothing of what it
+        does not state."""
+        place = move.lines[step]
+        had = move.held[step][column] - move.leaves[column] + move.gives[column]
+        return self._use.limits(place)[column] is None or had > place.deserved[column]
 
-    def _has_borrowed(self, place: P, move: _Move[P], lacking: Sequence[int]) -> bool:
-        """Whether a place has more than it deserves of what it would lose. Resources that the claimant lacks decide;
+    def _has_borrowed(self, step: int, move: _Move[P], lacking: Sequence[int]) -> bool:
+        """Whether that place has more than it deserves of what it would lose. Resources that the claimant lacks decide;
         without an amount for any of these, all others for which the place states one."""
-        stated = [c for c in self._columns if move.gives[c] > 0 and self._use.states(place, c)]
+        limits = self._use.limits(move.lines[step])
+        stated = [c for c in self._columns if move.gives[c] > 0 and limits[c] is not None]
         judged = [column for column in stated if column in lacking] or stated
-        return not judged or any(self._has_more(place, move, column) for column in judged)
+        return not judged or any(self._has_more(step, move, column) for column in judged)
 
     def _arriving(self, evictor: Task, job: Job) -> TaskGroup:
         """The tasks that start with the evictor or not at all: itself, and what its gang needs beside those that
@@ -186,8 +198,8 @@ class ReclaimRule(Generic[P]):
         known = self._arrivals.get(key)
         if known is None:
             missing = self._missing(job)
-            waiting = job.counts[Status.PENDING] - job.gated - (evictor.status is Status.PENDING)
-            if not job.counts[Status.RESERVED]:
+            waiting = job.counts[_PENDING] - job.gated - (evictor.status is _PENDING)
+            if not job.counts[_RESERVED]:
                 known = self._use.work.alike_group(job, 1 + max(min(missing, waiting), 0))
             if known is None:
                 known = self._use.work.group(job, [evictor, *self._others(job, evictor, missing)])
@@ -226,5 +238,8 @@ class ReclaimRule(Generic[P]):
 
     def _losing(self, level: int) -> list[P]:
         """Places on a level that have lost something in the statement that is being made."""
-        lines = [self._line(queue) for queue in sorted(self._use.losers(), key=lambda queue: queue.name)]
+        losers = self._use.losers()
+        if len(losers) > 1:
+            losers.sort(key=lambda queue: queue.name)
+        lines = [self._line(queue) for queue in losers]
         return [line[level] for line in lines if level < len(line)]

@@ -23,6 +23,8 @@ from stromboli.scheduling.framework import Framework
 from .packing import Packed, Unit, pack
 from .work_units import TaskGroup, Units, WorkUnits, held_tasks
 
+_PIPELINED = Status.PIPELINED
+
 
 class Entitled(Protocol):
     """A queue or a subtree of queues. Amounts are by column."""
@@ -128,11 +130,12 @@ class RightfulUse:
 
     def _placed(self, job: Job) -> TaskGroup:
         """The tasks of a job that the statement has placed."""
-        number = job.counts[Status.PIPELINED]
-        promised = [t for t in self._ledger.nominated.values() if t.job is job and t.status is Status.PIPELINED]
+        number = job.counts[_PIPELINED]
+        nominated = self._ledger.nominated.values() if number else ()
+        promised = [t for t in nominated if t.job is job and t.status is _PIPELINED]
         placed = self.work.alike_group(job, number - len(promised))
         if placed is None:
-            tasks = [t for t in held_tasks(job) if t.status is Status.PIPELINED and not t.nominated]
+            tasks = [t for t in held_tasks(job) if t.status is _PIPELINED and not t.nominated]
             placed = self.work.group(job, tasks)
         return placed
 

@@ -23,6 +23,7 @@ from .packing import Amounts, Unit
 
 Units = dict[Unit, int]
 
+_RELEASING = Status.RELEASING
 _HELD = OCCUPYING | {Status.PIPELINED}
 _HELD_INDEXES = tuple(sorted(int(status) for status in _HELD))
 
@@ -146,7 +147,7 @@ class WorkUnits:
 
     def _note(self, task: Task, job: Job) -> None:
         """Record whether a task is evicted."""
-        is_evicted = task.status is Status.RELEASING and task.true_status in OCCUPYING
+        is_evicted = task.status is _RELEASING and task.true_status in OCCUPYING
         evicted = self._evicted.get(job.key)
         if is_evicted == (evicted is not None and task.key in evicted):
             return

@@ -63,6 +63,8 @@ def open_starvation(session: Session) -> None:
 
     def others_rows(task: Task) -> list[int]:
         """Nobody is evicted on nodes that are set aside for another job."""
+        if not session.ledger.reserved_tasks and not session.state(Starvation).reserved_at_open:
+            return []
         return [row for row, jobs in reserved_rows(session).items() if task.job is None or jobs != {task.job.key}]
 
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):
