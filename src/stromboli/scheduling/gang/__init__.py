@@ -1,9 +1,9 @@
 """The tasks of one job, placed together: as many as the job needs to start, or none.
 
 `gang_placement` places them, `best_effort` those without requests, `readiness` says how far a job is from starting,
-`tentative_places` keeps what a job that cannot start was tried with. Two modules save attempts that are of no use:
-`failed_attempts` knows them from one cycle to the next, and `enough_places` counts before anything is placed.
-`small_jobs` is a short cut for jobs of one task.
+`tentative_places` keeps what a job that cannot start was tried with. Three modules save attempts that are of no use:
+`failed_attempts` knows them from one cycle to the next, `enough_places` counts before anything is placed, and with
+`job_kinds` what is known of one job is known of all that are alike. `small_jobs` is a short cut for jobs of one task.
 """
 
 from .best_effort import complete_with_best_effort
@@ -11,12 +11,14 @@ from .eligibility import is_eligible
 from .enough_places import lacks_places
 from .failed_attempts import FailedAttempts
 from .gang_placement import place_gang, start_gang
+from .job_kinds import JobKinds
 from .readiness import complete, condition_ready, conditionally_ready, reserved_tasks
 from .small_jobs import SmallJobs
 from .tentative_places import TentativePlaces
 
 __all__ = [
     "FailedAttempts",
+    "JobKinds",
     "SmallJobs",
     "TentativePlaces",
     "complete",

@@ -7,7 +7,7 @@ namespace and labels where inter-pod terms matter, what is reserved for a job, a
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,17 @@ class Placement:
             return len({self.key(task) for task in tasks}) == 1
         shape = tasks[0].shape
         return all(task.shape is shape for task in tasks) and self._are_alike(tasks)
+
+    def constant_keys(self, tasks: Sequence[Task]) -> Hashable:
+        """Equal for two lists of tasks if they have the same roles and the same keys in the same order, apart from
+        `live_key`."""
+        runs = groupby(tasks, key=lambda task: (task.role, self._constant_key(task)))
+        return tuple([(key, len(list(alike))) for key, alike in runs])
+
+    def live_key(self, task: Task, without: Collection[str] = ()) -> Hashable:
+        """The part of the key that may change during a session. It is the same for all tasks of a job that were
+        promised no node. `without`: ignore the live filters of these plugins and features."""
+        return tuple([of(task) for feature, of in self._live_keys if feature not in without])
 
     def kinds(self, tasks: Sequence[Task]) -> list[tuple[Task, int]]:
         """The first task of each kind among tasks of one job that wait, and how many there are of it."""

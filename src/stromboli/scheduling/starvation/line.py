@@ -13,7 +13,8 @@ the line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -27,17 +28,20 @@ from stromboli.scheduling.explanation.reasons import (
     never_beside_services,
     never_beside_services_of_queue,
 )
-from stromboli.scheduling.gang import TentativePlaces, reserved_tasks
+from stromboli.scheduling.gang import JobKinds, TentativePlaces, reserved_tasks
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .attempt import Attempt, place_as_a_whole
 from .drained_queue import needed, over_quota
 from .drained_room import DrainedRoom
-from .holders import condition_time, holders, is_stuck, rank, release, reserved_by_row, usable_rows
+from .holders import FEATURE, condition_time, holders, is_stuck, rank, release, reserved_by_row, usable_rows
 from .node_choice import NodeChoice, NodeOrder, NodeOwners
 from .queue_holds import QueueHolds
 from .rules import ReserveRules, Starvation
+
+_Answer = Callable[[Job], None]
+"""Says to a job why nothing was set aside for it, if there is more to say than that it waits in line."""
 
 
 class Line:
@@ -51,29 +55,51 @@ class Line:
         # They were just emptied for others, and nobody knows yet how long those will run there: a job would start late.
         self._emptied = _emptied_in_this_cycle(session)
         self._keeps_number = False  # somebody in line waits only for the number of nodes
+        # Grows whenever the same attempt could end otherwise than before: something was set aside or given up, or nodes
+        # are kept for one more job in line.
+        self._version = 0
+        self._answers: dict[tuple[int, Hashable], _Answer] = {}  # by version and kind of job
         session.state(DrainedRoom).look_again()
         self._look_again()
 
     def _look_again(self) -> None:
+        self._version += 1
         self._holders = holders(self._session)
         self._owners = NodeOwners(self._session)
 
     # -- serving ------------------------------------------------------------------------------------------------
 
     def serve(self, job: Job) -> None:
-        """Set nodes aside for a job, or let it wait in line."""
-        with self._session.state(TentativePlaces).suspended(job):
-            refusal = over_quota(self._session, job, needed(job))
-            if refusal is not None:
-                guaranteed = self._session.is_limited_by_guarantees(refusal)
-                self._say_never(job, never_beside_services_of_queue(_who(job), refusal, guaranteed=guaranteed))
-                return
-            if not self._fits_queue(job, needed(job)):
-                return
-            for displaced in self._choices(job):
-                if self._take(job, displaced):
-                    return
-            self._wait_in_line(job)
+        """Set nodes aside for a job, or let it wait in line. If nothing can be set aside for a job, that holds for all
+        jobs of its kind until something changes, and they get the same answer."""
+        places = self._session.state(TentativePlaces)
+        if job in places:
+            with places.suspended(job):
+                self._serve(job)(job)
+            # A plugin may object to places that are taken again.
+            self._version += bool(self._session.hooks("allocate"))
+            return
+        kind = self._session.state(JobKinds).of(job, without=(FEATURE,))
+        if kind is None:
+            self._serve(job)(job)
+            return
+        known = (self._version, kind)
+        if known not in self._answers:
+            self._answers[known] = self._serve(job)
+        self._answers[known](job)
+
+    def _serve(self, job: Job) -> _Answer:
+        refusal = over_quota(self._session, job, needed(job))
+        if refusal is not None:
+            guaranteed = self._session.is_limited_by_guarantees(refusal)
+            never = never_beside_services_of_queue(_who(job), refusal, guaranteed=guaranteed)
+            return partial(self._say_never, never)
+        if not self._fits_queue(job, needed(job)):
+            return _say_nothing
+        for displaced in self._choices(job):
+            if self._take(job, displaced):
+                return _say_nothing
+        return self._wait_in_line(job)
 
     def move_stuck(self) -> None:
         """Holders whose nodes do not drain, and whose place nobody needs, get nodes where less has to drain, if any."""
@@ -112,6 +138,7 @@ class Line:
             attempt.statement.discard()
             return False
         attempt.statement.commit()
+        self._version += 1
         for holder in displaced:
             if holder.priority == job.priority:
                 said = back_in_line(job.key)
@@ -153,7 +180,7 @@ class Line:
 
     # -- waiting ------------------------------------------------------------------------------------------------
 
-    def _wait_in_line(self, job: Job) -> None:
+    def _wait_in_line(self, job: Job) -> _Answer:
         session = self._session
         if job.counts[Status.RESERVED]:
             # It needs more than before. What it holds is of no use by itself, and keeps others out.
@@ -162,11 +189,13 @@ class Line:
         others = [holder for holder in self._holders.values() if holder is not job]
         attempt = self._tried(job, others)
         if not attempt.complete:
-            self._say_what_is_in_the_way(job, others, attempt)
-            return
-        self._kept_nodes |= usable_rows(session, session.pending_tasks(job))
+            return self._what_is_in_the_way(job, others, attempt)
+        before = self._keeps_number, self._kept_nodes
+        self._kept_nodes = self._kept_nodes | usable_rows(session, session.pending_tasks(job))
         attempt = self._tried(job, (), most=len(session.nodes))
         self._keeps_number |= attempt.complete and len(self._holders) < self._rules.max_holders
+        self._version += self._keeps_number != before[0] or bool((self._kept_nodes != before[1]).any())
+        return _say_nothing
 
     def _tried(self, job: Job, without: Sequence[Job], *, most: int | None = None) -> Attempt:
         """An attempt as if the job were alone, that leaves no trace."""
@@ -174,24 +203,23 @@ class Line:
         attempt.statement.discard()
         return attempt
 
-    def _say_what_is_in_the_way(self, job: Job, others: Sequence[Job], attempt: Attempt) -> None:
+    def _what_is_in_the_way(self, job: Job, others: Sequence[Job], attempt: Attempt) -> _Answer:
         """The limit on nodes; or the job could not start even if it had the cluster to itself."""
         if attempt.over_limit:
             over_limit = attempt.over_limit
             attempt = self._tried(job, others, most=len(self._session.nodes))
             if attempt.complete:
-                self._say_limit(job, over_limit)
-                return
-        self._say_never(job, never_beside_services(_who(job), attempt.found, attempt.missing, attempt.short))
+                return partial(self._say_limit, over_limit)
+        return partial(self._say_never, never_beside_services(_who(job), attempt.found, attempt.missing, attempt.short))
 
-    def _say_never(self, job: Job, sentence: str) -> None:
+    def _say_never(self, sentence: str, job: Job) -> None:
         """Nothing is set aside for a job that could not start on empty nodes, and it stands in nobody's way."""
         if job.counts[Status.RESERVED]:
             release(self._session, job, "the job cannot start there, even if all others leave")
             self._look_again()
         self._session.state(Starvation).cannot_start[job.key] = sentence
 
-    def _say_limit(self, job: Job, over_limit: int) -> None:
+    def _say_limit(self, over_limit: int, job: Job) -> None:
         sentence = limit_exceeded(over_limit, self._rules.most_nodes(self._session, job.queue))
         self._session.state(Starvation).limits[job.key] = sentence
         if condition_time(job, Code.RESERVATION_LIMIT_EXCEEDED) is None:
@@ -225,6 +253,10 @@ class Line:
             missing = np.maximum(amount - nodes.idle[row], 0)
             short += float((missing / np.maximum(nodes.allocatable[row], 1)).max())
         return short
+
+
+def _say_nothing(job: Job) -> None:
+    """The job was served, or waits in line."""
 
 
 def _who(job: Job) -> str:
