@@ -36,9 +36,8 @@ class JobKinds:
         session = self._session
         if session.ledger.nominated and any(task.nominated for task in job.tasks.values()):
             return None
-        if session.hooks("keptPlaces") or session.hooks("keptRoom"):
-            if session.with_kept_places(job.tasks.values()) or session.kept_room(job):
-                return None
+        if session.with_kept_places(job.tasks.values()) or session.kept_room(job):
+            return None
         known = self._known.get(job.key)
         if known is None:
             tasks = session.pending_tasks(job)
