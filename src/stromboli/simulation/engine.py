@@ -26,6 +26,7 @@ from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.controllers import DEFAULT_RETENTION, Change, ControllerManager, Create, QueueLocks, Update
 from stromboli.descheduling import Descheduler
 from stromboli.scheduling.decisions import Cycle
+from stromboli.scheduling.placement import load_compiled_kernels
 
 from .descheduler_component import DeschedulerComponent
 from .event_queue import Rank
@@ -56,6 +57,7 @@ from .world import World
 MAX_PASSES: Final = 1000
 """A scenario settles in a few passes. Controllers that do not settle in this many never will."""
 _MAX_IDLE_CYCLES: Final = 2
+_LONG_RUN: Final = 2000  # decisions; a run with more of them is worth the second that it takes to load compiled kernels
 
 SIMULATION: Final = "simulation"
 """The object of events about the run itself."""
@@ -119,6 +121,7 @@ class Engine:
         self._settled_at = Microseconds(START - 1)  # when that was
         self._changed_objects = False  # whether the last cycle changed any object
         self._idle_cycles = 0  # cycles in a row without progress
+        self._decisions = 0  # of the scheduler so far
         self._repetition = RepetitionDetector(self.world)
         self._away: dict[str, Microseconds] = {}  # components that are stopped, and until when
         self.descheduler = None if new_descheduler is None else DeschedulerComponent(self.world, new_descheduler)
@@ -194,6 +197,7 @@ class Engine:
         version = self.world.store.version
         if "scheduler" not in self._away:
             self.cycle = self._scheduler.run(self.cluster, wall_clock(at))
+            self._count_decisions(len(self.cycle.decisions))
             for decision in self.cycle.decisions:
                 failed = self._writer.carry_out(decision, at)
                 if failed is not None:
@@ -203,6 +207,11 @@ class Engine:
             self.descheduler.run_if_due(at)
         self._changed_objects = self.world.store.version != version
         self._idle_cycles = self._idle_cycles + 1 if self.world.progress == progress else 0
+
+    def _count_decisions(self, number: int) -> None:
+        if self._decisions < _LONG_RUN <= self._decisions + number:
+            load_compiled_kernels()
+        self._decisions += number
 
     def _run_due_events(self, at: Microseconds) -> None:
         for event in self.world.event_queue.pop_due(at):

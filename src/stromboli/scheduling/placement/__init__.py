@@ -5,7 +5,7 @@ kernels, compiled (Numba) and readable (NumPy); `kernel_choice` selects one.
 """
 
 from .fitting import Fitting
-from .kernel_choice import BIG_CLUSTER
+from .kernel_choice import BIG_CLUSTER, load_compiled_kernels
 from .placement import Placement
 
-__all__ = ["BIG_CLUSTER", "Fitting", "Placement"]
+__all__ = ["BIG_CLUSTER", "Fitting", "Placement", "load_compiled_kernels"]

@@ -2,7 +2,7 @@
 
 Both place identically, and the compiled ones are faster on clusters of any size. But importing Numba takes about a
 second, which is too much for a scenario of three nodes. A process that runs for long loads them before its first cycle
-(`warm_up`). `STROMBOLI_KERNEL=numba` or `numpy` forces one.
+(`warm_up`), and a simulation that turns out to be long loads them then. `STROMBOLI_KERNEL=numba` or `numpy` forces one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,11 @@ import sys
 from typing import Any
 
 BIG_CLUSTER = 256  # nodes; from here on the compiled kernels are worth their import
+
+
+def load_compiled_kernels() -> None:
+    """From now on, sessions of any size use the compiled kernels, unless others are forced."""
+    choose_kernels(BIG_CLUSTER)
 
 
 def choose_kernels(nodes: int) -> Any:
