@@ -124,6 +124,25 @@ def test_st3_discarding_undoes_everything_last_first() -> None:
     assert current.cycle.decisions == []
 
 
+# ST3''. Tasks alike are undone at once, up to a mark in the middle of them.
+@pytest.mark.parametrize("verb", ["allocate_many", "pipeline_many"])
+def test_st3_discarding_many_at_once(verb: str) -> None:
+    known = three_and_one()
+    statement = session(known).statement()
+    before = books(known)
+    tasks = [task(known, name) for name in "abc"]
+    assert getattr(statement, verb)(tasks[:1], [known.nodes["n1"]]) == 1
+    at_the_mark = books(known)
+    assert getattr(statement, verb)(tasks[1:], [known.nodes["n1"], known.nodes["n2"]]) == 2
+    statement.discard(down_to=1)
+    assert books(known) == at_the_mark
+    known.validate()
+    statement.discard()
+    assert books(known) == before
+    assert not known.ledger.tentative
+    known.validate()
+
+
 # ST3'. Back to a mark: only what came after it is undone.
 def test_st3_discarding_down_to_a_mark() -> None:
     known = three_and_one()

@@ -312,6 +312,34 @@ class Ledger(JobBooks):
                 if node.lock is not None:
                     self._occupy(node.lock, job.queue, request)
 
+    def take_back_many(self, tasks: Sequence[Task]) -> None:
+        """Move tasks of one job and one shape that were placed tentatively, and are not lent their room, back to
+        Pending; equivalent to one `move` each."""
+        first = tasks[0]
+        job, status, request = first.job, first.status, first.shape.request
+        assert job is not None
+        nodes = [task.node for task in tasks if task.node is not None]
+        distinct, times = np.unique(np.array([node.row for node in nodes], dtype=np.int64), return_counts=True)
+        amounts = times[:, None] * request[None, :]
+        for column, effect in EFFECTS[status]:
+            self.table.column(column)[distinct] -= effect * amounts
+        self.log.extend(distinct.tolist())
+        self.freed += len(tasks)
+        if status is _PIPELINED:
+            self.in_transit -= len(tasks)
+        self._set_status_of_many(tasks, _PENDING)
+        for task, node in zip(tasks, nodes, strict=True):
+            del node.tasks[task.key]
+            task.node = None
+            if task.true_status is _PENDING and task.true_node is None:
+                self.tentative.pop(task.key, None)
+            else:
+                self.tentative[task.key] = task
+            if node.lock is not None:
+                self._occupy(node.lock, job.queue, -request)
+        job.queue.wanted += request * sum([not task.gated for task in tasks])
+        self._add_share(job, request * len(tasks), -1)
+
     # -- locks --------------------------------------------------------------------------------------------------
 
     def lock(self, node: Node, owner: Queue | None, opens_to: frozenset[QueueName] = frozenset()) -> None:

@@ -305,7 +305,7 @@ class Framework(ExtensionPoints):
         return [task for task in tasks if task.key in chosen]
 
     def victim_queue_key(self, victim: Queue, preemptor: Queue) -> tuple[Any, ...]:
-        return tuple(hook.call(victim, preemptor) for hook in self.hooks("victimQueueOrder"))
+        return tuple([hook.call(victim, preemptor) for hook in self.hooks("victimQueueOrder")])
 
     def node_order_on_resource(self, task: Task) -> cb.Scores:
         scores = np.zeros(len(self.nodes), dtype=np.float64)

@@ -24,13 +24,14 @@ from .framework import Framework
 class _Branch:
     """A queue or an inner node of the tree, with those below it that have a queue in line."""
 
-    __slots__ = ("above", "heap", "key", "queue")
+    __slots__ = ("above", "heap", "key", "order", "queue")
 
     def __init__(self, above: _Branch | None, key: Callable[[], Any]) -> None:
         self.above = above
         self.key = key
         self.queue: Queue | None = None  # if it is in line; it goes before those below it
         self.heap: list[tuple[Any, _Branch]] = []  # keys may be out of date; None while there is only one
+        self.order: tuple[list[_Branch], list[Any], list[_Branch]] | None = None  # the last `_sorted`
 
     @property
     def is_empty(self) -> bool:
@@ -62,10 +63,23 @@ class _Branch:
     def in_order(self) -> list[Queue]:
         """The queues at or below it that are in line."""
         found = [] if self.queue is None else [self.queue]
-        branches = [below for _, below in self.heap]
-        for below in sorted(branches, key=lambda branch: branch.key()) if len(branches) > 1 else branches:
-            found += below.in_order()
+        for below in self._sorted() if len(self.heap) > 1 else [below for _, below in self.heap]:
+            if below.heap:
+                found += below.in_order()
+            elif below.queue is not None:
+                found.append(below.queue)
         return found
+
+    def _sorted(self) -> list[_Branch]:
+        """Those below it, by their keys at this moment. Mostly few keys have changed since the last time, and none in
+        most branches of a tree."""
+        branches = [below for _, below in self.heap]
+        keys = [below.key() for below in branches]
+        known = self.order
+        if known is None or known[0] != branches or known[1] != keys:
+            order = sorted(range(len(keys)), key=keys.__getitem__)
+            known = self.order = (branches, keys, [branches[position] for position in order])
+        return known[2]
 
     def sort_again(self) -> None:
         if len(self.heap) > 1:

@@ -204,8 +204,34 @@ class Statement:
 
     def discard(self, *, down_to: int = 0) -> None:
         """Undo all operations, last first; `down_to`: only until this many are left."""
-        while len(self.operations) > down_to:
-            self._undo(self.operations.pop())
+        operations = self.operations
+        while len(operations) > down_to:
+            number = self._alike_at_the_end(down_to)
+            if number == 1:
+                self._undo(operations.pop())
+            else:
+                self.session.ledger.take_back_many([operation.task for operation in operations[-number:]])
+                del operations[-number:]
+
+    def _alike_at_the_end(self, down_to: int) -> int:
+        """How many of the last operations placed tasks of one job and shape in the same way, and can be undone at
+        once."""
+        operations = self.operations
+        kind, task, was = operations[-1][:3]
+        places = kind is _ALLOCATE or kind is _PIPELINE
+        if self._deallocate or not places or was[0] is not _PENDING or task.job is None or task.backfill:
+            return 1
+        job, shape, status = task.job, task.shape, task.status
+        first = len(operations) - 1
+        while first > down_to:
+            before = operations[first - 1]
+            other = before.task
+            if before.kind is not kind or before.was[0] is not _PENDING or other.backfill:
+                break
+            if other.job is not job or other.shape is not shape or other.status is not status:
+                break
+            first -= 1
+        return len(operations) - first
 
     def _undo(self, operation: Operation) -> None:
         self._move_back(operation)

@@ -37,6 +37,8 @@ class Reclaim(Action):
         if not jobs:
             return
         self._lenders = QueueLine(session, evictable)
+        self._contention = _Contention(session, evictable)
+        self._groups: dict[tuple[QueueName, ...], int] = {}  # a number is compared faster than hundreds of names
         walk = Walk(session, jobs, drop=session.overused)
         while (job := walk.next()) is not None:
             if not self._reclaim(session, job) and job.queue.fifo:
@@ -59,34 +61,54 @@ class Reclaim(Action):
     def _search(self, session: Session, job: Job) -> VictimSearch:
         lenders = [queue for queue in self._lenders.in_order() if queue is not job.queue]
         # Queues that would be served last lose first.
-        ranks = {
-            queue.name: (session.victim_queue_key(queue, job.queue), -position)
-            for position, queue in enumerate(lenders)
-        }
+        key = session.victim_queue_key
+        ranks = {queue.name: (key(queue, job.queue), -position) for position, queue in enumerate(lenders)}
         requested: list[bool] = (pending_request(job) > 0).tolist()
         return VictimSearch(
             session,
             "reclaimable",
             job,
             lenders,
-            group=tuple(queue.name for queue in lenders),
+            group=self._groups.setdefault(tuple([queue.name for queue in lenders]), len(self._groups)),
             cost=lambda victims: _taken_from_within(session, job.queue, requested, victims),
-            cost_basis=lambda: _contended(session, job.queue, lenders),
+            cost_basis=lambda: self._contention.between(job.queue),
             rank=lambda owner: ranks[owner.name],
             reason="Reclaimed",
             message=lambda task: reasons.reclaimed(task.key, job.queue.name),
         )
 
 
-def _contended(session: Session, claimant: Queue, lenders: Sequence[Queue]) -> Hashable:
-    """Which resources the claimant's queue lacks, and which the others have borrowed."""
-    own = session.deserved.get(claimant.name)
-    if own is None:
-        return None
-    deserved = session.deserved
-    pairs = [(queue.allocated, deserved[queue.name]) for queue in lenders if queue.name in deserved]
-    larger = np.array([own, *[allocated for allocated, _ in pairs]])
-    return (larger > np.array([claimant.allocated, *[amount for _, amount in pairs]])).tobytes()
+class _Contention:
+    """Which resources a claimant's queue lacks, and which the others have borrowed. Asked for every task, so only
+    queues that have changed are looked at again."""
+
+    def __init__(self, session: Session, lenders: Sequence[Queue]) -> None:
+        self._deserved = session.deserved
+        self._log = session.ledger.queue_log
+        self._read_to = len(self._log)
+        self._row_of = {queue.name: row for row, queue in enumerate(lenders)}
+        self._borrowed = np.zeros((len(lenders), len(session.total)), dtype=np.bool_)
+        for queue in lenders:
+            self._read(queue)
+
+    def between(self, claimant: Queue) -> Hashable:
+        own = self._deserved.get(claimant.name)
+        if own is None:
+            return None
+        if self._read_to != len(self._log):
+            for queue in dict.fromkeys(self._log[self._read_to :]):
+                self._read(queue)
+            self._read_to = len(self._log)
+        lacks = (own > claimant.allocated).tobytes()
+        row = self._row_of.get(claimant.name)
+        if row is None:
+            return (lacks, self._borrowed.tobytes())
+        return (lacks, self._borrowed[:row].tobytes(), self._borrowed[row + 1 :].tobytes())
+
+    def _read(self, queue: Queue) -> None:
+        row, deserved = self._row_of.get(queue.name), self._deserved.get(queue.name)
+        if row is not None and deserved is not None:
+            self._borrowed[row] = queue.allocated > deserved
 
 
 def _taken_from_within(

@@ -125,38 +125,50 @@ class QueueColumns:
         return bool(self.tasks)
 
 
-class Candidates:
-    """The evictable tasks of several queues. `rank`: how much a queue minds to lose a task; lower loses first."""
+class JoinedColumns:
+    """The evictable tasks of several queues. Each claimant ranks the queues in its own way; all else is the same."""
 
-    def __init__(
-        self, columns: Iterable[QueueColumns], rank: Callable[[Queue], Any], still: StillEvictable
-    ) -> None:
-        self._still = still
-        parts = [part for part in columns if part]
+    def __init__(self, parts: Iterable[QueueColumns]) -> None:
+        parts = [part for part in parts if part]
         self.tasks = [task for part in parts for task in part.tasks]
         self.namespaces = set[str]().union(*[part.namespaces for part in parts])
-        values = [[(rank(part.queue), *pair) for pair in part.priorities] for part in parts]
-        self._worst_of = sorted({value for of_part in values for value in of_part})
-        position = {value: number for number, value in enumerate(self._worst_of)}
-        levels = [
-            np.array([position[value] for value in of_part], dtype=np.int64)[part.priority_of]
-            for of_part, part in zip(values, parts, strict=True)
-        ]
-        self._levels: Integers = _joined(levels, np.int64)
-        self._numbers: Integers = _joined([part.numbers for part in parts], np.int64)
-        self._rows = _joined([part.rows for part in parts], np.int64)
-        self._created = _joined([part.created for part in parts], np.float64)
-        self._requests = np.concatenate([part.requests for part in parts]) if parts else None
-        self._order = np.argsort(self._rows, kind="stable")
+        self.pairs = [(part.queue, pair) for part in parts for pair in part.priorities]
+        firsts = np.cumsum([0, *[len(part.priorities) for part in parts]]).tolist()
+        pairs_of = [part.priority_of + first for part, first in zip(parts, firsts, strict=False)]
+        self.pair_of: Integers = _joined(pairs_of, np.int64)  # by task
+        self.numbers: Integers = _joined([part.numbers for part in parts], np.int64)
+        self.rows: Integers = _joined([part.rows for part in parts], np.int64)
+        self.created = _joined([part.created for part in parts], np.float64)
+        self.requests = np.concatenate([part.requests for part in parts]) if parts else None
+        self._order = np.argsort(self.rows, kind="stable")
         self._on: dict[int, list[Task]] = {}
 
     def on(self, row: int) -> list[Task]:
         """Those on one node; some may have been evicted since."""
         known = self._on.get(row)
         if known is None:
-            first, last = np.searchsorted(self._rows, (row, row + 1), sorter=self._order).tolist()
+            first, last = np.searchsorted(self.rows, (row, row + 1), sorter=self._order).tolist()
             known = self._on[row] = [self.tasks[position] for position in self._order[first:last].tolist()]
         return known
+
+
+class Candidates:
+    """The evictable tasks of several queues. `rank`: how much a queue minds to lose a task; lower loses first."""
+
+    def __init__(self, columns: JoinedColumns, rank: Callable[[Queue], Any], still: StillEvictable) -> None:
+        self._still = still
+        self.tasks = columns.tasks
+        self.namespaces = columns.namespaces
+        self.on = columns.on
+        values = [(rank(queue), *pair) for queue, pair in columns.pairs]
+        self._worst_of = sorted(set(values))
+        position = {value: number for number, value in enumerate(self._worst_of)}
+        levels = np.array([position[value] for value in values], dtype=np.int64)
+        self._levels: Integers = levels[columns.pair_of]
+        self._numbers = columns.numbers
+        self._rows = columns.rows
+        self._created = columns.created
+        self._requests = columns.requests
 
     def evictable(self, *, inside: Job | None = None, outside: Job | None = None, best_effort: bool = False) -> Flags:
         """Which of them could still be evicted. `inside`: of this job only; `outside`: not of this job. `best_effort`:

@@ -4,13 +4,13 @@ and searches that failed."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from stromboli.cluster import Job, JobKey, Queue, QueueName
 from stromboli.scheduling.session import Session
 
-from .candidates import Candidates, QueueColumns, StillEvictable
+from .candidates import Candidates, JoinedColumns, QueueColumns, StillEvictable
 from .prospects import Prospects
 
 
@@ -21,11 +21,19 @@ class EvictionMemory:
         self.prospects: dict[Any, Prospects] = {}
         self.candidates: dict[Any, Candidates] = {}
         self._evictable: dict[QueueName, QueueColumns] = {}
+        self._joined: dict[frozenset[QueueName], JoinedColumns] = {}
         self.still_evictable = StillEvictable(session.ledger)
         self._compositions: dict[JobKey, Hashable] = {}
 
-    def evictable(self, queue: Queue) -> QueueColumns:
-        """Tasks of a queue that could be evicted; false if there are none."""
+    def columns(self, queues: Sequence[Queue]) -> JoinedColumns:
+        """Tasks of these queues that could be evicted."""
+        key = frozenset([queue.name for queue in queues])
+        known = self._joined.get(key)
+        if known is None:
+            known = self._joined[key] = JoinedColumns(map(self._columns_of, queues))
+        return known
+
+    def _columns_of(self, queue: Queue) -> QueueColumns:
         known = self._evictable.get(queue.name)
         if known is None:
             known = self._evictable[queue.name] = QueueColumns(self._ledger, queue, self.still_evictable)

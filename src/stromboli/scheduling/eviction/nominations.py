@@ -8,6 +8,7 @@ the evicted pods' successors nor anybody else takes it, and nobody is evicted a 
 from __future__ import annotations
 
 from stromboli.cluster import Job, JobKey
+from stromboli.scheduling.gang import promise_rooms
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -53,18 +54,16 @@ def open_nominations(session: Session) -> None:
 def _hold(session: Session, statement: Statement, job: Job) -> bool:
     """Promise the nominated tasks of a job their rooms; False if none of them can have it."""
     can_start = job.queue.open and session.job_valid(job) is None
-    for task in session.pending_tasks(job):
-        if not task.nominated:
-            continue
+    tasks = [task for task in session.pending_tasks(job) if task.nominated]
+    promised = promise_rooms(session, statement, tasks, unless_idle=False) if can_start else 0
+    for task in tasks[promised:]:
         if can_start and session.take_kept_place(statement, task, promised=True):
             continue
         node = session.nodes.by_name.get(task.nominated)
         possible = (
             node is not None
             and can_start
-            and session.placement.fitting(task, ahead=True).takes(
-                node.row, session.nodes.future_idle_of(node.row)
-            )
+            and session.placement.fitting(task, ahead=True).takes_later(node.row)
         )
         if not possible or node is None or not statement.pipeline(task, node):
             session.ledger.nominate(task, "")

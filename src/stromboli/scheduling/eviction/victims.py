@@ -215,7 +215,7 @@ class VictimSearch:
         key = (self.kind, self.group, self.job.queue.name)
         known = self._known.candidates.get(key)
         if known is None:
-            columns = [self._known.evictable(queue) for queue in self.queues]
+            columns = self._known.columns(self.queues)
             known = self._known.candidates[key] = Candidates(columns, self.rank, self._known.still_evictable)
         return known
 

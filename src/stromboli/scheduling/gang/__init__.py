@@ -3,7 +3,8 @@
 `gang_placement` places them, `best_effort` those without requests, `readiness` says how far a job is from starting,
 `tentative_places` keeps what a job that cannot start was tried with. Three modules save attempts that are of no use:
 `failed_attempts` knows them from one cycle to the next, `enough_places` counts before anything is placed, and with
-`job_kinds` what is known of one job is known of all that are alike. `small_jobs` is a short cut for jobs of one task.
+`job_kinds` what is known of one job is known of all that are alike. `small_jobs` is a short cut for jobs of one task,
+`nominated_tasks` one for gangs that pods were evicted for.
 """
 
 from .best_effort import complete_with_best_effort
@@ -12,6 +13,7 @@ from .enough_places import lacks_places
 from .failed_attempts import FailedAttempts
 from .gang_placement import place_gang, start_gang
 from .job_kinds import JobKinds
+from .nominated_tasks import promise_rooms
 from .readiness import complete, condition_ready, conditionally_ready, reserved_tasks
 from .small_jobs import SmallJobs
 from .tentative_places import TentativePlaces
@@ -28,6 +30,7 @@ __all__ = [
     "is_eligible",
     "lacks_places",
     "place_gang",
+    "promise_rooms",
     "reserved_tasks",
     "start_gang",
 ]

@@ -23,8 +23,10 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .best_effort import complete_with_best_effort
+from .nominated_tasks import promise_rooms
 from .readiness import reserved_tasks
 
+_CONDITIONAL = Status.CONDITIONAL
 _RESERVED = Status.RESERVED
 
 
@@ -75,6 +77,13 @@ def place_gang(
         if kind in failed:
             tasks.popleft()
             continue
+        # A promise makes no job ready, so as many as wait for leaving pods can be promised their rooms.
+        if first.nominated and not job.counts[_CONDITIONAL]:
+            promised = promise_rooms(session, statement, tasks, unless_idle=True)
+            if promised:
+                for _ in range(promised):
+                    tasks.popleft()
+                continue
         refusal = session.pre_filter(first)
         if refusal is not None:
             session.notes.refuse(job, refusal)
@@ -232,7 +241,7 @@ def _place_on_nominated(session: Session, statement: Statement, fitting: Fitting
     if fitting.takes(node.row, session.placement.room_now_on(node.row)):
         return statement.allocate(task, node)
     later = session.placement.fitting(task, ahead=True)
-    if later.takes(node.row, session.nodes.future_idle_of(node.row)):
+    if later.takes_later(node.row):
         return statement.pipeline(task, node)
     return False
 

@@ -287,11 +287,21 @@ class Fitting:
         """Whether the task fits on this node once those who are leaving have left and all promises are kept."""
         if not self.mask[row]:
             return False
-        room = self.session.nodes.future_amounts(row)
+        return self.fits_in(self.session.nodes.future_amounts(row))
+
+    def fits_in(self, room: Sequence[int]) -> bool:
+        """Whether these amounts cover the request."""
         for column, amount in self._needs:  # noqa: SIM110 - for every eviction, and a generator takes longer
             if room[column] < amount:
                 return False
         return True
+
+    def rest_of(self, room: Sequence[int]) -> list[int]:
+        """These amounts less the request."""
+        rest = list(room)
+        for column, amount in self._needs:
+            rest[column] -= amount
+        return rest
 
     def amounts(self, shape: Shape) -> list[int]:
         """What a task of any shape requests of those resources that these tasks request."""

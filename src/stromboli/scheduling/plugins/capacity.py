@@ -29,9 +29,11 @@ from stromboli.scheduling.callbacks import QueuePath, Refusal, Vote
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.plugins.queue_trees.queue_tree import Place, QueueTree, common
+from stromboli.scheduling.plugins.queue_trees.queue_tree import Place, QueueTree
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import AdmissionPromises, RatioKey, ReclaimRule, ratio_key
+
+_Rank = tuple[int, RatioKey, bool, float, str]
 
 
 class Capacity(Plugin):
@@ -48,6 +50,11 @@ class Capacity(Plugin):
         self._total: list[int] = session.total.tolist()
         self._tree = QueueTree(session, hierarchy=hierarchy)
         self._columns = self._tree.columns
+        self._ranks: dict[str, tuple[list[int], _Rank]] = {}  # with what the place had then
+        # The ancestors of the last claimant, and how many of them are those of a victim, by the victim's parent.
+        self._kin_of: tuple[Place, ...] = ()
+        self._names: set[str] = set()
+        self._kin: dict[str | None, int] = {}
         for name, place in self._tree.places.items():
             session.deserved[name] = np.array(place.deserved, dtype=np.int64)
         session.add_queue_order(self._order, path=self._path)
@@ -66,7 +73,7 @@ class Capacity(Plugin):
 
     # -- order ------------------------------------------------------------------------------------------------
 
-    def _order(self, queue: Queue) -> list[tuple[int, RatioKey, bool, float, str]]:
+    def _order(self, queue: Queue) -> list[_Rank]:
         """From the top down. Two queues have equal parts for common ancestors. The first different part differs at
         least in the name, so nothing below it is compared."""
         return [self._rank(place) for place in reversed(self._tree.line(queue))]
@@ -74,7 +81,17 @@ class Capacity(Plugin):
     def _path(self, queue: Queue) -> QueuePath:
         return [(place.name, partial(self._rank, place)) for place in reversed(self._tree.line(queue))]
 
-    def _rank(self, place: Place) -> tuple[int, RatioKey, bool, float, str]:
+    def _rank(self, place: Place) -> _Rank:
+        """Asked for all queues whenever one of them reclaims, so it is computed again only if the place has something
+        else: then it has another list."""
+        if self._promises.admitting:
+            return self._rank_with(place)
+        held, known = self._tree.held(place), self._ranks.get(place.name)
+        if known is None or known[0] is not held:
+            known = self._ranks[place.name] = (held, self._rank_with(place))
+        return known[1]
+
+    def _rank_with(self, place: Place) -> _Rank:
         assert place.queue is not None
         deserves_nothing = not any(place.deserved[column] for _, column in self._columns)
         return (-place.queue.priority, self._share(place), deserves_nothing, place.queue.created, place.name)
@@ -97,7 +114,15 @@ class Capacity(Plugin):
 
     def _kinship(self, victim: Queue, claimant: Queue) -> int:
         """The nearest relatives lose first: what was borrowed inside a subtree is reclaimed inside it."""
-        return -common(self._tree.line(victim), self._tree.line(claimant))
+        line = self._tree.line(claimant)
+        if self._kin_of is not line:
+            self._kin_of, self._kin, self._names = line, {}, {place.name for place in line}
+        above = self._tree.line(victim)[1:]
+        parent = above[0].name if above else None
+        known = self._kin.get(parent)
+        if known is None:
+            known = self._kin[parent] = sum(place.name in self._names for place in above)
+        return -known - (victim.name in self._names)
 
     # -- placing ----------------------------------------------------------------------------------------------
 

@@ -131,9 +131,11 @@ class RightfulUse:
     def _placed(self, job: Job) -> TaskGroup:
         """The tasks of a job that the statement has placed."""
         number = job.counts[_PIPELINED]
-        nominated = self._ledger.nominated.values() if number else ()
-        promised = [t for t in nominated if t.job is job and t.status is _PIPELINED]
-        placed = self.work.alike_group(job, number - len(promised))
+        nominated = self._ledger.nominated
+        promised = 0
+        if number and nominated:
+            promised = sum([t.status is _PIPELINED for key, t in job.tasks.items() if key in nominated])
+        placed = self.work.alike_group(job, number - promised)
         if placed is None:
             tasks = [t for t in held_tasks(job) if t.status is _PIPELINED and not t.nominated]
             placed = self.work.group(job, tasks)

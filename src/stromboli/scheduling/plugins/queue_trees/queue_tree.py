@@ -22,7 +22,7 @@ repeat the warning every second. The deserved amount of each queue is visible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from stromboli.api import names
 from stromboli.cluster import PODS, UNLIMITED, Queue, QueueName, Vector
@@ -170,12 +170,6 @@ def _shared_out(amount: int, claims: list[Claim]) -> list[int]:
 def _capability(place: Place, column: int) -> int:
     assert place.queue is not None
     return UNLIMITED if place.queue.capability is None else int(place.queue.capability[column])
-
-
-def common(one: Iterable[Place], other: Iterable[Place]) -> int:
-    """How many ancestors two lines have in common."""
-    known = {place.name for place in other}
-    return sum(place.name in known for place in one)
 
 
 def _named_parent(queues: dict[QueueName, Queue], name: QueueName) -> QueueName | None:
