@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from builders import START, cluster, established, group, node, pod, pods, queue
 from stromboli.cluster import Applied, BindFailed, Cluster, Task, TaskKey
-from stromboli.scheduling.bind_backoff import RETRIED_IN_VAIN, RETRIED_JOBS, retried_at
+from stromboli.scheduling.bind_backoff import RETRIED_BESIDE_OTHERS, RETRIED_IN_VAIN, RETRIED_JOBS, retried_at
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Cycle, Evict, PatchGroup
 from stromboli.scheduling.placement import Fitting
@@ -36,6 +36,12 @@ def binds(cycle: Cycle) -> list[tuple[str, str]]:
 
 def refuse(known: Cluster, task: str, at: float, *, node: str) -> None:
     known.apply(BindFailed(TaskKey(task), node, WHY, at))
+
+
+def accept(known: Cluster, *accepted: tuple[str, str]) -> None:
+    for task, name in accepted:
+        waiting = known.tasks[TaskKey(task)].pod
+        known.apply(Applied(replace(waiting, spec=replace(waiting.spec, node_name=name))))
 
 
 def attempts(known: Cluster, until: int) -> list[tuple[int, str]]:
@@ -175,6 +181,8 @@ def test_a_cycle_retries_a_limited_number_of_jobs_the_longest_due_first() -> Non
     first = SCHEDULER.run(known, NOW + 10)
     assert {task for task, _ in binds(first)} == {"ns/new-0", *(key for _, key in due[:RETRIED_JOBS])}
     assert first.next_due == NOW + 10
+    assert binds(SCHEDULER.run(known, NOW + 10.5)) == []  # they are not answered yet
+    accept(known, *binds(first))
     second = SCHEDULER.run(known, NOW + 11)
     assert {task for task, _ in binds(second)} == {key for _, key in due[RETRIED_JOBS:]}
 
@@ -185,9 +193,14 @@ def test_after_many_refusals_in_vain_few_jobs_are_retried_until_one_is_bound() -
         refuse(known, task, NOW + 10, node=name)
     in_vain = binds(SCHEDULER.run(known, NOW + 11))
     assert len(in_vain) == RETRIED_IN_VAIN
-    task, name = in_vain[0]
-    waiting = known.tasks[TaskKey(task)].pod
-    known.apply(Applied(replace(waiting, spec=replace(waiting.spec, node_name=name))))
+    for task, name in in_vain:
+        refuse(known, task, NOW + 11, node=name)
+    known.apply(Applied(group("ns/other")))
+    known.apply(Applied(pod("ns/other-0", group="other", cpu=1)))
+    beside = binds(SCHEDULER.run(known, NOW + 11.5))
+    assert "ns/other-0" in [task for task, _ in beside]
+    assert len(beside) == 1 + RETRIED_BESIDE_OTHERS
+    accept(known, *beside)
     assert len(binds(SCHEDULER.run(known, NOW + 12))) > 10 * RETRIED_IN_VAIN
 
 
@@ -205,7 +218,24 @@ def test_a_refused_job_stays_admitted() -> None:
     [(task, name)] = binds(SCHEDULER.run(known, NOW))
     refuse(known, task, NOW, node=name)
     cycle = SCHEDULER.run(known, NOW + 0.5)
-    assert [one.phase for one in cycle.decisions if isinstance(one, PatchGroup)] == ["Inqueue"]
+    assert groups_said(cycle) == ["Inqueue"]
+
+
+def test_a_retry_does_not_count_as_a_start_before_it_is_answered() -> None:
+    known = one_pod(2)
+    [(task, name)] = binds(SCHEDULER.run(known, NOW))
+    refuse(known, task, NOW, node=name)
+    SCHEDULER.run(known, NOW + 0.5)
+    retry = SCHEDULER.run(known, NOW + 10)
+    [(task, name)] = binds(retry)
+    assert groups_said(retry) == []
+    assert groups_said(SCHEDULER.run(known, NOW + 11)) == []
+    accept(known, (task, name))
+    assert groups_said(SCHEDULER.run(known, NOW + 12)) == ["Running"]
+
+
+def groups_said(cycle: Cycle) -> list[str]:
+    return [one.phase for one in cycle.decisions if isinstance(one, PatchGroup)]
 
 
 def test_a_paused_job_stops_its_fifo_queue() -> None:

@@ -37,8 +37,9 @@ LONGEST_PAUSE: Final = 60.0
 NODE_FACTOR: Final = 6.0  # a node is avoided for so many times the pause, so that two others can be tried before it
 LONGEST_AVOIDED: Final = 120.0
 
-RETRIED_JOBS: Final = 100  # in a cycle; the others whose pause is over follow in the next ones
+RETRIED_JOBS: Final = 100  # at a time; the others whose pause is over follow in the next cycles
 RETRIED_IN_VAIN: Final = 8  # the same, after `RETRIED_JOBS` refusals without a success in between
+RETRIED_BESIDE_OTHERS: Final = 2  # the same, if jobs wait that were not refused
 
 _TO_PLACE: Final = frozenset(
     {Status.PENDING, Status.PIPELINED, Status.RESERVED, Status.CONDITIONAL, Status.ALLOCATED}
@@ -79,9 +80,14 @@ class PausedJobs:
         jobs: dict[JobKey, Job] = {}  # with tasks that are paused
         nodes = len(session.nodes)
         retried: dict[JobKey, list[tuple[float, TaskKey]]] = {}
+        unanswered: set[JobKey] = set()
         for task in session.ledger.refused_binds.values():
             refused, job = task.refused, task.job
-            if refused is None or task.status is not Status.PENDING or job is None:
+            if refused is None or job is None:
+                continue
+            if task.status is not Status.PENDING:
+                if task.status is Status.BINDING and task.key not in session.ledger.held:
+                    unanswered.add(job.key)
                 continue
             jobs[job.key] = job
             next_attempt = retried_at(task.key, refused)
@@ -91,7 +97,10 @@ class PausedJobs:
                     paused.add(task.key)
                     continue
             retried.setdefault(job.key, []).append((next_attempt, task.key))
-        limit = RETRIED_JOBS if session.ledger.refused_again < RETRIED_JOBS else RETRIED_IN_VAIN
+        limit = RETRIED_JOBS
+        if session.ledger.refused_again >= RETRIED_JOBS:
+            limit = RETRIED_IN_VAIN if len(session.waiting) <= len(jobs) else RETRIED_BESIDE_OTHERS
+        limit = max(0, limit - len(unanswered))
         if len(retried) > limit:
             session.due(session.now)
             for tasks in sorted(retried.values(), key=min)[limit:]:
