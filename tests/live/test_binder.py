@@ -124,6 +124,8 @@ def test_pods_that_were_refused_before_come_after_all_others_and_few_at_a_time()
         before = len(api.asked)
         harness.binder.submit([*(harness.bind(name) for name in many), harness.bind("ns/a")])
         await asyncio.sleep(0.5)
+        assert api.asked[before:] == [("bind", "ns/a")]
+        await asyncio.sleep(1.0)
         sent = [key for verb, key in api.asked[before:] if verb == "bind"]
         assert sent == ["ns/a", *many[:RETRYING_WORKERS]]
         harness.binder.submit([harness.bind("ns/b")])

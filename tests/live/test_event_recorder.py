@@ -294,3 +294,19 @@ def test_nothing_is_sent_when_nothing_is_recorded() -> None:
         await until(lambda: api.all(Event))
 
     play(story)
+
+
+def test_many_warnings_about_pods_take_their_time_and_delay_nothing_else() -> None:
+    async def story(api: FakeApi, harness: RecorderHarness) -> None:
+        for number in range(300):
+            harness.record("No node has 4 cpu.", key=f"ns/p{number}")
+        harness.recorder.record(Pod, "ns/a", "u1", "Scheduled", "Bound to n1.")
+        harness.recorder.record(Queue, "q", "u2", "Refused", "No such parent.", warning=True)
+        await asyncio.sleep(1.0)
+        written = {event.reason for event in api.all(Event)}
+        assert {"Scheduled", "Refused"} <= written
+        assert len(api.all(Event)) < 200  # the first hundred and those of a second
+        await asyncio.sleep(10.0)
+        assert len(api.all(Event)) == 302
+
+    play(story)

@@ -6,12 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from builders import START, cluster, established, group, node, pod, pods, queue
 from stromboli.cluster import Applied, BindFailed, Cluster, Task, TaskKey
-from stromboli.scheduling.bind_backoff import RETRIED_JOBS, retried_at
+from stromboli.scheduling.bind_backoff import RETRIED_BESIDE_OTHERS, RETRIED_IN_VAIN, RETRIED_JOBS, retried_at
 from stromboli.scheduling.cycle import Scheduler
-from stromboli.scheduling.decisions import Bind, Cycle, Evict
+from stromboli.scheduling.decisions import Bind, Cycle, Evict, PatchGroup
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.registry import Registry
 
@@ -35,6 +36,12 @@ def binds(cycle: Cycle) -> list[tuple[str, str]]:
 
 def refuse(known: Cluster, task: str, at: float, *, node: str) -> None:
     known.apply(BindFailed(TaskKey(task), node, WHY, at))
+
+
+def accept(known: Cluster, *accepted: tuple[str, str]) -> None:
+    for task, name in accepted:
+        waiting = known.tasks[TaskKey(task)].pod
+        known.apply(Applied(replace(waiting, spec=replace(waiting.spec, node_name=name))))
 
 
 def attempts(known: Cluster, until: int) -> list[tuple[int, str]]:
@@ -174,8 +181,61 @@ def test_a_cycle_retries_a_limited_number_of_jobs_the_longest_due_first() -> Non
     first = SCHEDULER.run(known, NOW + 10)
     assert {task for task, _ in binds(first)} == {"ns/new-0", *(key for _, key in due[:RETRIED_JOBS])}
     assert first.next_due == NOW + 10
+    assert binds(SCHEDULER.run(known, NOW + 10.5)) == []  # they are not answered yet
+    accept(known, *binds(first))
     second = SCHEDULER.run(known, NOW + 11)
     assert {task for task, _ in binds(second)} == {key for _, key in due[RETRIED_JOBS:]}
+
+
+def test_after_many_refusals_in_vain_few_jobs_are_retried_until_one_is_bound() -> None:
+    known = many_refused(2 * RETRIED_JOBS)
+    for task, name in binds(SCHEDULER.run(known, NOW + 10)):
+        refuse(known, task, NOW + 10, node=name)
+    in_vain = binds(SCHEDULER.run(known, NOW + 11))
+    assert len(in_vain) == RETRIED_IN_VAIN
+    for task, name in in_vain:
+        refuse(known, task, NOW + 11, node=name)
+    known.apply(Applied(group("ns/other")))
+    known.apply(Applied(pod("ns/other-0", group="other", cpu=1)))
+    beside = binds(SCHEDULER.run(known, NOW + 11.5))
+    assert "ns/other-0" in [task for task, _ in beside]
+    assert len(beside) == 1 + RETRIED_BESIDE_OTHERS
+    accept(known, *beside)
+    assert len(binds(SCHEDULER.run(known, NOW + 12))) > 10 * RETRIED_IN_VAIN
+
+
+def test_a_job_whose_turn_has_not_come_says_the_same_as_before() -> None:
+    known = many_refused(RETRIED_JOBS + 1)
+    before = SCHEDULER.run(known, NOW + 0.5)
+    after = SCHEDULER.run(known, NOW + 10)
+    [late] = set(before.waiting) - {task for task, _ in binds(after)}
+    assert after.waiting[late].message == before.waiting[late].message
+    assert "The next attempt is at" in after.waiting[late].message
+
+
+def test_a_refused_job_stays_admitted() -> None:
+    known = one_pod(2)
+    [(task, name)] = binds(SCHEDULER.run(known, NOW))
+    refuse(known, task, NOW, node=name)
+    cycle = SCHEDULER.run(known, NOW + 0.5)
+    assert groups_said(cycle) == ["Inqueue"]
+
+
+def test_a_retry_does_not_count_as_a_start_before_it_is_answered() -> None:
+    known = one_pod(2)
+    [(task, name)] = binds(SCHEDULER.run(known, NOW))
+    refuse(known, task, NOW, node=name)
+    SCHEDULER.run(known, NOW + 0.5)
+    retry = SCHEDULER.run(known, NOW + 10)
+    [(task, name)] = binds(retry)
+    assert groups_said(retry) == []
+    assert groups_said(SCHEDULER.run(known, NOW + 11)) == []
+    accept(known, (task, name))
+    assert groups_said(SCHEDULER.run(known, NOW + 12)) == ["Running"]
+
+
+def groups_said(cycle: Cycle) -> list[str]:
+    return [one.phase for one in cycle.decisions if isinstance(one, PatchGroup)]
 
 
 def test_a_paused_job_stops_its_fifo_queue() -> None:

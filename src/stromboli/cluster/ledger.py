@@ -68,6 +68,8 @@ class Ledger(JobBooks):
         self.held_groups = 0  # how many groups of tasks have been held
         # Waiting tasks whose last bind the server refused.
         self.refused_binds: dict[TaskKey, Task] = {}
+        # How many of these were refused again, since one of them was bound after all.
+        self.refused_again = 0
         # Tasks in status Reserved, on any node; and a number that changes whenever they do.
         self.reserved_tasks: dict[TaskKey, Task] = {}
         self.reserved_epoch = 0

@@ -84,6 +84,7 @@ class TaskIndex:
         if task.refused is not None and status is not Status.PENDING:
             task.refused = None
             del self._ledger.refused_binds[task_key]
+            self._ledger.refused_again = 0
         self._settle(task, status)
 
     def delete_pod(self, task_key: TaskKey) -> None:
@@ -108,12 +109,16 @@ class TaskIndex:
         task = self.tasks.get(failed.task)
         if task is not None and task.true_status is Status.BINDING:
             if failed.node:
+                self._ledger.refused_again += task.refused is not None
                 task.refused = task.refused or RefusedBind()
                 task.refused.add(failed.node, failed.why, failed.at, by_volumes=failed.by_volumes)
                 self._ledger.refused_binds[task.key] = task
             self._ledger.set_use(task, "")
             self._ledger.settle(task, Status.PENDING, None)
             self._refresh_task(task, task.pod)  # it does not run on lent resources, either
+            job = task.job
+            if job is not None and job.phase == "Running" and job.ready_count < job.min_available:
+                self._ledger.set_phase(job, "Inqueue")  # it was admitted, and that was not refused
 
     def evict_failed(self, task_key: TaskKey) -> None:
         task = self.tasks.get(task_key)

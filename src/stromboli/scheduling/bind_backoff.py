@@ -8,8 +8,8 @@ spread out, or each of their attempts would hold up the binds of others.
 
 Until then the task fits on no node, or not on those that were refused. Its job says who refused what, and when the next
 attempt is made. A job whose tasks fit on no node for this reason is not even tried, and a cycle retries only so many
-jobs: hundreds of them would make every cycle long, for everybody else. While attempts are refused again these are few;
-once the cause is gone they are many, and who waited starts soon.
+jobs: hundreds of them would make every cycle long, for everybody else. After many attempts in vain these are few; once
+one of them succeeds they are many again, and who waited starts soon.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ LONGEST_PAUSE: Final = 60.0
 NODE_FACTOR: Final = 6.0  # a node is avoided for so many times the pause, so that two others can be tried before it
 LONGEST_AVOIDED: Final = 120.0
 
-RETRIED_JOBS: Final = 100  # in a cycle; the others whose pause is over follow in the next ones
-RETRIED_IN_VAIN: Final = 20  # the same, if a retry was refused in the last `LONGEST_PAUSE` seconds
+RETRIED_JOBS: Final = 100  # at a time; the others whose pause is over follow in the next cycles
+RETRIED_IN_VAIN: Final = 8  # the same, after `RETRIED_JOBS` refusals without a success in between
+RETRIED_BESIDE_OTHERS: Final = 2  # the same, if jobs wait that were not refused
 
 _TO_PLACE: Final = frozenset(
     {Status.PENDING, Status.PIPELINED, Status.RESERVED, Status.CONDITIONAL, Status.ALLOCATED}
@@ -79,13 +80,16 @@ class PausedJobs:
         jobs: dict[JobKey, Job] = {}  # with tasks that are paused
         nodes = len(session.nodes)
         retried: dict[JobKey, list[tuple[float, TaskKey]]] = {}
-        in_vain = False
+        unanswered: set[JobKey] = set()
         for task in session.ledger.refused_binds.values():
             refused, job = task.refused, task.job
-            if refused is None or task.status is not Status.PENDING or job is None:
+            if refused is None or job is None:
+                continue
+            if task.status is not Status.PENDING:
+                if task.status is Status.BINDING and task.key not in session.ledger.held:
+                    unanswered.add(job.key)
                 continue
             jobs[job.key] = job
-            in_vain |= refused.failures > 1 and refused.at > session.now - LONGEST_PAUSE
             next_attempt = retried_at(task.key, refused)
             if next_attempt > session.now or len(refused.by_node) >= nodes:
                 closed = closed_rows(session, task, refused)
@@ -93,12 +97,16 @@ class PausedJobs:
                     paused.add(task.key)
                     continue
             retried.setdefault(job.key, []).append((next_attempt, task.key))
-        limit = RETRIED_IN_VAIN if in_vain else RETRIED_JOBS
+        limit = RETRIED_JOBS
+        if session.ledger.refused_again >= RETRIED_JOBS:
+            limit = RETRIED_IN_VAIN if len(session.waiting) <= len(jobs) else RETRIED_BESIDE_OTHERS
+        limit = max(0, limit - len(unanswered))
         if len(retried) > limit:
             session.due(session.now)
             for tasks in sorted(retried.values(), key=min)[limit:]:
                 paused.update(key for _, key in tasks)
         self._jobs = {key for key, job in jobs.items() if _has_only(job, paused)}
+        self.late = {key for key in retried if key in self._jobs}  # their time has come, but not their turn
 
     def __contains__(self, job: Job) -> bool:
         # The first of a fifo queue is tried, and stops the queue.
@@ -170,8 +178,9 @@ def open_bind_backoff(session: Session) -> None:
 
 def _close(session: Session) -> None:
     _say_refusals(session)
+    late = session.state(PausedJobs).late
     for task in session.ledger.refused_binds.values():
-        if task.status is Status.PENDING:
+        if task.status is Status.PENDING and task.job is not None and task.job.key not in late:
             _tolerate(session, task)
 
 
@@ -192,6 +201,7 @@ def _tolerate(session: Session, task: Task) -> None:
 
 
 def _say_refusals(session: Session) -> None:
+    late = session.state(PausedJobs).late
     jobs: dict[JobKey, tuple[Job, list[Task]]] = {}
     for _, task in sorted(session.ledger.refused_binds.items()):
         if task.job is not None and task.status is Status.PENDING:
@@ -201,7 +211,8 @@ def _say_refusals(session: Session) -> None:
         assert first.refused is not None
         known = first.refused
         next_attempt = retried_at(first.key, known)
-        retry = format_timestamp(ceil(next_attempt)) if next_attempt > session.now else ""
+        is_timed = next_attempt > session.now or job.key in late
+        retry = format_timestamp(ceil(next_attempt)) if is_timed else ""
         sentence_about = volumes_refused if known.by_volumes else bind_refused
         code = Code.PREDICATE_VOLUME_BINDING if known.by_volumes else Code.BIND_REFUSED
         sentence = sentence_about(first.key, known.node, known.why, known.failures, len(tasks) - 1, retry)

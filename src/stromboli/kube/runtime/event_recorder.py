@@ -1,8 +1,9 @@
 """Records Kubernetes events, which people read with `kubectl describe`, without delaying anything else.
 
-`record` adds an event to a queue and returns. A task writes the queued events one after the other, no faster than its
-own token bucket allows, and lets binds go first for some seconds. When the queue is full the oldest events are dropped
-and counted.
+`record` adds an event to a queue and returns. Queued events are written one after the other, no faster than a token
+bucket allows, and let binds go first for some seconds. Warnings about pods and groups have a queue of their own and
+are written more slowly: hundreds of pods that cannot start would otherwise load the server with several events each,
+again and again. When a queue is full its oldest events are dropped and counted.
 
 Three things keep the number of events small. An event that was written before (same object, reason and message) raises
 the count of the first one. An event that is recorded again and again, perhaps in every cycle, is counted here and
@@ -32,6 +33,9 @@ _MAX_MESSAGES: Final = 10  # different messages for one object and reason; the r
 _FREQUENT: Final = 5  # times that an event is written, before its repetitions are only counted here
 _MAX_INTERVAL: Final = 60.0  # seconds between two writes of a frequent event
 _MAX_MESSAGE_LENGTH: Final = 1024  # characters; the server refuses longer messages
+_NUMEROUS: Final = frozenset({"Pod", "PodGroup"})  # kinds whose warnings are written slowly
+_WARNINGS_PER_SECOND: Final = 25.0
+_WARNINGS_AT_ONCE: Final = 100
 _BATCH: Final = 50  # events that are written before binds may go first again
 _YIELD_TO_BINDS: Final = 5.0  # seconds
 
@@ -85,6 +89,13 @@ class _Messages:
     since: float = 0.0
 
 
+class _Queue:
+    def __init__(self, bucket: TokenBucket) -> None:
+        self.events: OrderedDict[_Event, int] = OrderedDict()  # with the number of repetitions
+        self.recorded = asyncio.Event()
+        self.bucket = bucket
+
+
 class EventRecorder:
     def __init__(
         self,
@@ -99,13 +110,14 @@ class EventRecorder:
         self.dropped = 0
         self._client = client
         self._component = component
-        self._bucket = bucket
         self._busy = busy
         self._clock = clock
-        self._queue: OrderedDict[_Event, int] = OrderedDict()  # with the number of repetitions
+        self._news = _Queue(bucket)
+        loop_time = asyncio.get_running_loop().time
+        slow = TokenBucket(min(bucket.rate, _WARNINGS_PER_SECOND), _WARNINGS_AT_ONCE, clock=loop_time)
+        self._warnings = _Queue(slow)
         self._written: OrderedDict[_Event, _Written] = OrderedDict()
         self._messages: OrderedDict[tuple[InvolvedObject, str], _Messages] = OrderedDict()
-        self._recorded = asyncio.Event()
         self._writing = asyncio.Lock()  # one event after the other; a flush waits for the one in flight
 
     def record(
@@ -119,35 +131,44 @@ class EventRecorder:
         if known is not None and known.is_recent(self._clock()):
             known.unwritten += 1
             return
-        self._queue[event] = self._queue.get(event, 0) + 1
-        if len(self._queue) > _MAX_QUEUED:
-            self._queue.popitem(last=False)
+        queue = self._warnings if event.warning and event.involved.kind in _NUMEROUS else self._news
+        queue.events[event] = queue.events.get(event, 0) + 1
+        if len(queue.events) > _MAX_QUEUED:
+            queue.events.popitem(last=False)
             self.dropped += 1
-        self._recorded.set()
+        queue.recorded.set()
 
     async def run(self) -> None:
         """Write what is recorded, until cancelled."""
-        while True:
-            await self._recorded.wait()
-            await self._wait_for_binds()
-            for _ in range(_BATCH):
-                await self._bucket.take()
-                if not await self._write_next():
-                    break
-            if not self._queue:
-                self._recorded.clear()
+        async with asyncio.TaskGroup() as group:
+            for queue in (self._news, self._warnings):
+                group.create_task(self._write_from(queue))
 
     async def flush(self) -> None:
-        """Write what is queued, then return: before a stop, when no binds are left."""
-        while await self._write_next():
+        """Write what is queued, but not hundreds of warnings, then return: before a stop, when no binds are left."""
+        while await self._write_next(self._news):
             pass
+        for _ in range(_WARNINGS_AT_ONCE):
+            if not await self._write_next(self._warnings):
+                break
 
-    async def _write_next(self) -> bool:
+    async def _write_from(self, queue: _Queue) -> None:
+        while True:
+            await queue.recorded.wait()
+            await self._wait_for_binds()
+            for _ in range(_BATCH):
+                await queue.bucket.take()
+                if not await self._write_next(queue):
+                    break
+            if not queue.events:
+                queue.recorded.clear()
+
+    async def _write_next(self, queue: _Queue) -> bool:
         """Whether there was an event and it could be written."""
         async with self._writing:
-            if not self._queue:
+            if not queue.events:
                 return False
-            event, times = self._queue.popitem(last=False)
+            event, times = queue.events.popitem(last=False)
             try:
                 await self._write(event, times)
             except Failure as failure:

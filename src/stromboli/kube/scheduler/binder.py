@@ -11,8 +11,8 @@ knows whether the server acted, so the pod is read until the server answers: sen
 another pod of that name, and giving up could place two pods in the same room. For the same reason the pod is read twice
 before the bind counts as failed: the server may still be working on a request whose response nobody waits for.
 
-A pod whose bind was refused is most likely refused again. Its next attempts come after all other binds, few at a time:
-hundreds of such pods would otherwise keep the server from everybody else's binds.
+A pod whose bind was refused is most likely refused again. Its next attempts come when all other binds are answered, few
+at a time: hundreds of such pods would otherwise keep the server from everybody else's binds.
 
 The next cycle would choose the same victims, and the server would refuse their evictions again. So a refused eviction
 is retried with backoff, and until then the scheduler gets the `EvictFailed` that the server would have caused.
@@ -49,7 +49,7 @@ from .lost_response import reread
 _log = Log("binder")
 
 WORKERS: Final = 32
-RETRYING_WORKERS: Final = 4  # that may send binds of pods that were refused before, if nothing else is to be sent
+RETRYING_WORKERS: Final = 2  # that may send binds of pods that were refused before, if no other request is outstanding
 TIMEOUT: Final = 5.0  # seconds for a request; the default lease outlives the fence by as much
 CROWD: Final = 8  # outstanding requests, after which more are likely to come
 QUIET: Final = 0.5  # seconds after a crowd, until the binder is no longer busy
@@ -204,10 +204,12 @@ class Binder:
                 self._retrying -= retrying
                 self._note_crowd()
                 self._update_idle()
+                if self._retries and not self._first_attempts:
+                    self._work.set()
 
     def _next_queue(self) -> deque[Request]:
         """Empty if there is nothing to send now."""
-        if self._queue or self._retrying >= RETRYING_WORKERS:
+        if self._first_attempts or self._retrying >= RETRYING_WORKERS:
             return self._queue
         return self._retries
 

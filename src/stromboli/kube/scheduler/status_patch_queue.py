@@ -6,8 +6,10 @@ same object replaces it without restarting the delay, and a patch that is no lon
 
 A patch equal to the one that was just written is dropped: the cycle that decided it had not seen the write yet.
 
-Patches that change only the words and numbers of a reason have a lane of their own, with few at a time and few per
-second. Nobody waits for them, and there are many: with every pod that starts, the numbers change for all that wait.
+There are three lanes. What something waits for is sent at once, many at a time. Other statuses are sent few at a time,
+or a bind that comes in between would have to wait for all of them in the server. Patches that change only the words and
+numbers of a reason are also limited per second: nobody waits for them, and there are many, because with every pod that
+starts the numbers change for all that do not.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from stromboli.api import KObject
 from stromboli.kube.client import Client, Failure, Resource, TokenBucket, is_conflict, is_not_found
 from stromboli.kube.runtime import Log
 
-_CONCURRENCY: Final = 16  # patches in flight
-_REWORDED_CONCURRENCY: Final = 2  # of those that change only words and numbers
+_CONCURRENCY: Final = 16  # patches in flight that something waits for
+_ORDINARY_CONCURRENCY: Final = 4  # others
+_REWORDED_CONCURRENCY: Final = 2  # those that change only words and numbers
 _REWORDED_RATE: Final = 100.0  # of these, per second
 _ECHO: Final = 5.0  # seconds in which an equal patch may come from a cycle that had not seen the write
 _YIELD_TO_BINDS: Final = 1.0  # seconds that a patch which is not urgent lets binds go first
@@ -81,13 +84,14 @@ class StatusPatchQueue:
         """`on_object` gets the object as the server returns it after a write; `on_result` gets the kind and the result
         of each write; `busy` says whether binds are in flight."""
         self._client = client
-        self._lane = _Lane(_CONCURRENCY, bucket)
+        self._urgent_lane = _Lane(_CONCURRENCY, bucket)
+        self._ordinary_lane = _Lane(_ORDINARY_CONCURRENCY, bucket)
         self._on_object = on_object
         self._on_result = on_result
         self._busy = busy
         self._clock = asyncio.get_running_loop().time
         rate = min(_REWORDED_RATE, bucket.rate)
-        self._slow_lane = _Lane(_REWORDED_CONCURRENCY, TokenBucket(rate, max(1, int(rate)), clock=self._clock))
+        self._reworded_lane = _Lane(_REWORDED_CONCURRENCY, TokenBucket(rate, max(1, int(rate)), clock=self._clock))
         self._pending: dict[Slot, _Entry] = {}
         self._writing: set[Slot] = set()
         self._cancelled: set[Slot] = set()  # slots in `_writing` whose patch was cancelled
@@ -100,15 +104,20 @@ class StatusPatchQueue:
             self._pending.pop(patch.slot, None)
             return
         entry = self._pending.get(patch.slot)
-        due, lane = now + delay, self._slow_lane if patch.reworded else self._lane
-        if entry is not None:  # what the replaced patch would have changed, this one changes as well
-            due, lane = min(entry.due, due), lane if entry.lane is self._slow_lane else entry.lane
-            entry.patch = patch
-            if (due, lane) == (entry.due, entry.lane):
+        due, lane = now + delay, self._lane_of(patch)
+        # A patch of another lane was not written, and is outdated: what is urgent about it, or not, no longer counts.
+        if entry is not None and entry.lane is lane:
+            due, entry.patch = min(entry.due, due), patch
+            if due == entry.due:
                 return
         self._pending[patch.slot] = _Entry(patch, due, lane)
         heapq.heappush(lane.queue, (due, patch.slot))
         lane.changed.set()
+
+    def _lane_of(self, patch: StatusPatch) -> _Lane:
+        if patch.urgent:
+            return self._urgent_lane
+        return self._reworded_lane if patch.reworded else self._ordinary_lane
 
     def cancel(self, resource: Resource[Any], key: str) -> None:
         slot = resource.plural, key
@@ -124,7 +133,7 @@ class StatusPatchQueue:
     async def run(self) -> None:
         """Write every patch when it is due, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for lane in (self._lane, self._slow_lane):
+            for lane in (self._urgent_lane, self._ordinary_lane, self._reworded_lane):
                 group.create_task(self._run_lane(lane, group))
 
     async def _run_lane(self, lane: _Lane, group: asyncio.TaskGroup) -> None:
@@ -142,7 +151,8 @@ class StatusPatchQueue:
         while self._writing:  # one write at a time for each object, here as well
             await asyncio.sleep(0.02)
         for start in range(0, len(patches), _CONCURRENCY):
-            await asyncio.gather(*(self._write(patch, self._lane) for patch in patches[start : start + _CONCURRENCY]))
+            some = patches[start : start + _CONCURRENCY]
+            await asyncio.gather(*(self._write(patch, self._urgent_lane) for patch in some))
 
     async def _wait_for_binds(self) -> None:
         until = self._clock() + _YIELD_TO_BINDS

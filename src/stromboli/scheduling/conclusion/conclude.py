@@ -109,7 +109,18 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
     # What explains a job in this cycle may not do so in the next.
     job.said = said if explanation is None else None
     if said != group_status(group):
-        session.cycle.decisions.append(PatchGroup(job.key, phase, conditions, running, succeeded, failed))
+        if _is_retried(job):
+            job.said = None
+        else:
+            session.cycle.decisions.append(PatchGroup(job.key, phase, conditions, running, succeeded, failed))
+
+
+def _is_retried(job: Job) -> bool:
+    """Whether a bind is sent again that was refused before. Most likely it is refused again, so what it would change is
+    not true before it is answered."""
+    return bool(job.counts[_BINDING]) and any(
+        task.refused is not None and task.status is _BINDING for task in job.tasks.values()
+    )
 
 
 def _started(job: Job) -> int:
