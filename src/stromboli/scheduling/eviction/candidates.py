@@ -8,8 +8,8 @@ on a node is better than its bound, whatever the plugins say. So most nodes are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from stromboli.cluster import Job, Ledger, Matrix, Queue, Status, Task, TaskKey,
 RUNS = frozenset({Status.BOUND, Status.RUNNING})
 _BOUND, _RUNNING = Status.BOUND, Status.RUNNING  # members of an enumeration take long to find
 
-V = TypeVar("V", bound=Hashable)
 Priorities = tuple[int, int]  # of a job, and of one of its tasks
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -105,21 +104,27 @@ class QueueColumns:
     def __init__(self, ledger: Ledger, queue: Queue, still: StillEvictable) -> None:
         self.queue = queue
         self.tasks: list[Task] = []
-        priorities: list[Priorities] = []
+        known: dict[Priorities, int] = {}
+        priority_of: list[int] = []
         for job in queue.jobs.values():
             if job.object is not None and has_evictable(job):
                 tasks = _evictable_tasks(ledger, job)
                 self.tasks += tasks
-                priorities += [(job.priority, task.priority) for task in tasks]
+                own = [task.priority for task in tasks]
+                number_of = {one: known.setdefault((job.priority, one), len(known)) for one in dict.fromkeys(own)}
+                priority_of += [number_of[one] for one in own]
         first = still.add(self.tasks)
         self.numbers: Integers = np.arange(first, first + len(self.tasks))  # in StillEvictable
         self.namespaces = {task.namespace for task in self.tasks}
         rows = [task.node.row for task in self.tasks if task.node is not None]
         self.rows: Integers = np.array(rows, dtype=np.int64)
-        shapes, kinds = _distinct([task.shape for task in self.tasks])
-        self.requests: Matrix = np.array([shape.request for shape in shapes], dtype=np.int64)[kinds]
+        shapes = {task.shape.id: task.shape for task in self.tasks}
+        position = {shape_id: number for number, shape_id in enumerate(shapes)}
+        kinds = np.array([position[task.shape.id] for task in self.tasks], dtype=np.int64)
+        self.requests: Matrix = np.array([shape.request for shape in shapes.values()], dtype=np.int64)[kinds]
         self.created = np.array([task.created for task in self.tasks], dtype=np.float64)
-        self.priorities, self.priority_of = _distinct(priorities)
+        self.priorities: list[Priorities] = list(known)
+        self.priority_of: Integers = np.array(priority_of, dtype=np.int64)  # by task
 
     def __bool__(self) -> bool:
         return bool(self.tasks)
@@ -240,13 +245,6 @@ def _segments(ordered: Integers) -> tuple[Integers, Integers]:
     """Where each run of equal values starts, and the values; `ordered` is not empty."""
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     return starts, ordered[starts]
-
-
-def _distinct(values: Sequence[V]) -> tuple[list[V], Integers]:
-    """The distinct values, and for each value which of them it is."""
-    distinct = list(dict.fromkeys(values))
-    position = {value: number for number, value in enumerate(distinct)}
-    return distinct, np.array([position[value] for value in values], dtype=np.int64)
 
 
 def _joined(parts: Sequence[npt.NDArray[Any]], kind: Any) -> npt.NDArray[Any]:

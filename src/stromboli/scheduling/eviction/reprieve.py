@@ -12,7 +12,7 @@ took there, and nothing has to be tried. Otherwise the statement is taken back a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import add, ge
+from operator import add
 
 import numpy as np
 
@@ -30,10 +30,15 @@ def reprieve_needless(
 ) -> None:
     """`kind`: preemptable or reclaimable. `gone`: all that was evicted in the statement, for tasks of `claimant`. Some
     of it stays evicted in any case: a job that needs no evictions is none of ours."""
+    if len(gone) < 2:
+        return
     evicted = list(gone)
-    for unit in reversed(gone):
-        if len(evicted) > 1 and _is_covered(session, unit) and _without(session, statement, claimant, kind, unit):
+    covered = _covered(session, gone)
+    for position in range(len(gone) - 1, -1, -1):
+        unit = gone[position]
+        if len(evicted) > 1 and covered[position] and _without(session, statement, claimant, kind, unit):
             evicted.remove(unit)
+            covered = _covered(session, gone)
 
 
 def is_torn(session: Session, unit: EvictionUnit) -> bool:
@@ -73,14 +78,23 @@ def fits_within(
     return refusal is None
 
 
-def _is_covered(session: Session, unit: EvictionUnit) -> bool:
-    """Whether what stays free, with all promises kept, is as much as these tasks took."""
-    took: dict[int, list[int]] = {}
-    for task in unit.tasks:
-        assert task.node is not None
-        row, request = task.node.row, task.request.tolist()
-        took[row] = list(map(add, took[row], request)) if row in took else request
-    return all(all(map(ge, session.nodes.future_amounts(row), amounts)) for row, amounts in took.items())
+def _covered(session: Session, units: Sequence[EvictionUnit]) -> list[bool]:
+    """For each of at least one unit, whether what stays free, with all promises kept, is as much as its tasks took."""
+    firsts: list[int] = []
+    rows: list[int] = []
+    amounts: list[Vector] = []
+    for unit in units:
+        firsts.append(len(rows))
+        took: dict[int, Vector] = {}
+        for task in unit.tasks:
+            assert task.node is not None
+            row = task.node.row
+            took[row] = took[row] + task.request if row in took else task.request
+        rows += took
+        amounts += took.values()
+    fits = (session.nodes.future_idle[rows] >= np.array(amounts)).all(axis=1)
+    covered: list[bool] = np.logical_and.reduceat(fits, firsts).tolist()
+    return covered
 
 
 def _without(session: Session, statement: Statement, claimant: Job, kind: str, unit: EvictionUnit) -> bool:

@@ -7,10 +7,10 @@ valuable units are chosen until the task would fit, and then whoever is not need
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import add, ge, sub
+from operator import add, ge, itemgetter, sub
 from typing import Any
 
-from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task, TaskKey
+from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
@@ -47,12 +47,14 @@ class Planner:
             return None
         freed = {candidate.shape.id: fitting.amounts(candidate.shape) for candidate in tasks}
         short = list(map(sub, fitting.amounts(task.shape), fitting.room_later(row)))
-        if not tasks or not _covers(_sum(tasks, freed), short):
+        if not tasks:
             return None
         if not whole and not reason:
             plan = self._one_of_the_least(session.nodes.nodes[row], task, tasks, freed, short)
             if plan is not None:
                 return plan
+        if not _covers(_sum(tasks, freed), short):
+            return None
         units = self._units(task, tasks)
         for unit in units:
             for member in unit.here:
@@ -88,13 +90,14 @@ class Planner:
         if len({task.shape.id for task in least}) > 1 or not _covers(freed[shape.id], short):
             return None
         if len(least) > 1:
-            orders = self._orders(least)
-            least.sort(key=lambda task: orders[task.key], reverse=True)
+            in_order = sorted(zip(self._orders(least), least, strict=True), key=itemgetter(0), reverse=True)
+            least = [task for _, task in in_order]
         for task in least:
             if self._session.may_evict(self._kind, evictor, task):
-                units = [self._unit([task], [task], whole=False)]
-                key = self.key([task], node)
-                return EvictionPlan(key, node, units, units, sure=key[0] == 0 and task is least[0], partial=True)
+                victims, cost = [task], self._cost([task])
+                units = [EvictionUnit(victims, victims, (worst, False, 1), False)]
+                key = (cost, worst, 1, -task.created, node.name)
+                return EvictionPlan(key, node, units, units, cost == 0 and task is least[0], True)
         return None
 
     def _units(self, evictor: Task, tasks: list[Task]) -> list[EvictionUnit]:
@@ -118,20 +121,18 @@ class Planner:
             # Of equal rank, the last in the order go first: the last job, and in it the last role and the highest
             # index.
             orders = self._orders([unit.tasks[0] for unit in units])
-            units.sort(key=lambda unit: orders[unit.tasks[0].key], reverse=True)
-            units.sort(key=_harm)
+            in_order = sorted(zip(orders, units, strict=True), key=itemgetter(0), reverse=True)
+            units = sorted([unit for _, unit in in_order], key=_harm)
         return units
 
-    def _orders(self, tasks: list[Task]) -> dict[TaskKey, Any]:
+    def _orders(self, tasks: list[Task]) -> list[Any]:
         """What to sort these tasks by: the keys of their jobs, and of tasks in the same job their own."""
         session = self._session
         jobs = {task.job.key: task.job for task in tasks if task.job is not None}
-        keys = {key: session.job_key(job) for key, job in jobs.items()} if len(jobs) > 1 else {}
         if len(jobs) == len(tasks):
-            return {task.key: keys[task.job.key] for task in tasks if task.job is not None}
-        return {
-            task.key: (keys.get(task.job.key), session.task_key(task)) for task in tasks if task.job is not None
-        }
+            return list(map(session.job_key, jobs.values()))
+        keys = {key: session.job_key(job) for key, job in jobs.items()} if len(jobs) > 1 else {}
+        return [(keys.get(task.job.key), session.task_key(task)) for task in tasks if task.job is not None]
 
     def _unit(self, tasks: list[Task], here: list[Task], *, whole: bool) -> EvictionUnit:
         rank = self._rank(tasks[0]) if len(tasks) == 1 else max(map(self._rank, tasks))
