@@ -19,7 +19,7 @@ def parse_timestamp(text: str) -> float:
     return time.timestamp()
 
 
-@lru_cache(maxsize=256)  # everything that happens in one cycle or pass has the same time
+@lru_cache(maxsize=65536)  # waiting jobs show in every cycle since when they wait
 def format_timestamp(seconds: float) -> str:
     time = datetime.fromtimestamp(seconds, tz=UTC)
     precision = "microseconds" if time.microsecond else "seconds"

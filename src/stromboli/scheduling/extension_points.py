@@ -279,9 +279,12 @@ class ExtensionPoints:
         again."""
         self._add("withdrawal", withdraw, "always")
 
-    def add_fallback_placement(self, place: Callable[[Any, Task], bool], room: Callable[[Job], Matrix | None]) -> None:
+    def add_fallback_placement(
+        self, place: Callable[[Any, Task], bool], room: Callable[[Job | None], Matrix | None]
+    ) -> None:
         """Called with the statement and a task for which no node has room: place it in another way, or return False.
-        `room`: how much there is for a job that way at most; None if no more than is idle."""
+        `room`: how much there is for a job that way at most, or for whatever job (None); None if no more than is
+        idle."""
         self._add("fallbackPlacement", place)
         self._add("fallbackRoom", room)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from stromboli.cluster import Job, Snapshot, Status, Task
+from stromboli.cluster import Job, JobKey, Snapshot, Status, Task
 
 from .configuration import Configuration
 from .explanation import Notes
@@ -40,6 +40,7 @@ class Session(Framework):
         self.notes = Notes()
         self.placement = Placement(self)
         self._states: dict[Callable[[Session], Any], Any] = {}
+        self._pending: dict[JobKey, list[Task]] = {}  # of jobs none of whose tasks has a place
 
     def state(self, kind: Callable[[Session], State]) -> State:
         """The session's one instance of this class; created on first use."""
@@ -60,6 +61,16 @@ class Session(Framework):
 
     def pending_tasks(self, job: Job) -> list[Task]:
         """Tasks of a job that wait for a node, in the order in which to place them; without gated ones."""
+        if job.counts[_PENDING] != len(job.tasks):
+            return self._in_order(job)
+        # No task has a place, so the order is that of the last time this was so: pods and groups do not change during
+        # a session.
+        known = self._pending.get(job.key)
+        if known is None:
+            known = self._pending[job.key] = self._in_order(job)
+        return known.copy()
+
+    def _in_order(self, job: Job) -> list[Task]:
         waiting = [t for t in job.tasks.values() if t.status in _WAITING and not t.gated]
         if len(waiting) > 1:
             waiting.sort(key=self._task_order())
@@ -76,6 +87,7 @@ class Session(Framework):
         return lambda task: (call(task), task.index, task.created, task.key)
 
 
+_PENDING = Status.PENDING
 _WAITING = frozenset({Status.PENDING, Status.RESERVED})
 
 

@@ -27,7 +27,6 @@ from stromboli.scheduling.starvation import (
     ReserveRules,
     above_deserved,
     has_starved,
-    needed,
     rank,
 )
 
@@ -60,7 +59,7 @@ class Reserve(Action):
             return False
         if not is_eligible(session, job) or above_deserved(session, job):
             return False
-        if session.state(NamespaceHolds).refuse(job, needed(job), None) is not None:
+        if session.state(NamespaceHolds).holds_back(job):
             return False  # it could not start on its nodes
         return not session.state(NamespaceParts).above_part(job, to_drain=True)
 

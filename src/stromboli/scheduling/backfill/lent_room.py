@@ -43,20 +43,22 @@ def not_counted_on(session: Session, room: Matrix) -> Matrix:
     return np.asarray(np.minimum(room, room + nodes.backfilled - nodes.conditional))
 
 
-def accessible(session: Session, job: Job) -> Matrix:
+def accessible(session: Session, job: Job | None) -> Matrix:
     """What a job could have if all lent room were given back, less what others already count on. Where borrowers are
-    not evicted, it waits for them to end, so it does not count on the room of those that never do."""
+    not evicted, it waits for them to end, so it does not count on the room of those that never do. For None, what a job
+    could have that may send away all borrowers."""
     lent = session.nodes.backfilled.copy()
     for task in session.state(Borrowers).all:
-        if not _may_count_on(session, job, task) and task.node is not None:
+        if job is not None and not _may_count_on(session, job, task) and task.node is not None:
             lent[task.node.row] -= task.request
     return np.asarray(session.placement.room_now(job, without=FEATURE) + lent - session.nodes.conditional)
 
 
-def accessible_beyond_idle(session: Session, job: Job) -> Matrix | None:
-    """None if the job may count on none of the borrowers."""
+def accessible_beyond_idle(session: Session, job: Job | None) -> Matrix | None:
+    """`accessible`; None if the job may count on none of the borrowers."""
     borrowers = session.state(Borrowers).all
-    return accessible(session, job) if any(_may_count_on(session, job, task) for task in borrowers) else None
+    counts = any(job is None or _may_count_on(session, job, task) for task in borrowers)
+    return accessible(session, job) if counts else None
 
 
 class Borrowers:

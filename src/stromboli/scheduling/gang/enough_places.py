@@ -10,12 +10,15 @@ Only jobs that waited in an earlier cycle are counted. Most others start, and th
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
+from typing import NamedTuple
 
 from stromboli.cluster import Job, Status, Task
 from stromboli.scheduling.explanation.conditions import UNSCHEDULABLE
 from stromboli.scheduling.session import Session
 
 from .gang_placement import alike, allowed_by_queue, missing_tasks
+from .job_kinds import JobKinds
 
 
 def lacks_places(
@@ -26,16 +29,12 @@ def lacks_places(
     those of the fallback placement, so there must be none."""
     if not tasks or not _has_waited(job) or session.job_ready(job):
         return False
-    first = tasks[0]
-    if first.nominated or job.counts[Status.RESERVED] or session.hooks("keptPlace"):
+    if session.hooks("keptPlace"):
         return False
-    group = alike(session, tasks, frozenset(), missing_tasks(job))
-    needed = _needed(session, job, tasks, group)
-    if needed == 0 or session.pre_filter(first) is not None or session.books.own_rows(first) is not None:
+    first, count = tasks[0], session.state(_Counts).of(job, tasks, keeps_some=keeps_some)
+    if count.short == 0 or (count.may_fall_back and _has_fallback(session, first, job)):
         return False
-    if not _lacks(session, job, first, 1 if keeps_some else needed) or (keeps_some and _has_fallback(session, first)):
-        return False
-    if allowed_by_queue(session, job, first, len(group), lending)[0] < len(group):
+    if allowed_by_queue(session, job, first, count.short, lending)[0] < count.short:
         return False
     session.notes.attempt(job).blocked = first
     return True
@@ -43,6 +42,50 @@ def lacks_places(
 
 def _has_waited(job: Job) -> bool:
     return job.object is not None and any(known.type == UNSCHEDULABLE for known in job.object.status.conditions)
+
+
+class _Count(NamedTuple):
+    short: int  # so many tasks are alike and have too few places together; 0 if they may have enough
+    may_fall_back: bool  # whether the fallback placement may have a place for some job of this kind
+
+
+_ENOUGH = _Count(0, False)
+
+
+class _Counts:
+    """Jobs of one kind have equally many places, until the log of rows grows: every task that moves on a node is in
+    it, and what is kept from a job follows from its kind."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._counted_at = -1  # the length of the log
+        self._known: dict[tuple[Hashable, bool], _Count] = {}  # by kind and `keeps_some`
+
+    def of(self, job: Job, tasks: deque[Task], *, keeps_some: bool) -> _Count:
+        kind = self._session.state(JobKinds).of(job)
+        if kind is None:
+            return _count(self._session, job, tasks, keeps_some=keeps_some)
+        log = len(self._session.ledger.log)
+        if self._counted_at != log:
+            self._counted_at = log
+            self._known.clear()
+        known = self._known.get((kind, keeps_some))
+        if known is None:
+            known = self._known[kind, keeps_some] = _count(self._session, job, tasks, keeps_some=keeps_some)
+        return known
+
+
+def _count(session: Session, job: Job, tasks: deque[Task], *, keeps_some: bool) -> _Count:
+    first = tasks[0]
+    if first.nominated or job.counts[Status.RESERVED]:
+        return _ENOUGH
+    group = alike(session, tasks, frozenset(), missing_tasks(job))
+    needed = _needed(session, job, tasks, group)
+    if needed == 0 or session.pre_filter(first) is not None or session.books.own_rows(first) is not None:
+        return _ENOUGH
+    if not _lacks(session, job, first, 1 if keeps_some else needed):
+        return _ENOUGH
+    return _Count(len(group), keeps_some and _has_fallback(session, first, None))
 
 
 def _needed(session: Session, job: Job, tasks: deque[Task], group: list[Task]) -> int:
@@ -67,9 +110,8 @@ def _lacks(session: Session, job: Job, first: Task, needed: int) -> bool:
     return bool(session.hooks("room")) and fitting.places_at_most(placement.room_at_most(job)) < needed
 
 
-def _has_fallback(session: Session, first: Task) -> bool:
-    """Whether the fallback placement may have a place for the first task."""
-    assert first.job is not None
-    rooms = [hook.call(first.job) for hook in session.hooks("fallbackRoom")]
+def _has_fallback(session: Session, first: Task, job: Job | None) -> bool:
+    """Whether the fallback placement may have a place for the first task of a job, or of any job (None)."""
+    rooms = [hook.call(job) for hook in session.hooks("fallbackRoom")]
     fitting = session.placement.fitting(first)
     return any(room is not None and fitting.places_at_most(room) for room in rooms)

@@ -26,23 +26,37 @@ GiveUp = Callable[[Statement], None]
 def displacements(session: Session, job: Job, *, evicting: bool) -> list[GiveUp]:
     """Ways to give up reserved room in favour of a job, least important holders first: one holder's, then several
     holders' together. `evicting`: others would be evicted there for the job."""
-    if not session.ledger.reserved_tasks:
+    rules = session.state(Starvation).rules
+    if rules is None or not session.ledger.reserved_tasks:
         return []
-    others = [holder for holder in holders(session).values() if holder is not job and reserved_tasks(holder)]
-    lower = [holder for holder in others if _goes_before(session, job, holder, evicting=evicting)]
+    others = [holder for holder in session.state(_Holders).all() if holder is not job]
+    lower = [holder for holder in others if holder.priority < job.priority] if rules.yields else []
+    equal = [holder for holder in others if holder.priority == job.priority]
+    if equal and not evicting and has_starved(session, job, rules):
+        lower += [holder for holder in equal if _goes_before(session, job, holder)]
     lower.sort(key=lambda holder: rank(session, holder), reverse=True)
     choices = [[holder] for holder in lower] + [lower[:count] for count in range(2, len(lower) + 1)]
     return [_give_up(job, choice) for choice in choices]
 
 
-def _goes_before(session: Session, job: Job, holder: Job, *, evicting: bool) -> bool:
-    rules = session.state(Starvation).rules
-    if rules is None:
-        return False
-    if holder.priority != job.priority:
-        return rules.yields and holder.priority < job.priority
-    if evicting or not has_starved(session, job, rules):
-        return False
+class _Holders:
+    """Jobs that hold reserved room now. Asked for each of hundreds of waiting jobs, between which little changes."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._read_to = -1  # of the log of tasks, which every change of a status is in
+        self._known: list[Job] = []
+
+    def all(self) -> list[Job]:
+        read_to = len(self._session.ledger.task_log)
+        if self._read_to != read_to:
+            self._read_to = read_to
+            self._known = [holder for holder in holders(self._session).values() if reserved_tasks(holder)]
+        return self._known
+
+
+def _goes_before(session: Session, job: Job, holder: Job) -> bool:
+    """Among jobs of one priority that have starved."""
     if (waiting_since(session, job), job.key) >= (waiting_since(session, holder), holder.key):
         return False
     # It may have the nodes, not what the holder's queue keeps for it; and not ahead of its namespace's turn.

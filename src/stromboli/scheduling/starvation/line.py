@@ -59,6 +59,8 @@ class Line:
         # are kept for one more job in line.
         self._version = 0
         self._answers: dict[tuple[int, Hashable], _Answer] = {}  # by version and kind of job
+        # Attempts as if nobody held anything, by kind of job. Who holds what makes no difference to them.
+        self._alone: dict[Hashable, Attempt] = {}
         session.state(DrainedRoom).look_again()
         self._look_again()
 
@@ -187,15 +189,23 @@ class Line:
             release(session, job, "the job needs more than can be reserved")
             self._look_again()
         others = [holder for holder in self._holders.values() if holder is not job]
-        attempt = self._tried(job, others)
+        attempt = self._tried_without_holders(job, others)
         if not attempt.complete:
             return self._what_is_in_the_way(job, others, attempt)
         before = self._keeps_number, self._kept_nodes
         self._kept_nodes = self._kept_nodes | usable_rows(session, session.pending_tasks(job))
-        attempt = self._tried(job, (), most=len(session.nodes))
-        self._keeps_number |= attempt.complete and len(self._holders) < self._rules.max_holders
+        if not self._keeps_number and len(self._holders) < self._rules.max_holders:
+            self._keeps_number = self._tried(job, (), most=len(session.nodes)).complete
         self._version += self._keeps_number != before[0] or bool((self._kept_nodes != before[1]).any())
         return _say_nothing
+
+    def _tried_without_holders(self, job: Job, others: Sequence[Job]) -> Attempt:
+        kind = self._session.state(JobKinds).of(job, without=(FEATURE,))
+        if kind is None:
+            return self._tried(job, others)
+        if kind not in self._alone:
+            self._alone[kind] = self._tried(job, others)
+        return self._alone[kind]
 
     def _tried(self, job: Job, without: Sequence[Job], *, most: int | None = None) -> Attempt:
         """An attempt as if the job were alone, that leaves no trace."""

@@ -17,6 +17,7 @@ from stromboli.scheduling.explanation.reasons import namespace_held
 from stromboli.scheduling.session import Session
 
 from .clock import has_starved
+from .drained_queue import needed
 from .feasibility import Feasibility
 from .holders import is_stuck, rank
 from .rules import Starvation
@@ -33,15 +34,23 @@ class NamespaceHolds:
 
     def refuse(self, job: Job, request: Vector, credit: Vector | None) -> Refusal | None:
         """Whether the job would take its namespace's part from another job of it that has starved."""
-        if self._first is None:
-            self._first = self._read()
-        first = self._first.get((job.queue.name, job.namespace)) if self._first else None
+        first = self._first_of(job)
         if first is None or not self._goes_before(first, job):
             return None
         more = request if credit is None else request - credit
         if not self._parts.takes_part_of(first, job, more):
             return None
         return Refusal(Code.NAMESPACE_SHARE_AHEAD, subject=namespace_held(first.key, job.namespace))
+
+    def holds_back(self, job: Job) -> bool:
+        """Whether the job may not start as it is, because it would take that part."""
+        return self._first_of(job) is not None and self.refuse(job, needed(job), None) is not None
+
+    def _first_of(self, job: Job) -> Job | None:
+        """The first in line of a job's namespace, if others make room for it."""
+        if self._first is None:
+            self._first = self._read()
+        return self._first.get((job.queue.name, job.namespace)) if self._first else None
 
     def _goes_before(self, first: Job, job: Job) -> bool:
         session = self._session
@@ -69,7 +78,8 @@ class NamespaceHolds:
             # ever because of services of its namespace.
             helped = (job for job in jobs if session.state(Feasibility).could_start(job))
             found = next((job for job in helped if not self._parts.stays_above_part(job)), None)
-            if found is not None:
+            # What nobody else waits for, nobody has to leave.
+            if found is not None and self._parts.others_wait(found):
                 first[key] = found
         return first
 

@@ -28,6 +28,7 @@ class QueueHolds:
         self._session = session
         self._epoch = -1
         self._holders: list[tuple[Job, Vector]] = []
+        self._kept: dict[int, dict[QueueName, Vector]] = {}  # from jobs that hold nothing, by their priority
 
     def refuse(self, job: Job, request: Vector, credit: Vector | None) -> Refusal | None:
         """Whether the job would take what its queue, or one above it, keeps for another."""
@@ -58,20 +59,22 @@ class QueueHolds:
         if not self._session.ledger.reserved_tasks:
             return {}
         self._read()
-        mine = rank(self._session, job) if job.counts[Status.RESERVED] and self._holders else None
-        kept: dict[QueueName, Vector] = {}
-        for holder, amount in self._holders:
-            goes_first = rank(self._session, holder) < mine if mine is not None else holder.priority >= job.priority
-            if holder is not job and goes_first:
-                name = holder.queue.name
-                kept[name] = kept[name] + amount if name in kept else amount
-        return kept
+        if job.counts[Status.RESERVED]:
+            mine = rank(self._session, job)
+            first = [h for h in self._holders if h[0] is not job and rank(self._session, h[0]) < mine]
+            return _by_queue(first)
+        known = self._kept.get(job.priority)
+        if known is None:
+            first = [holder for holder in self._holders if holder[0].priority >= job.priority]
+            known = self._kept[job.priority] = _by_queue(first)
+        return known
 
     def _read(self) -> None:
         ledger = self._session.ledger
         if self._epoch == ledger.reserved_epoch:
             return
         self._epoch = ledger.reserved_epoch
+        self._kept.clear()
         amounts: dict[JobKey, Vector] = {}
         jobs: dict[JobKey, Job] = {}
         for task in ledger.reserved_tasks.values():
@@ -100,3 +103,11 @@ class QueueHolds:
                     total=most, subject=queue.name,
                 )  # fmt: skip
         return None
+
+
+def _by_queue(holders: list[tuple[Job, Vector]]) -> dict[QueueName, Vector]:
+    kept: dict[QueueName, Vector] = {}
+    for holder, amount in holders:
+        name = holder.queue.name
+        kept[name] = kept[name] + amount if name in kept else amount
+    return kept

@@ -59,7 +59,7 @@ def _lost_reason(session: Session, job: Job) -> str | None:
         return f"queue {job.queue.name} has more than its deserved share"
     if session.state(NamespaceParts).above_part(job):
         return f"namespace {job.namespace} has more than its part of queue {job.queue.name}"
-    if session.state(NamespaceHolds).refuse(job, needed(job), None) is not None:
+    if session.state(NamespaceHolds).holds_back(job):
         return f"another job of namespace {job.namespace} goes first"
     if over_quota(session, job, needed(job)) is not None:
         return f"queue {job.queue.name} may not have that much"

@@ -99,6 +99,10 @@ class NamespaceParts:
             if behind and (self._competes(namespace, job) if rows is None else self._waits_for(namespace, queue, rows)):
                 yield namespace
 
+    def others_wait(self, job: Job) -> bool:
+        """Whether other namespaces of its queue wait for anything. They are the same all through a session."""
+        return any(other != job.namespace for other in self._waiting_in(job.queue))
+
     def _others_waiting(self, job: Job) -> list[str]:
         """Other namespaces of its queue in which something waits."""
         return sorted(namespace for namespace in self._waiting_in(job.queue) if namespace != job.namespace)
