@@ -1,8 +1,8 @@
 """Selects the kernels: compiled ones for large clusters and where they are loaded already, NumPy for the rest.
 
 Both place identically, and the compiled ones are faster on clusters of any size. But importing Numba and loading the
-machine code takes half a second of a processor, which is too much for a scenario of three nodes. A process that runs for
-long loads them anyway, before its first cycle if that pays at once, else in a thread of its own (`warm_up`), and a
+machine code takes half a second of a processor, which is too much for a scenario of three nodes. A process that runs
+for long loads them anyway, before its first cycle if that pays at once, else in a thread of its own (`warm_up`), and a
 simulation that turns out to be long loads them then. `STROMBOLI_KERNEL=numba` or `numpy` forces one.
 """
 
