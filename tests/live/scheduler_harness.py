@@ -96,6 +96,7 @@ def component(
     *,
     period: float = 1.0,
     warm_up: Callable[[], None] = lambda: None,
+    load_kernels: Callable[[], None] = lambda: None,
 ) -> C:
     loop = asyncio.get_running_loop()
     return kind(
@@ -108,6 +109,7 @@ def component(
         bucket=lambda: TokenBucket(1e6, 10_000, clock=loop.time),
         metrics=SchedulerMetrics(ProcessMetrics(CollectorRegistry(), LoopLag())),
         warm_up=warm_up,
+        load_kernels=load_kernels,
         clock=lambda: START + loop.time(),
     )
 

@@ -1,7 +1,8 @@
-"""One small cycle before the first real one.
+"""Small cycles that load what the first real one needs.
 
-The first cycle of a process imports plugins and loads the compiled kernels, which takes half a second or more. So a
-process runs a small cycle at its start, while it waits for the API server to list its objects.
+The first cycle of a process imports plugins, and the first one on a large cluster loads the compiled kernels. So a
+process runs a small cycle at its start, while it waits for the API server to list its objects. The kernels take longer,
+half a second. A process that has few pods to place does so without them first (`placement.kernel_choice`).
 """
 
 from __future__ import annotations
@@ -21,23 +22,33 @@ from stromboli.api import (
     names,
 )
 from stromboli.cluster import Applied, Cluster
-from stromboli.scheduling.placement.kernel_choice import BIG_CLUSTER
+from stromboli.scheduling.placement.kernel_choice import BIG_CLUSTER, loading_kernels
 
 from .cycle import Scheduler
 
 
 def warm_up(scheduler: Scheduler) -> None:
-    """Run a cycle on a cluster that is large enough for the compiled kernels."""
+    """Run a cycle on a small cluster."""
+    scheduler.run(_cluster(nodes=2), now=0.0)
+
+
+def load_kernels(scheduler: Scheduler) -> None:
+    """Run a cycle with the compiled kernels, beside those of the scheduler: this may be another thread."""
+    with loading_kernels():
+        Scheduler(scheduler.configuration, scheduler.registry).run(_cluster(nodes=BIG_CLUSTER), now=0.0)
+
+
+def _cluster(nodes: int) -> Cluster:
     cluster = Cluster()
     cluster.apply(Applied(Queue(metadata=ObjectMeta(name=names.DEFAULT_QUEUE))))
-    for number in range(BIG_CLUSTER):
+    for number in range(nodes):
         offer = NodeStatus(allocatable={"cpu": "4", "memory": "8Gi", "pods": "10"})
         cluster.apply(Applied(Node(metadata=ObjectMeta(name=f"node-{number}"), status=offer)))
     for group, wanted in (("small", "1"), ("large", "400")):
         cluster.apply(Applied(_group(group)))
         for index in range(2):
             cluster.apply(Applied(_pod(group, index, wanted)))
-    scheduler.run(cluster, now=0.0)
+    return cluster
 
 
 def _group(name: str) -> PodGroup:

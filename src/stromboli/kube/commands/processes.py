@@ -294,7 +294,7 @@ def scheduler_component(
     from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
     from stromboli.scheduling.cycle import Scheduler
     from stromboli.scheduling.registry import Registry
-    from stromboli.scheduling.warm_up import warm_up
+    from stromboli.scheduling.warm_up import load_kernels, warm_up
 
     recorder = None
     if record is not None:
@@ -320,6 +320,7 @@ def scheduler_component(
         metrics=SchedulerMetrics(context.metrics),
         recorder=recorder,
         warm_up=lambda: warm_up(configuration.current),
+        load_kernels=lambda: load_kernels(configuration.current),
     )
 
 

@@ -51,6 +51,7 @@ from stromboli.kube.runtime import (
     watch_more,
 )
 from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.placement.kernel_choice import need_compiled
 
 from .binder import TIMEOUT, Binder
 from .cycle_runner import CycleRunner
@@ -73,6 +74,8 @@ PAUSE_CREDIT: Final = 1.0  # seconds of these pauses that may be outstanding
 GATHER: Final = 0.05  # seconds between an urgent event and the cycle: related events arrive together
 SETTLE: Final = 1.0  # seconds after taking over, until our watches show what the last leader wrote
 TOO_MANY_CRASHES: Final = 5
+LIST_CHECK_EVERY: Final = 0.02  # seconds between two looks at how much is listed
+KERNELS_WAIT: Final = 10.0  # seconds for the first binds, until kernels are loaded beside them
 SYNC_LOG_EVERY: Final = 10.0  # seconds between two log lines about what the start waits for
 
 
@@ -93,15 +96,20 @@ class SchedulerComponent:
         metrics: SchedulerMetrics,
         recorder: Recorder | None = None,
         warm_up: Callable[[], None] = lambda: None,
+        load_kernels: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Events about the scheduler itself are attached to `process_ref`. `request_timeout` limits a bind or an
         eviction; it must not be longer than a lease outlives its fence. `bucket` creates a rate limit for one kind of
-        write. `warm_up` is called in the thread of the cycles, while the API server is listing its objects."""
+        write. `warm_up` is called in the thread of the cycles, while the API server is listing its objects, and so is
+        `load_kernels` if there is much to place; otherwise it is called in another thread when that is done."""
         self._client = client
         self._configuration = configuration
         self._leadership = leadership
         self._warm_up = warm_up
+        self._load_kernels = load_kernels
+        self._has_kernels = False
+        self._has_begun = asyncio.Event()  # it has run a cycle, or stands by
         self._period = period
         self._metrics = metrics
         self._reflectors: dict[type[KObject], Reflector[Any]] = {}
@@ -189,6 +197,7 @@ class SchedulerComponent:
             self._binder.run(),
             self._status_patches.run(),
             self._recorder.run(),
+            self._load_kernels_later(),
             watch_more(
                 self._client, self._is_reconfigured, lambda: self._configuration.current.configuration,
                 self._add_reflectors,
@@ -222,6 +231,7 @@ class SchedulerComponent:
             if not self._leadership.is_leader:
                 self._stand_by()
                 await self._cycles.apply_pending()
+                self._has_begun.set()
                 await first_of(stop.wait(), self._leadership.wait_until_leader(), timeout=self._period)
                 continue
             if not self._is_active:
@@ -230,6 +240,7 @@ class SchedulerComponent:
             if self._lacks_default_queue:
                 await first_of(stop.wait(), self._ensure_default_queue())
             used = await self._cycles.run_cycle(stop)
+            self._has_begun.set()
             await self._pause(stop, clock() - started, used)
         await self._dispatcher.drain()
 
@@ -271,7 +282,7 @@ class SchedulerComponent:
     async def _sync(self, stop: asyncio.Event) -> None:
         started = time.monotonic()
         synced = asyncio.gather(
-            self._cycles.prepare(self._warm_up),
+            self._prepare(),
             *(reflector.synced.wait() for reflector in self._reflectors.values()),
         )
         try:
@@ -297,6 +308,25 @@ class SchedulerComponent:
                 queues=counts[Queue],
                 seconds=time.monotonic() - started,
             )
+
+    async def _prepare(self) -> None:
+        """Load what the first cycle needs. Kernels take half a second: without a lot to do it is over sooner."""
+        await self._cycles.prepare(self._warm_up)
+        nodes, pods = self._reflectors[Node], self._reflectors[Pod]
+        while not need_compiled(len(nodes.objects), len(pods.objects)):
+            if nodes.synced.is_set() and pods.synced.is_set():
+                return
+            await asyncio.sleep(LIST_CHECK_EVERY)
+        await self._cycles.prepare(self._load_kernels)
+        self._has_kernels = True
+
+    async def _load_kernels_later(self) -> None:
+        """If the first cycle did without them. Like all background work it never ends by itself."""
+        await self._has_begun.wait()
+        if not self._has_kernels:
+            await first_of(self._binder.wait_idle(), timeout=KERNELS_WAIT)
+            await asyncio.to_thread(self._load_kernels)
+        await asyncio.Event().wait()
 
     async def _find_missing_definitions(self) -> None:
         self._missing_definitions = await missing_definitions(self._client, (QUEUES, POD_GROUPS, RESERVATIONS))
