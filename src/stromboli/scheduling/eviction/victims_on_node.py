@@ -46,7 +46,7 @@ class Planner:
         if reason and not session.node_reasons[reason - 1].resolvable:
             return None
         freed = {candidate.shape.id: fitting.amounts(candidate.shape) for candidate in tasks}
-        short = list(map(sub, fitting.amounts(task.shape), fitting.room_later(row)))
+        short = list(map(sub, fitting.wanted, fitting.room_later(row)))
         if not tasks:
             return None
         if not whole and not reason:

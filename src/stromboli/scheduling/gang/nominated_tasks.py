@@ -8,6 +8,7 @@ on nodes, need arithmetic only: each takes its request from what will be free on
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import ge, sub
 
 from stromboli.cluster import Node, Status, Task
 from stromboli.scheduling.session import Session
@@ -25,7 +26,7 @@ def promise_rooms(session: Session, statement: Statement, tasks: Iterable[Task],
     chosen: list[Task] = []
     nodes: list[Node] = []
     placement, table = session.placement, session.nodes
-    left: dict[int, list[int]] = {}  # what will be free on a node, beside what was chosen
+    left: dict[int, list[int]] = {}  # what will be free on a node beside those chosen, of what they request
     for task in tasks:
         node = table.by_name.get(task.nominated) if task.nominated and task.status is _PENDING else None
         if node is None:
@@ -40,12 +41,14 @@ def promise_rooms(session: Session, statement: Statement, tasks: Iterable[Task],
         row = node.row
         room = left.get(row)
         if room is None:
-            room = table.future_amounts(row)
-        if not later.mask[row] or not later.fits_in(room):
+            room = later.room_later(row)
+        wanted = later.wanted
+        if not later.mask[row] or not all(map(ge, room, wanted)):
             break
-        if unless_idle and now.mask[row] and now.fits_in(list(map(min, table.idle[row].tolist(), room))):
+        # A promise may use idle room, which is not free then.
+        if unless_idle and now.mask[row] and all(map(ge, map(min, now.room_idle(row), room), wanted)):
             break
-        left[row] = later.rest_of(room)
+        left[row] = list(map(sub, room, wanted))
         chosen.append(task)
         nodes.append(node)
     return statement.pipeline_many(chosen, nodes) if len(chosen) > 1 else 0
