@@ -107,7 +107,7 @@ class Prospects:
             self._keys[row] = plan.key
             if plan.sure:
                 self._sure[row] = plan.key
-            heapreplace(heap, (plan.key, row))
+            self._replace_first(plan.key, row)
         return None
 
     def set_aside(self, plan: EvictionPlan) -> None:
@@ -124,4 +124,15 @@ class Prospects:
     def _put(self, row: int, key: Key) -> None:
         if row not in self.closed:
             self._keys[row] = key
-            heappush(self._heap, (key, row))
+            if self._heap and self._heap[0][1] == row:  # with a key that is out of date now
+                self._replace_first(key, row)
+            else:
+                heappush(self._heap, (key, row))
+
+    def _replace_first(self, key: Key, row: int) -> None:
+        """Give the first in line another key. Mostly it stays the first: the next victim on the same node."""
+        heap, entry = self._heap, (key, row)
+        if (len(heap) < 2 or entry < heap[1]) and (len(heap) < 3 or entry < heap[2]):
+            heap[0] = entry
+        else:
+            heapreplace(heap, entry)
