@@ -92,7 +92,10 @@ class Allocate(Action):
         said = session.notes.of(job)
         statement = session.statement()
         give_up(statement)
-        if start_gang(session, statement, job, _tasks_to_place(session, job)):
+        tasks = _tasks_to_place(session, job)
+        if lacks_places(session, job, tasks):
+            statement.discard()
+        elif start_gang(session, statement, job, tasks):
             session.notes.pardon(job)
             return True
         session.notes.recall(job, said)
