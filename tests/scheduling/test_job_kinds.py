@@ -78,7 +78,7 @@ def counting(calls: list[str]) -> Iterator[None]:
 @pytest.mark.parametrize("part", range(4))
 def test_a_crowd_has_the_same_fate_if_each_job_is_looked_at_alone(part: int) -> None:
     calls: list[str] = []
-    for seed in range(part, 16, 4):
+    for seed in range(part, 12, 4):
         with counting(calls):
             together = crowd(seed).run()
         with each_alone():
