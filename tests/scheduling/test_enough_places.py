@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 
-from stromboli.scheduling.gang import lacks_places
+from builders import cluster, group, node, pod, queue, session
+from stromboli.api import KObject, PodGroupCondition
+from stromboli.cluster import Job
+from stromboli.scheduling.gang import JobKinds, lacks_places
 from together.worlds import world
 
 USERS = ("actions.allocate", "actions.backfill", "backfill.lent_room")
@@ -45,3 +50,29 @@ def test_a_random_world_runs_the_same_way_without_counting(part: int) -> None:
         assert counted == placed, seed
     assert True in answers  # otherwise nothing was saved, and nothing compared
     assert False in answers
+
+
+def test_places_are_counted_again_for_the_next_job_of_a_kind_when_a_pod_leaves() -> None:
+    """A node of two CPUs, full; two gangs of two pods of one CPU each that have waited."""
+    waited = PodGroupCondition(type="Unschedulable", status="True")
+    gangs: list[KObject] = []
+    for name in ("a", "b"):
+        known = group(f"ns/{name}", queue="q", min_member=2, phase="Inqueue")
+        gangs.append(replace(known, status=replace(known.status, conditions=[waited])))
+        gangs += [pod(f"ns/{name}-{number}", cpu=1, group=name) for number in range(2)]
+    running = pod("ns/running", cpu=2, group="other", node="n1", phase="Running")
+    world = cluster(node("n1", cpu=2), queue("q"), group("ns/other", queue="q", phase="Running"), running, gangs)
+    opened = session(world, tiers=[["priority", "gang", "predicates"]], actions=["allocate"])
+    first, second = sorted(opened.waiting, key=lambda job: job.key)
+
+    def lacks(job: Job) -> bool:
+        return lacks_places(opened, job, deque(opened.pending_tasks(job)))
+
+    assert opened.state(JobKinds).of(first) == opened.state(JobKinds).of(second)
+    assert lacks(first)
+    statement = opened.statement()
+    (leaving,) = opened.nodes.nodes[0].tasks.values()
+    statement.evict(leaving, reason="Test", message="")
+    assert not lacks(second)  # terminating pods count as gone
+    statement.discard()
+    assert lacks(second)

@@ -30,6 +30,7 @@ from stromboli.scheduling.gang import (
     conditionally_ready,
     is_eligible,
     lacks_places,
+    lacks_places_everywhere,
     place_gang,
     start_gang,
 )
@@ -82,17 +83,23 @@ class Allocate(Action):
         """What is kept for others is given up for jobs that go before them and fit only there."""
         if not session.hooks("displacement"):
             return
+        places = session.state(TentativePlaces)
         missing = [job for job in jobs if job.ready_count < job.min_available and not job.stands_for]
         for job in sorted(missing, key=session.job_key):
             if job.ready_count < job.min_available:
-                any(self._take(session, job, give_up) for give_up in session.displacements(job, evicting=False))
+                choices = session.displacements(job, evicting=False)
+                if choices and (job in places or not lacks_places_everywhere(session, job)):
+                    any(self._take(session, job, give_up) for give_up in choices)
 
     def _take(self, session: Session, job: Job, give_up: Callable[[Statement], None]) -> bool:
         session.state(TentativePlaces).give_up(job)
         said = session.notes.of(job)
         statement = session.statement()
         give_up(statement)
-        if start_gang(session, statement, job, _tasks_to_place(session, job)):
+        tasks = _tasks_to_place(session, job)
+        if lacks_places(session, job, tasks):
+            statement.discard()
+        elif start_gang(session, statement, job, tasks):
             session.notes.pardon(job)
             return True
         session.notes.recall(job, said)

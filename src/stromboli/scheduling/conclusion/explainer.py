@@ -16,6 +16,7 @@ from stromboli.cluster import Job, Status, Task, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.decisions import Explanation
 from stromboli.scheduling.explanation import Code, JobNote, reasons
+from stromboli.scheduling.gang import JobKinds
 from stromboli.scheduling.session import Session
 
 from .final_books import FinalBooks
@@ -173,18 +174,14 @@ class Explainer:
         session = self._session
         if note.said or note.never or note.refused_by(Code.QUEUE_FIRST_IN_LINE):
             return None
-        if session.hooks("prePredicate") or (job.role_minimums and any(t.role != tasks[0].role for t in tasks)):
-            return None
-        if len(tasks) != len(job.tasks) or job.counts[Status.RESERVED] or session.with_kept_places(tasks[:1]):
-            return None
-        if not session.placement.all_alike(tasks):
+        kind = session.state(JobKinds).of(job)
+        if kind is None or not session.placement.all_alike(tasks):
             return None
         # What features keep for others depends on the job.
         request = tasks[0].request * max(1, min(job.min_available, len(tasks)))
         if any(hook.call(job, request, None) is not None for hook in session.hooks("jobAllocatable")):
             return None
-        minimums = (tasks[0].role, job.min_available, *sorted(job.role_minimums.items()))
-        return job.queue.name, job.priority, session.placement.key(tasks[0]), len(tasks), minimums
+        return kind
 
     def _of_tasks(self, job: Job, note: JobNote, tasks: list[Task]) -> Finding:
         session = self._session

@@ -9,7 +9,7 @@
 
 from .best_effort import complete_with_best_effort
 from .eligibility import is_eligible
-from .enough_places import lacks_places
+from .enough_places import lacks_places, lacks_places_everywhere
 from .failed_attempts import FailedAttempts
 from .gang_placement import place_gang, start_gang
 from .job_kinds import JobKinds
@@ -29,6 +29,7 @@ __all__ = [
     "conditionally_ready",
     "is_eligible",
     "lacks_places",
+    "lacks_places_everywhere",
     "place_gang",
     "promise_rooms",
     "reserved_tasks",

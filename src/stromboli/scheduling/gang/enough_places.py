@@ -40,6 +40,18 @@ def lacks_places(
     return True
 
 
+def lacks_places_everywhere(session: Session, job: Job) -> bool:
+    """Whether the job could not start even if no node were kept for others: all that is idle is not enough. Nothing is
+    noted."""
+    tasks = [task for task in session.pending_tasks(job) if not task.best_effort]
+    if not tasks or session.hooks("keptPlace") or session.books.own_rows(tasks[0]) is not None:
+        return False
+    if not session.placement.all_alike(tasks):
+        return False
+    fitting = session.placement.fitting(tasks[0], without=session.placement.live_owners)
+    return fitting.places_at_most(session.placement.room_of_all()) < missing_tasks(job)
+
+
 def _has_waited(job: Job) -> bool:
     return job.object is not None and any(known.type == UNSCHEDULABLE for known in job.object.status.conditions)
 

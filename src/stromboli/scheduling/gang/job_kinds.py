@@ -31,7 +31,7 @@ class JobKinds:
     def of(self, job: Job, *, without: Collection[str] = ()) -> Hashable:
         """Equal for jobs of one kind; None if the job is like no other. `without`: the caller ignores the live filters
         of these plugins and features."""
-        if not self._applies or job.counts[_PENDING] != len(job.tasks) or job.gated or job.stands_for:
+        if not self._applies or not job.tasks or job.counts[_PENDING] != len(job.tasks) or job.gated or job.stands_for:
             return None
         session = self._session
         if session.ledger.nominated and any(task.nominated for task in job.tasks.values()):

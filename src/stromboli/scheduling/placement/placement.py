@@ -99,6 +99,11 @@ class Placement:
         runs = groupby(tasks, key=lambda task: (task.role, self._constant_key(task)))
         return tuple([(key, len(list(alike))) for key, alike in runs])
 
+    @property
+    def live_owners(self) -> tuple[str, ...]:
+        """The plugins and features that close nodes to some tasks during a session, and may open them again."""
+        return tuple(sorted({hook.owner for hook in self.session.filters if hook.live}))
+
     def live_key(self, task: Task, without: Collection[str] = ()) -> Hashable:
         """The part of the key that may change during a session. It is the same for all tasks of a job that were
         promised no node. `without`: ignore the live filters of these plugins and features."""

@@ -6,6 +6,8 @@ aside is kept from them. Nobody is evicted on such a node: it drains by itself.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from stromboli.cluster import PODS, Job, JobKey, Matrix, Status, Task
@@ -24,27 +26,17 @@ def close_reserved_nodes(session: Session) -> None:
     promised their place there before: somebody was evicted for them.
 
     The answer is worked out anew whenever anything about reservations changes, once for all who hold nothing, and costs
-    nothing while there are none: the state of reservations is part of what makes tasks alike.
+    nothing while there are none: who has which nodes is part of what makes tasks alike. Attempts that are undone leave
+    it as it was, so what was found out before them still holds.
     """
     at_open = session.state(Starvation).reserved_at_open
     holders_at_open = {task.job.key for task in at_open if task.job is not None}
-    known_at = -1
-    to_strangers: ReasonIds = np.zeros(0, dtype=np.int32)
-
-    def refusals() -> ReasonIds:
-        nonlocal known_at, to_strangers
-        if known_at != session.ledger.reserved_epoch:
-            known_at = session.ledger.reserved_epoch
-            to_strangers = np.zeros(len(session.nodes), dtype=np.int32)
-            names = {key: display_name(job) for key, job in holders(session).items()}
-            for row, jobs in reserved_rows(session).items():
-                to_strangers[row] = session.reason_id(reserved_for(names[key] for key in jobs))
-        return to_strangers
+    closed = _ClosedRows(session)
 
     def prepare(task: Task) -> NodeFilter | None:
         if task.best_effort or not (session.ledger.reserved_tasks or at_open):
             return None
-        verdicts = refusals()
+        verdicts = closed.refusals
         own = own_rows(task.job)
         if (promised := session.nodes.by_name.get(task.nominated)) is not None:
             own.append(promised.row)
@@ -66,13 +58,46 @@ def close_reserved_nodes(session: Session) -> None:
     def is_holder(job: Job | None) -> bool:
         return job is not None and (job.counts[Status.RESERVED] > 0 or job.key in holders_at_open)
 
-    def key(task: Task) -> tuple[int, JobKey | None, str]:
+    def key(task: Task) -> tuple[Hashable, JobKey | None, str]:
         own = task.job.key if task.job is not None and is_holder(task.job) else None
         # Without reservations all nodes are open, so a nomination makes no difference.
         nominated = task.nominated if session.ledger.reserved_tasks or at_open else ""
-        return (session.ledger.reserved_epoch, own, nominated)
+        return (closed.owners, own, nominated)
 
     session.add_filter(prepare, scope=Scope.STATIC, key=key, live=True)
+
+
+class _ClosedRows:
+    """Whose the nodes with reserved room are, and what jobs that hold nothing are told about them. Read again when
+    reservations change."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._read_at = -1  # ledger.reserved_epoch
+        self._owners: frozenset[tuple[int, frozenset[JobKey]]] = frozenset()
+        self._refusals: dict[Hashable, ReasonIds] = {}  # by owners
+
+    @property
+    def owners(self) -> Hashable:
+        epoch = self._session.ledger.reserved_epoch
+        if self._read_at != epoch:
+            self._read_at = epoch
+            rows = reserved_rows(self._session)
+            self._owners = frozenset([(row, frozenset(jobs)) for row, jobs in rows.items()])
+        return self._owners
+
+    @property
+    def refusals(self) -> ReasonIds:
+        """By row."""
+        owners = self.owners
+        known = self._refusals.get(owners)
+        if known is None:
+            session = self._session
+            known = self._refusals[owners] = np.zeros(len(session.nodes), dtype=np.int32)
+            names = {key: display_name(job) for key, job in holders(session).items()}
+            for row, jobs in reserved_rows(session).items():
+                known[row] = session.reason_id(reserved_for(names[key] for key in jobs))
+        return known
 
 
 def room_for_others(session: Session, room: Matrix, job: Job | None, *, only_pods: bool) -> Matrix:
