@@ -139,6 +139,17 @@ def test_pods_that_were_refused_before_come_after_all_others_and_few_at_a_time()
     play(story, fate=fate)
 
 
+def test_a_webhook_that_is_down_refuses() -> None:
+    why = 'Internal error occurred: failed calling webhook "policy.example.com": connection refused'
+
+    async def story(api: FakeApi, harness: BinderHarness) -> None:
+        await submit_and_wait(harness, harness.bind())
+        assert harness.said == ["BindFailed ns/a"]
+        assert api.asked == [("bind", "ns/a")]  # and the pod was not read
+
+    play(story, fate=of("bind", Fate(acts=None, says=Failure(500, why, reason="InternalError"))))
+
+
 async def submit_and_wait(harness: BinderHarness, *requests: Request) -> None:
     harness.binder.submit(list(requests))
     assert harness.binder.outstanding == len(requests)

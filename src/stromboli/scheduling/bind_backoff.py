@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from functools import lru_cache
-from math import ceil
+from math import ceil, inf
 from typing import Final
 from zlib import crc32
 
@@ -81,6 +81,7 @@ class PausedJobs:
         nodes = len(session.nodes)
         retried: dict[JobKey, list[tuple[float, TaskKey]]] = {}
         unanswered: set[JobKey] = set()
+        earliest = inf
         for task in session.ledger.refused_binds.values():
             refused, job = task.refused, task.job
             if refused is None or job is None:
@@ -91,12 +92,16 @@ class PausedJobs:
                 continue
             jobs[job.key] = job
             next_attempt = retried_at(task.key, refused)
-            if next_attempt > session.now or len(refused.by_node) >= nodes:
-                closed = closed_rows(session, task, refused)
-                if closed is None or len(closed) == nodes:
-                    paused.add(task.key)
-                    continue
+            if next_attempt > session.now:
+                earliest = min(earliest, next_attempt)
+                paused.add(task.key)
+                continue
+            if len(refused.by_node) >= nodes and len(closed_rows(session, task, refused) or ()) == nodes:
+                paused.add(task.key)
+                continue
             retried.setdefault(job.key, []).append((next_attempt, task.key))
+        if earliest < inf:
+            session.due(earliest)
         limit = RETRIED_JOBS
         if session.ledger.refused_again >= RETRIED_JOBS:
             limit = RETRIED_IN_VAIN if len(session.waiting) <= len(jobs) else RETRIED_BESIDE_OTHERS
@@ -115,6 +120,8 @@ class PausedJobs:
 
 def _has_only(job: Job, paused: set[TaskKey]) -> bool:
     """Whether all tasks of a job that could be placed in this session are among the paused ones."""
+    if len(job.tasks) == 1:
+        return next(iter(job.tasks)) in paused
     return all(key in paused for key, task in job.tasks.items() if task.status in _TO_PLACE and not task.gated)
 
 
@@ -200,20 +207,34 @@ def _tolerate(session: Session, task: Task) -> None:
         session.due(session.now)
 
 
+class Sentences:
+    """What was said about jobs. Hundreds of them say the same in every cycle until their next attempt."""
+
+    def __init__(self) -> None:
+        self.known: dict[JobKey, tuple[Hashable, str]] = {}
+
+
 def _say_refusals(session: Session) -> None:
     late = session.state(PausedJobs).late
-    jobs: dict[JobKey, tuple[Job, list[Task]]] = {}
-    for _, task in sorted(session.ledger.refused_binds.items()):
+    jobs: dict[JobKey, list[Task]] = {}
+    for task in session.ledger.refused_binds.values():
         if task.job is not None and task.status is Status.PENDING:
-            jobs.setdefault(task.job.key, (task.job, []))[1].append(task)
-    for job, tasks in jobs.values():
-        first = tasks[0]
-        assert first.refused is not None
-        known = first.refused
-        next_attempt = retried_at(first.key, known)
-        is_timed = next_attempt > session.now or job.key in late
-        retry = format_timestamp(ceil(next_attempt)) if is_timed else ""
-        sentence_about = volumes_refused if known.by_volumes else bind_refused
-        code = Code.PREDICATE_VOLUME_BINDING if known.by_volumes else Code.BIND_REFUSED
-        sentence = sentence_about(first.key, known.node, known.why, known.failures, len(tasks) - 1, retry)
+            jobs.setdefault(task.job.key, []).append(task)
+    sentences = session.memory(Sentences)
+    known, sentences.known = sentences.known, {}
+    for job_key, tasks in jobs.items():
+        first = min(tasks, key=lambda task: task.key) if len(tasks) > 1 else tasks[0]
+        refused, job = first.refused, first.job
+        assert refused is not None
+        assert job is not None
+        next_attempt = retried_at(first.key, refused)
+        is_timed = next_attempt > session.now or job_key in late
+        about = first.key, refused.node, refused.why, refused.failures, len(tasks), refused.by_volumes, is_timed
+        was, sentence = known.get(job_key, (None, ""))
+        if was != about:
+            retry = format_timestamp(ceil(next_attempt)) if is_timed else ""
+            sentence_about = volumes_refused if refused.by_volumes else bind_refused
+            sentence = sentence_about(first.key, refused.node, refused.why, refused.failures, len(tasks) - 1, retry)
+        sentences.known[job_key] = about, sentence
+        code = Code.PREDICATE_VOLUME_BINDING if refused.by_volumes else Code.BIND_REFUSED
         session.notes.of(job).said[code] = sentence

@@ -90,10 +90,9 @@ class _Messages:
 
 
 class _Queue:
-    def __init__(self, bucket: TokenBucket) -> None:
+    def __init__(self) -> None:
         self.events: OrderedDict[_Event, int] = OrderedDict()  # with the number of repetitions
         self.recorded = asyncio.Event()
-        self.bucket = bucket
 
 
 class EventRecorder:
@@ -112,10 +111,9 @@ class EventRecorder:
         self._component = component
         self._busy = busy
         self._clock = clock
-        self._news = _Queue(bucket)
-        loop_time = asyncio.get_running_loop().time
-        slow = TokenBucket(min(bucket.rate, _WARNINGS_PER_SECOND), _WARNINGS_AT_ONCE, clock=loop_time)
-        self._warnings = _Queue(slow)
+        self._bucket = bucket
+        self._news = _Queue()
+        self._warnings = _Queue()
         self._written: OrderedDict[_Event, _Written] = OrderedDict()
         self._messages: OrderedDict[tuple[InvolvedObject, str], _Messages] = OrderedDict()
         self._writing = asyncio.Lock()  # one event after the other; a flush waits for the one in flight
@@ -140,9 +138,11 @@ class EventRecorder:
 
     async def run(self) -> None:
         """Write what is recorded, until cancelled."""
+        rate, clock = min(self._bucket.rate, _WARNINGS_PER_SECOND), asyncio.get_running_loop().time
+        slow = TokenBucket(rate, _WARNINGS_AT_ONCE, clock=clock)
         async with asyncio.TaskGroup() as group:
-            for queue in (self._news, self._warnings):
-                group.create_task(self._write_from(queue))
+            group.create_task(self._write_from(self._news, self._bucket))
+            group.create_task(self._write_from(self._warnings, slow))
 
     async def flush(self) -> None:
         """Write what is queued, but not hundreds of warnings, then return: before a stop, when no binds are left."""
@@ -152,12 +152,12 @@ class EventRecorder:
             if not await self._write_next(self._warnings):
                 break
 
-    async def _write_from(self, queue: _Queue) -> None:
+    async def _write_from(self, queue: _Queue, bucket: TokenBucket) -> None:
         while True:
             await queue.recorded.wait()
             await self._wait_for_binds()
             for _ in range(_BATCH):
-                await queue.bucket.take()
+                await bucket.take()
                 if not await self._write_next(queue):
                     break
             if not queue.events:

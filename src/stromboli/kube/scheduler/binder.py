@@ -28,6 +28,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final, Protocol
 
 from stromboli.api import Pod, names
@@ -54,6 +55,9 @@ TIMEOUT: Final = 5.0  # seconds for a request; the default lease outlives the fe
 CROWD: Final = 8  # outstanding requests, after which more are likely to come
 QUIET: Final = 0.5  # seconds after a crowd, until the binder is no longer busy
 MAX_EVICTION_DELAY: Final = 15.0  # seconds until a refused eviction is retried: budgets change
+# Webhooks are called before anything is written, so this is a refusal, although the status is 500. While a webhook is
+# down, every bind in its namespaces ends so, and to read each pod twice would keep the workers from all other binds.
+WEBHOOK_FAILED: Final = "Internal error occurred: failed calling webhook"
 LATE_WRITE: Final = 1.0  # seconds in which a server may still act on a request that timed out
 
 
@@ -325,6 +329,8 @@ class Binder:
 
 def _is_refusal(failure: Failure) -> bool:
     """Whether the server refused; otherwise it may have acted, and only the response was lost."""
+    if failure.status == HTTPStatus.INTERNAL_SERVER_ERROR and failure.message.startswith(WEBHOOK_FAILED):
+        return True
     return failure.status != NO_RESPONSE and failure.status < 500
 
 
