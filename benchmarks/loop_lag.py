@@ -39,7 +39,7 @@ from stromboli.kube.runtime.process import SWITCH_INTERVAL
 from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
-from stromboli.scheduling.warm_up import warm_up
+from stromboli.scheduling.warm_up import load_kernels
 
 PAGE = 500
 VOLCANO = "scheduling.volcano.sh/v1beta1"
@@ -99,7 +99,7 @@ async def measure(nodes: int, gangs: int, size: int) -> dict[str, float]:
         lambda text, where: Scheduler(registry.load(text, where=where), registry),
         built_in=lambda: Scheduler(registry.default(), registry),
     )
-    warm_up(configuration.current)
+    load_kernels(configuration.current)
     server = StandIn(nodes, gangs, size)
     lag = LoopLag(every=0.005, window=600.0)
     process = SchedulerComponent(

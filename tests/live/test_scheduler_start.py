@@ -114,7 +114,7 @@ def test_kernels_that_cannot_be_loaded_end_the_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "pods", "needed"), [(10, 1000, False), (100, 3999, False), (100, 4000, True), (BIG_CLUSTER, 0, True)]
+    ("nodes", "pods", "needed"), [(10, 1000, False), (100, 1999, False), (100, 2000, True), (BIG_CLUSTER, 0, True)]
 )
 def test_the_first_cycle_waits_for_kernels_that_save_more_than_they_cost(nodes: int, pods: int, needed: bool) -> None:
     assert need_compiled(nodes, pods) is needed

@@ -16,7 +16,7 @@ from threading import get_ident
 from typing import Any
 
 BIG_CLUSTER = 256  # nodes; from here on the compiled kernels are worth their import
-BIG_BACKLOG = 400_000  # nodes × pods; from here on they save more in one cycle than it takes to load them
+BIG_BACKLOG = 200_000  # nodes × pods; from here on they save more in one cycle than it takes to load them
 
 _loading_thread: int | None = None
 
