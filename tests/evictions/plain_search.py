@@ -18,6 +18,7 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 EVICTABLE = frozenset({Status.BOUND, Status.RUNNING})
+OCCUPIES = EVICTABLE | {Status.BINDING, Status.ALLOCATED, Status.SUCCEEDED}
 
 
 class PlainSearch:
@@ -54,12 +55,19 @@ class PlainSearch:
     def make_room(self, statement: Statement, task: Task) -> bool:
         fitting = self.session.placement.fitting(task, ahead=True)
         best: tuple[Any, EvictionPlan] | None = None
-        for plan in sorted(self._plans(task, fitting), key=lambda plan: plan.key):
+        plans = self._plans(task, fitting)
+        while plans:
+            plan = min(plans, key=lambda plan: plan.key)
+            plans.remove(plan)
             if best is not None and best[0] <= plan.key:
                 break
             mark = len(statement)
             units = self._carry_out(statement, task, plan)
             statement.discard(down_to=mark)
+            if units is None and not plan.by_gangs:
+                # What a gang has above its minimum was not enough. The rest goes only with all of it.
+                instead = self._plan_on(plan.node.row, task, fitting, {}, by_gangs=True)
+                plans += [] if instead is None else [instead]
             if units is not None:
                 key = self._key([victim for unit in units for victim in unit.tasks], plan.node)
                 if best is None or key < best[0]:
@@ -91,7 +99,7 @@ class PlainSearch:
         ]
 
     def _plan_on(
-        self, row: int, task: Task, fitting: Fitting, gangs: dict[JobKey, list[Task]]
+        self, row: int, task: Task, fitting: Fitting, gangs: dict[JobKey, list[Task]], *, by_gangs: bool = False
     ) -> EvictionPlan | None:
         reason = int(fitting.reasons[row])
         if reason and not self.session.node_reasons[reason - 1].resolvable:
@@ -108,7 +116,34 @@ class PlainSearch:
         if not tasks or bool((most < wanted).any()):
             return None
         units = self._units(task, tasks, gangs)
-        return self._plan(task, self.session.nodes.nodes[row], units, room, columns)
+        if by_gangs:
+            units = self._as_gangs(task, units)
+        plan = self._plan(task, self.session.nodes.nodes[row], units, room, columns)
+        if plan is not None:
+            plan.by_gangs = by_gangs
+        return plan
+
+    def _as_gangs(self, evictor: Task, units: list[EvictionUnit]) -> list[EvictionUnit]:
+        """Gangs as a whole in place of tasks that they cannot all lose one by one."""
+        found: list[EvictionUnit] = []
+        seen: set[JobKey] = set()
+        for unit in units:
+            job = unit.tasks[0].job
+            assert job is not None
+            going = [other.tasks[0] for other in units if not other.whole and other.tasks[0].job is job]
+            left = [task for task in job.tasks.values() if task not in going and task.status in OCCUPIES]
+            roles = job.role_minimums if job.roles_matter else {}
+            enough = len(left) >= job.min_available and all(
+                sum(task.role == role for task in left) >= least for role, least in roles.items()
+            )
+            if unit.whole or enough or not self.session.job_ready(job):
+                found.append(unit)
+            elif job.key not in seen:
+                seen.add(job.key)
+                members = self._gang(evictor, job)
+                here = [member for member in members if member.node is unit.tasks[0].node]
+                found += [self._unit(members, here, whole=True)] if members else []
+        return sorted(found, key=lambda unit: unit.harm)
 
     def _units(self, evictor: Task, tasks: list[Task], gangs: dict[JobKey, list[Task]]) -> list[EvictionUnit]:
         units: list[EvictionUnit] = []
@@ -189,7 +224,7 @@ class PlainSearch:
         mark = len(statement)
         had = task.job.queue.allocated.copy()
         gone: list[EvictionUnit] = []
-        for unit in plan.units:
+        for unit in [*plan.needed, *(unit for unit in plan.units if unit not in plan.needed)]:
             if gone and fits_within(self.session, task, plan.node, self.kind, had):
                 break
             if self._may_go(task, unit):

@@ -29,3 +29,4 @@ class EvictionPlan:
     needed: list[EvictionUnit]  # those of them that suffice, by arithmetic
     sure: bool = False  # no other verdict of the plugins would make it better
     partial: bool = False  # nobody was asked but those that are needed; if these are not enough, others may be
+    by_gangs: bool = False  # gangs that cannot lose all their tasks here one by one go as a whole

@@ -117,6 +117,11 @@ class Prospects:
     def put_back(self, plan: EvictionPlan) -> None:
         self._put(plan.node.row, plan.key)
 
+    def put_instead(self, plan: EvictionPlan) -> None:
+        """The plan that was tried on this node did not work; this one may."""
+        self._plans[plan.node.row] = plan
+        self._put(plan.node.row, plan.key)
+
     def put_away(self, plan: EvictionPlan) -> None:
         """It did not work, and will not until something changes."""
         self._failed[plan.node.row] = plan.key

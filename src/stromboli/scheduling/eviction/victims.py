@@ -145,7 +145,11 @@ class VictimSearch:
                 statement.discard(down_to=mark)
             prospects.read_to = len(log)  # all is as it was
             if carried is None:
-                prospects.put_away(plan)
+                by_gangs = None if plan.by_gangs else self._by_gangs(plan, prospects, task, fitting)
+                if by_gangs is not None:
+                    prospects.put_instead(by_gangs)
+                else:
+                    prospects.put_away(plan)
                 continue
             key = self._planner.key([victim for unit in carried for victim in unit.tasks], plan.node)
             carried = None
@@ -157,6 +161,17 @@ class VictimSearch:
             carried = self._carry_out(statement, task, best[1], fitting)
             assert carried is not None, "what worked a moment ago works again"
         return carried
+
+    def _by_gangs(
+        self, plan: EvictionPlan, prospects: Prospects, task: Task, fitting: Fitting
+    ) -> EvictionPlan | None:
+        """Instead of a plan that did not work: a gang may lose what it has above its minimum one by one, and the rest
+        only together with all of it."""
+        if not any(self._planner.runs_short(unit.tasks[0].job, plan.units) for unit in plan.units if not unit.whole):
+            return None
+        row = plan.node.row
+        candidates = self._candidates_on(prospects, row, task)
+        return self._planner.plan_on(row, task, fitting, candidates, whole=True, by_gangs=True)
 
     # -- searches that failed -----------------------------------------------------------------------------------
 
@@ -289,7 +304,8 @@ class VictimSearch:
             return fits_within(self.session, task, plan.node, self.kind, had, fitting)
 
         fits = False
-        for unit in plan.units:
+        # First those that suffice by arithmetic: a gang may lose only so many, and others may not be worth it.
+        for unit in [*plan.needed, *[unit for unit in plan.units if unit not in plan.needed]]:
             if gone and (fits := fits_now()):
                 break
             # Before the first eviction, all is as it was when the plan was made.

@@ -6,6 +6,7 @@ valuable units are chosen until the task would fit, and then whoever is not need
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import add, ge, itemgetter, sub
 from typing import Any
@@ -38,9 +39,10 @@ class Planner:
         self._gangs_at = (-1, -1, 0)  # the length of the ledger's log at that time, and the kind of evictor
 
     def plan_on(
-        self, row: int, task: Task, fitting: Fitting, tasks: list[Task], *, whole: bool = False
+        self, row: int, task: Task, fitting: Fitting, tasks: list[Task], *, whole: bool = False, by_gangs: bool = False
     ) -> EvictionPlan | None:
-        """`tasks`: those on the node that could be evicted. `whole`: not a partial plan."""
+        """`tasks`: those on the node that could be evicted. `whole`: not a partial plan. `by_gangs`: gangs that cannot
+        lose all their tasks on the node one by one go as a whole."""
         session = self._session
         reason = int(fitting.reasons[row])
         if reason and not session.node_reasons[reason - 1].resolvable:
@@ -56,6 +58,8 @@ class Planner:
         if not _covers(_sum(tasks, freed), short):
             return None
         units = self._units(task, tasks)
+        if by_gangs:
+            units = self._by_gangs(task, units)
         for unit in units:
             for member in unit.here:
                 if member.shape.id not in freed:
@@ -67,7 +71,9 @@ class Planner:
         if plan is not None and plan.key[0] == 0:
             single = {id(unit.tasks[0]) for unit in units if not unit.whole}
             refused = [candidate for candidate in tasks if id(candidate) not in single]
-            plan.sure = all(self._rank(candidate) > plan.key[1] for candidate in refused)
+            plan.sure = not by_gangs and all(self._rank(candidate) > plan.key[1] for candidate in refused)
+        if plan is not None:
+            plan.by_gangs = by_gangs
         return plan
 
     def key(self, victims: list[Task], node: Node) -> Any:
@@ -124,6 +130,32 @@ class Planner:
             in_order = sorted(zip(orders, units, strict=True), key=itemgetter(0), reverse=True)
             units = sorted([unit for _, unit in in_order], key=_harm)
         return units
+
+    def _by_gangs(self, evictor: Task, units: list[EvictionUnit]) -> list[EvictionUnit]:
+        """With gangs as a whole in place of those of their tasks that cannot all go one by one."""
+        found: list[EvictionUnit] = []
+        wholes: dict[JobKey, list[Task]] = {}
+        for unit in units:
+            job = unit.tasks[0].job
+            if job is None or unit.whole or not self.runs_short(job, units):
+                found.append(unit)
+            elif job.key not in wholes:
+                members = wholes[job.key] = self._gang(evictor, job)
+                if members:
+                    here = [member for member in members if member.node is unit.tasks[0].node]
+                    found.append(self._unit(members, here, whole=True))
+        return sorted(found, key=_harm)
+
+    def runs_short(self, job: Job | None, units: Sequence[EvictionUnit]) -> bool:
+        """Whether a gang that can run now could not without those of its tasks that are units."""
+        if job is None or not self._session.job_ready(job):
+            return False
+        going = [unit.tasks[0] for unit in units if not unit.whole and unit.tasks[0].job is job]
+        roles = Counter(task.role for task in going)
+        minimums = job.role_minimums.items() if job.roles_matter else ()
+        return job.ready_count - len(going) < job.min_available or any(
+            job.role_occupied(role) - roles[role] < least for role, least in minimums
+        )
 
     def _orders(self, tasks: list[Task]) -> list[Any]:
         """What to sort these tasks by: the keys of their jobs, and of tasks in the same job their own."""
