@@ -7,7 +7,7 @@ that the API server has not shown yet. A pod that the budget already lists as di
 When a whole gang is evicted, all of its pods must fit in the budget at once.
 
 An eviction that is undone costs nothing. There is no callback for that, so we remember each pod that was evicted in
-this session, and count those that still are.
+this session, and look at it again when the ledger's log names it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,22 @@ from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
 
+_RELEASING = Status.RELEASING
+
 
 class Pdb(Plugin):
     name = "pdb"
 
     def __init__(self, arguments: Arguments) -> None:
         self._budgets: dict[str, list[tuple[str, PodDisruptionBudget]]] = {}  # by namespace: (key, budget)
-        self._leaving: dict[str, dict[TaskKey, Task]] = {}  # by key of the budget; some evictions may have been undone
+        self._counts_in: dict[TaskKey, list[str]] = {}  # keys of the budgets of pods that were evicted
+        self._leaving: dict[str, set[TaskKey]] = {}  # by key of the budget: pods that are evicted
 
     def open(self, session: Session) -> None:
         if not session.budgets:
             return
+        self._log = session.ledger.task_log
+        self._read_to = len(self._log)
         for key, budget in sorted(session.budgets.items()):
             self._budgets.setdefault(budget.metadata.namespace, []).append((key, budget))
         for task in self._evicted_before(session):
@@ -51,9 +56,18 @@ class Pdb(Plugin):
         ]
 
     def _note(self, task: Task) -> None:
-        if task.status is Status.RELEASING:  # otherwise a placement was undone
-            for key, _ in self._budgets_of(task):
-                self._leaving.setdefault(key, {})[task.key] = task
+        if task.status is _RELEASING:  # otherwise a placement was undone
+            keys = self._counts_in[task.key] = [key for key, _ in self._budgets_of(task)]
+            for key in keys:
+                self._leaving.setdefault(key, set()).add(task.key)
+
+    def _follow(self) -> None:
+        """Read which evictions were undone."""
+        for task in self._log[self._read_to :]:
+            if task.status is not _RELEASING and task.key in self._counts_in:
+                for key in self._counts_in.pop(task.key):
+                    self._leaving[key].discard(task.key)
+        self._read_to = len(self._log)
 
     def _budgets_of(self, task: Task) -> list[tuple[str, PodDisruptionBudget]]:
         """The budgets that an eviction of this pod counts in."""
@@ -66,9 +80,9 @@ class Pdb(Plugin):
         together = [candidate]
         if whole and candidate.job is not None:
             together = [task for task in candidate.job.tasks.values() if task.status in OCCUPYING]
+        self._follow()
         for key, budget in budgets:
-            leaving = self._leaving.get(key, {})
-            spent = sum(task.status is Status.RELEASING for task in leaving.values())
+            spent = len(self._leaving.get(key, ()))
             asked = sum(_costs(budget, task) for task in together)
             if spent + asked > budget.status.disruptions_allowed:
                 return Verdict.NO
