@@ -292,9 +292,13 @@ class ExtensionPoints:
         """Rows on which no task may be evicted for this one."""
         self._add("closedToEvictions", rows)
 
-    def add_job_allocatable(self, test: cb.JobAllocatable) -> None:
-        """Whether a job may take more in its queue; asked after `allocatable`, which knows only the queue."""
+    def add_job_allocatable(
+        self, test: cb.JobAllocatable, *, differs: Callable[[Job], bool] = lambda job: True
+    ) -> None:
+        """Whether a job may take more in its queue; asked after `allocatable`, which knows only the queue. `differs`:
+        whether jobs like this one, that have no place yet, may get other answers in the same state of the cluster."""
         self._add("jobAllocatable", test)
+        self._add("jobAllocatableDiffers", differs, "jobAllocatable")
 
     def add_displacement(self, choices: cb.Displacement) -> None:
         """What may be given up for a job that finds no place otherwise, the least important first."""

@@ -129,6 +129,13 @@ class Framework(ExtensionPoints):
             refusal = self._first_refusal("jobAllocatable", job, request, credit)
         return refusal
 
+    def alike_in_queue(self, job: Job) -> bool:
+        """Whether `allocatable` has the same answer for all jobs of this job's kind, which have no place yet."""
+        for hook in self.hooks("jobAllocatableDiffers"):  # noqa: SIM110 - for every job, and a generator takes longer
+            if hook.call(job):
+                return False
+        return True
+
     def allocatable_on_own_rows(self, task: Task, count: int = 1) -> Refusal | None:
         """May so many tasks like this one be placed on nodes that are the queue's own? Those count as its already, so
         what it deserves does not matter; its hard limits count what it really uses."""

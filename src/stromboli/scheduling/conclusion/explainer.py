@@ -177,6 +177,8 @@ class Explainer:
         kind = session.state(JobKinds).of(job)
         if kind is None or not session.placement.all_alike(tasks):
             return None
+        if session.alike_in_queue(job):
+            return kind
         # What features keep for others depends on the job.
         request = tasks[0].request * max(1, min(job.min_available, len(tasks)))
         if any(hook.call(job, request, None) is not None for hook in session.hooks("jobAllocatable")):

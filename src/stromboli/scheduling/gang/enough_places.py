@@ -31,10 +31,10 @@ def lacks_places(
         return False
     if session.hooks("keptPlace"):
         return False
-    first, count = tasks[0], session.state(_Counts).of(job, tasks, keeps_some=keeps_some)
+    first, count = tasks[0], session.state(_Counts).of(job, tasks, lending=lending, keeps_some=keeps_some)
     if count.short == 0 or (count.may_fall_back and _has_fallback(session, first, job)):
         return False
-    if allowed_by_queue(session, job, first, count.short, lending)[0] < count.short:
+    if not count.is_allowed and allowed_by_queue(session, job, first, count.short, lending)[0] < count.short:
         return False
     session.notes.attempt(job).blocked = first
     return True
@@ -59,35 +59,38 @@ def _has_waited(job: Job) -> bool:
 class _Count(NamedTuple):
     short: int  # so many tasks are alike and have too few places together; 0 if they may have enough
     may_fall_back: bool  # whether the fallback placement may have a place for some job of this kind
+    is_allowed: bool  # the queue may take these tasks, of any job of this kind
 
 
-_ENOUGH = _Count(0, False)
+_ENOUGH = _Count(0, may_fall_back=False, is_allowed=False)
 
 
 class _Counts:
-    """Jobs of one kind have equally many places, until the log of rows grows: every task that moves on a node is in
-    it, and what is kept from a job follows from its kind."""
+    """Jobs of one kind have equally many places, until the ledger's logs of rows and queues grow or a reservation
+    changes: every task that moves on a node is in the logs, and what is kept from a job follows from its kind."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._counted_at = -1  # the length of the log
-        self._known: dict[tuple[Hashable, bool], _Count] = {}  # by kind and `keeps_some`
+        self._counted_at = (-1, -1, -1)  # the lengths of the logs, and the number of changes of reservations
+        self._known: dict[tuple[Hashable, bool, bool], _Count] = {}  # by kind, `lending` and `keeps_some`
 
-    def of(self, job: Job, tasks: deque[Task], *, keeps_some: bool) -> _Count:
+    def of(self, job: Job, tasks: deque[Task], *, lending: bool, keeps_some: bool) -> _Count:
         kind = self._session.state(JobKinds).of(job)
         if kind is None:
-            return _count(self._session, job, tasks, keeps_some=keeps_some)
-        log = len(self._session.ledger.log)
-        if self._counted_at != log:
-            self._counted_at = log
+            return _count(self._session, job, tasks, lending=lending, keeps_some=keeps_some)
+        ledger = self._session.ledger
+        state = (len(ledger.log), len(ledger.queue_log), ledger.reserved_epoch)
+        if self._counted_at != state:
+            self._counted_at = state
             self._known.clear()
-        known = self._known.get((kind, keeps_some))
+        known = self._known.get((kind, lending, keeps_some))
         if known is None:
-            known = self._known[kind, keeps_some] = _count(self._session, job, tasks, keeps_some=keeps_some)
+            known = _count(self._session, job, tasks, lending=lending, keeps_some=keeps_some)
+            self._known[kind, lending, keeps_some] = known
         return known
 
 
-def _count(session: Session, job: Job, tasks: deque[Task], *, keeps_some: bool) -> _Count:
+def _count(session: Session, job: Job, tasks: deque[Task], *, lending: bool, keeps_some: bool) -> _Count:
     first = tasks[0]
     if first.nominated or job.counts[Status.RESERVED]:
         return _ENOUGH
@@ -97,7 +100,11 @@ def _count(session: Session, job: Job, tasks: deque[Task], *, keeps_some: bool) 
         return _ENOUGH
     if not _lacks(session, job, first, 1 if keeps_some else needed):
         return _ENOUGH
-    return _Count(len(group), keeps_some and _has_fallback(session, first, None))
+    may_fall_back = keeps_some and _has_fallback(session, first, None)
+    is_allowed = session.alike_in_queue(job) and (
+        allowed_by_queue(session, job, first, len(group), lending)[0] == len(group)
+    )
+    return _Count(len(group), may_fall_back, is_allowed)
 
 
 def _needed(session: Session, job: Job, tasks: deque[Task], group: list[Task]) -> int:

@@ -26,7 +26,8 @@ class JobKinds:
         self._session = session
         # Answers about single pods or jobs, which no kind could cover.
         self._applies = not any(session.hooks(kind) for kind in ("prePredicate", "bestNode"))
-        self._known: dict[JobKey, tuple[Task, Hashable]] = {}  # a task of the job, and what cannot change
+        self._known: dict[JobKey, tuple[Task, int]] = {}  # a task of the job, and the number of what it requests
+        self._numbers: dict[Hashable, int] = {}  # of requests: they are long to compare
 
     def of(self, job: Job, *, without: Collection[str] = ()) -> Hashable:
         """Equal for jobs of one kind; None if the job is like no other. `without`: the caller ignores the live filters
@@ -41,7 +42,8 @@ class JobKinds:
         known = self._known.get(job.key)
         if known is None:
             tasks = session.pending_tasks(job)
-            known = self._known[job.key] = (tasks[0], self._requested(job, tasks))
+            number = self._numbers.setdefault(self._requested(job, tasks), len(self._numbers))
+            known = self._known[job.key] = (tasks[0], number)
         task, requested = known
         return requested, session.placement.live_key(task, without)
 

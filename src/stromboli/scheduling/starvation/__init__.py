@@ -73,8 +73,10 @@ def open_starvation(session: Session) -> None:
             if closes_node:
                 close_reserved_nodes(session)
             session.add_room(lambda room, job: room_for_others(session, room, job, only_pods=closes_node))
-        session.add_job_allocatable(holds.refuse)
-        session.add_job_allocatable(session.state(NamespaceHolds).refuse)
+        # What a queue keeps from jobs that hold nothing depends on their priority only.
+        session.add_job_allocatable(holds.refuse, differs=lambda job: False)
+        of_namespaces = session.state(NamespaceHolds)
+        session.add_job_allocatable(of_namespaces.refuse, differs=of_namespaces.concern)
         session.add_displacement(lambda job, evicting: displacements(session, job, evicting=evicting))
         session.add_closed_to_evictions(others_rows)
         session.add_group_conditions(lambda job: starving_conditions(session, job))

@@ -42,9 +42,14 @@ class NamespaceHolds:
             return None
         return Refusal(Code.NAMESPACE_SHARE_AHEAD, subject=namespace_held(first.key, job.namespace))
 
+    def concern(self, job: Job) -> bool:
+        """Whether others of the job's namespace make room for one of them. Whether the job does depends on its place in
+        the line."""
+        return self._first_of(job) is not None
+
     def holds_back(self, job: Job) -> bool:
         """Whether the job may not start as it is, because it would take that part."""
-        return self._first_of(job) is not None and self.refuse(job, needed(job), None) is not None
+        return self.concern(job) and self.refuse(job, needed(job), None) is not None
 
     def _first_of(self, job: Job) -> Job | None:
         """The first in line of a job's namespace, if others make room for it."""
