@@ -222,9 +222,9 @@ class FakeApiServer:
             if revision < self.forgotten:
                 return status(410, "Expired")
         end = start + int(request.query.get("limit", len(fitting) or 1))
-        meta = {"resourceVersion": str(revision)}
+        meta: Document = {"resourceVersion": str(revision)}
         if end < len(fitting):
-            meta["continue"] = f"{revision}:{end}"
+            meta |= {"continue": f"{revision}:{end}", "remainingItemCount": len(fitting) - end}
         return web.json_response({"kind": "List", "metadata": meta, "items": fitting[start:end]})
 
     async def _watch(self, request: web.Request, plural: str, namespace: str) -> web.StreamResponse:

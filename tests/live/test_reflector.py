@@ -117,6 +117,7 @@ def test_nothing_is_synced_before_the_whole_list_is() -> None:
         await until(lambda: len(server.lists()) > 8)
         assert receiver.told == ["+ns/a@101", "+ns/b@102"]
         assert not reflector.synced.is_set()
+        assert reflector.remaining == 1
 
     def prepare(server: FakeApiServer) -> None:
         three_pods(server)

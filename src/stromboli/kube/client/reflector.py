@@ -77,6 +77,7 @@ class Reflector(Generic[K]):
         """`on_relist` is called with the plural of the resource whenever its objects had to be listed again."""
         self.resource = resource
         self.objects: dict[str, K] = {}
+        self.remaining = 0  # objects that a list in progress has still to come, if the server says so
         self.synced = asyncio.Event()
         self._client = client
         self._sink = sink
@@ -168,6 +169,7 @@ class Reflector(Generic[K]):
                 # All pages show the moment of the first; writes observed from now on must be newer than that.
                 version = self._last_version = version or page.metadata.resource_version
                 items = page.items or []
+                self.remaining = page.metadata.remaining_item_count or 0
                 for start in range(0, len(items), CHUNK):
                     for item in items[start : start + CHUNK]:
                         obj = self._decode(item)

@@ -38,6 +38,7 @@ class WatchEvent(Generic[T]):
 class ListMeta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
+    remaining_item_count: int | None = None  # objects on later pages, if the server counts them
 
 
 class Page(msgspec.Struct):

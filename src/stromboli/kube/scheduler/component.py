@@ -313,7 +313,7 @@ class SchedulerComponent:
         """Load what the first cycle needs. Kernels take half a second: without a lot to do it is over sooner."""
         await self._cycles.prepare(self._warm_up)
         nodes, pods = self._reflectors[Node], self._reflectors[Pod]
-        while not need_compiled(len(nodes.objects), len(pods.objects)):
+        while not need_compiled(len(nodes.objects), len(pods.objects) + pods.remaining):
             if nodes.synced.is_set() and pods.synced.is_set():
                 return
             await asyncio.sleep(LIST_CHECK_EVERY)
