@@ -29,11 +29,14 @@ class Reclaim(Action):
     name: ClassVar[str] = "reclaim"
 
     def execute(self, session: Session) -> None:
-        # Looked at first: in a cluster where nothing runs, thousands of jobs may wait.
+        waiting = worth_trying(session, session.waiting)
+        if not waiting:
+            return
+        # Before the jobs: in a cluster where nothing runs, thousands of them may wait.
         evictable = [q for q in session.queues.values() if q.reclaimable and may_lose_tasks(session.ledger, q)]
         if not evictable and not session.has_concessions("reclaimable"):
             return  # nobody runs who could be asked to go
-        jobs = starving_jobs(session, worth_trying(session, session.waiting))
+        jobs = starving_jobs(session, waiting)
         if not jobs:
             return
         self._lenders = QueueLine(session, evictable)
