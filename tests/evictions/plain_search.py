@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
-from stromboli.scheduling.eviction.plans import EvictionPlan, EvictionUnit
+from stromboli.scheduling.eviction.plans import EvictionPlan, EvictionUnit, Way
 from stromboli.scheduling.eviction.reprieve import fits_within, is_torn
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
@@ -64,10 +64,10 @@ class PlainSearch:
             mark = len(statement)
             units = self._carry_out(statement, task, plan)
             statement.discard(down_to=mark)
-            if units is None and not plan.by_gangs:
-                # What a gang has above its minimum was not enough. The rest goes only with all of it.
-                instead = self._plan_on(plan.node.row, task, fitting, {}, by_gangs=True)
-                plans += [] if instead is None else [instead]
+            if units is None:
+                # Others above the minimum of their gang may be enough. If not, the rest goes only with all of it.
+                ways = [self._plan_on(plan.node.row, task, fitting, {}, way=way) for way in Way if way > plan.way]
+                plans += [instead for instead in ways if instead is not None][:1]
             if units is not None:
                 key = self._key([victim for unit in units for victim in unit.tasks], plan.node)
                 if best is None or key < best[0]:
@@ -99,7 +99,7 @@ class PlainSearch:
         ]
 
     def _plan_on(
-        self, row: int, task: Task, fitting: Fitting, gangs: dict[JobKey, list[Task]], *, by_gangs: bool = False
+        self, row: int, task: Task, fitting: Fitting, gangs: dict[JobKey, list[Task]], *, way: Way = Way.IN_ORDER
     ) -> EvictionPlan | None:
         reason = int(fitting.reasons[row])
         if reason and not self.session.node_reasons[reason - 1].resolvable:
@@ -116,11 +116,11 @@ class PlainSearch:
         if not tasks or bool((most < wanted).any()):
             return None
         units = self._units(task, tasks, gangs)
-        if by_gangs:
+        if way is Way.WHOLE_GANGS:
             units = self._as_gangs(task, units)
-        plan = self._plan(task, self.session.nodes.nodes[row], units, room, columns)
+        plan = self._plan(task, self.session.nodes.nodes[row], units, room, columns, way)
         if plan is not None:
-            plan.by_gangs = by_gangs
+            plan.way = way
         return plan
 
     def _as_gangs(self, evictor: Task, units: list[EvictionUnit]) -> list[EvictionUnit]:
@@ -130,13 +130,7 @@ class PlainSearch:
         for unit in units:
             job = unit.tasks[0].job
             assert job is not None
-            going = [other.tasks[0] for other in units if not other.whole and other.tasks[0].job is job]
-            left = [task for task in job.tasks.values() if task not in going and task.status in OCCUPIES]
-            roles = job.role_minimums if job.roles_matter else {}
-            enough = len(left) >= job.min_available and all(
-                sum(task.role == role for task in left) >= least for role, least in roles.items()
-            )
-            if unit.whole or enough or not self.session.job_ready(job):
+            if unit.whole or self._can_lose(job, units):
                 found.append(unit)
             elif job.key not in seen:
                 seen.add(job.key)
@@ -165,6 +159,32 @@ class PlainSearch:
         units.sort(key=lambda unit: unit.harm)
         return units
 
+    def _can_lose(self, job: Job, units: list[EvictionUnit]) -> bool:
+        """Whether a gang can run without its single tasks among these, or cannot run in any case."""
+        going = [unit.tasks[0] for unit in units if not unit.whole and unit.tasks[0].job is job]
+        left = [task for task in job.tasks.values() if task not in going and task.status in OCCUPIES]
+        roles = job.role_minimums if job.roles_matter else {}
+        enough = len(left) >= job.min_available and all(
+            sum(task.role == role for task in left) >= least for role, least in roles.items()
+        )
+        return enough or not self.session.job_ready(job)
+
+    def _above_minimum(self, units: list[EvictionUnit], short: Any, columns: Any) -> list[EvictionUnit]:
+        """Those that help most, as long as their gangs can lose them; of a higher rank only if others are too few."""
+        chosen: list[EvictionUnit] = []
+        for rank in sorted({unit.harm[0] for unit in units}):
+            chosen, left = [], short.copy()
+            for _ in units:
+                rest = [unit for unit in units if unit.harm[0] <= rank and unit not in chosen]
+                rest = [u for u in rest if u.whole or self._can_lose(_job(u), [*chosen, u])]
+                if rest and bool((left > 0).any()):
+                    best = max(rest, key=lambda unit: _help(_freed(unit, columns), left))
+                    chosen.append(best)
+                    left = left - _freed(best, columns)
+            if not bool((left > 0).any()):
+                break
+        return chosen
+
     def _order(self, task: Task) -> Any:
         assert task.job is not None
         return (self.session.job_key(task.job), self.session.task_key(task))
@@ -192,15 +212,21 @@ class PlainSearch:
         assert task.job is not None
         return (self.rank(task.job.queue), task.job.priority, task.priority)
 
-    def _plan(self, task: Task, node: Node, units: list[EvictionUnit], room: Any, columns: Any) -> EvictionPlan | None:
+    def _plan(
+        self, task: Task, node: Node, units: list[EvictionUnit], room: Any, columns: Any, way: Way
+    ) -> EvictionPlan | None:
         wanted = task.request[columns]
-        units = _smallest_first(units, wanted - room, columns)
-        chosen: list[EvictionUnit] = []
-        for unit in units:
-            if chosen and bool((room >= wanted).all()):
-                break
-            chosen.append(unit)
-            room = room + _freed(unit, columns)
+        if way is Way.ABOVE_MINIMUM:
+            chosen = self._above_minimum(units, wanted - room, columns)
+            room = room + sum((_freed(unit, columns) for unit in chosen), np.zeros_like(wanted))
+        else:
+            units = _smallest_first(units, wanted - room, columns)
+            chosen = []
+            for unit in units:
+                if chosen and bool((room >= wanted).all()):
+                    break
+                chosen.append(unit)
+                room = room + _freed(unit, columns)
         if not chosen or not bool((room >= wanted).all()):
             return None
         needed = list(chosen)
@@ -264,3 +290,14 @@ def _smallest_first(units: list[EvictionUnit], short: Any, columns: Any) -> list
 
 def _freed(unit: EvictionUnit, columns: Any) -> Any:
     return sum((task.request[columns] for task in unit.here), np.zeros(len(columns), dtype=np.int64))
+
+
+def _job(unit: EvictionUnit) -> Job:
+    job = unit.tasks[0].job
+    assert job is not None
+    return job
+
+
+def _help(freed: Any, short: Any) -> float:
+    parts = [min(amount, lack) / lack for amount, lack in zip(freed.tolist(), short.tolist(), strict=True) if lack > 0]
+    return sum(parts)

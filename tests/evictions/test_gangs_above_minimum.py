@@ -21,6 +21,8 @@ CLASSES = [priority_class("low", 1), priority_class("high", 100)]
         ([1, 1, 1], 2, 3, ["v-0", "v-1", "v-2"]),
         ([1, 1, 1], 2, 2, ["v-0", "v-1", "v-2"]),
         ([1, 1, 1], 0, 2, ["v-1", "v-2"]),
+        ([1, 2, 1, 1], 3, 2, ["v-1"]),  # one may go, and the last is too small
+        ([1, 2, 3, 1, 1], 3, 4, ["v-2", "v-4"]),
     ],
 )
 def test_a_pod_preempts_members_of_a_gang(cpus: list[float], least: int, requested: int, evicted: list[str]) -> None:

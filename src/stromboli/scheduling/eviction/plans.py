@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from stromboli.cluster import Node, Task
+
+
+class Way(IntEnum):
+    """How the units of a plan were chosen. What a gang may lose one by one is known only when it has lost some, so each
+    way is tried where the one before did not work."""
+
+    IN_ORDER = 0  # the least valuable first
+    ABOVE_MINIMUM = 1  # no more of a gang than it has above its minimum; of what is left, what helps most
+    WHOLE_GANGS = 2  # gangs that would lose more than that go as a whole
 
 
 @dataclass(slots=True, eq=False)
@@ -29,4 +39,4 @@ class EvictionPlan:
     needed: list[EvictionUnit]  # those of them that suffice, by arithmetic
     sure: bool = False  # no other verdict of the plugins would make it better
     partial: bool = False  # nobody was asked but those that are needed; if these are not enough, others may be
-    by_gangs: bool = False  # gangs that cannot lose all their tasks here one by one go as a whole
+    way: Way = Way.IN_ORDER

@@ -24,7 +24,7 @@ from stromboli.scheduling.statement import Statement
 
 from .candidates import RUNS, Candidates, Flags, is_evictable
 from .memory import EvictionMemory
-from .plans import EvictionPlan, EvictionUnit
+from .plans import EvictionPlan, EvictionUnit, Way
 from .prospects import Prospects
 from .reprieve import fits_within, is_torn
 from .turns import Turns
@@ -145,9 +145,9 @@ class VictimSearch:
                 statement.discard(down_to=mark)
             prospects.read_to = len(log)  # all is as it was
             if carried is None:
-                by_gangs = None if plan.by_gangs else self._by_gangs(plan, prospects, task, fitting)
-                if by_gangs is not None:
-                    prospects.put_instead(by_gangs)
+                instead = self._other_way(plan, prospects, task, fitting)
+                if instead is not None:
+                    prospects.put_instead(instead)
                 else:
                     prospects.put_away(plan)
                 continue
@@ -162,16 +162,20 @@ class VictimSearch:
             assert carried is not None, "what worked a moment ago works again"
         return carried
 
-    def _by_gangs(
+    def _other_way(
         self, plan: EvictionPlan, prospects: Prospects, task: Task, fitting: Fitting
     ) -> EvictionPlan | None:
         """Instead of a plan that did not work: a gang may lose what it has above its minimum one by one, and the rest
         only together with all of it."""
-        if not any(self._planner.runs_short(unit.tasks[0].job, plan.units) for unit in plan.units if not unit.whole):
-            return None
         row = plan.node.row
-        candidates = self._candidates_on(prospects, row, task)
-        return self._planner.plan_on(row, task, fitting, candidates, whole=True, by_gangs=True)
+        if plan.way is Way.IN_ORDER and not self._planner.any_runs_short(plan.units):
+            return None
+        for way in list(Way)[plan.way + 1 :]:
+            candidates = self._candidates_on(prospects, row, task)
+            instead = self._planner.plan_on(row, task, fitting, candidates, whole=True, way=way)
+            if instead is not None:
+                return instead
+        return None
 
     # -- searches that failed -----------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
 from .candidates import is_evictable
-from .plans import EvictionPlan, EvictionUnit
+from .plans import EvictionPlan, EvictionUnit, Way
 
 Amounts = list[int]  # by column of the task's request
 
@@ -39,10 +39,9 @@ class Planner:
         self._gangs_at = (-1, -1, 0)  # the length of the ledger's log at that time, and the kind of evictor
 
     def plan_on(
-        self, row: int, task: Task, fitting: Fitting, tasks: list[Task], *, whole: bool = False, by_gangs: bool = False
+        self, row: int, task: Task, fitting: Fitting, tasks: list[Task], *, whole: bool = False, way: Way = Way.IN_ORDER
     ) -> EvictionPlan | None:
-        """`tasks`: those on the node that could be evicted. `whole`: not a partial plan. `by_gangs`: gangs that cannot
-        lose all their tasks on the node one by one go as a whole."""
+        """`tasks`: those on the node that could be evicted. `whole`: not a partial plan."""
         session = self._session
         reason = int(fitting.reasons[row])
         if reason and not session.node_reasons[reason - 1].resolvable:
@@ -58,7 +57,7 @@ class Planner:
         if not _covers(_sum(tasks, freed), short):
             return None
         units = self._units(task, tasks)
-        if by_gangs:
+        if way is Way.WHOLE_GANGS:
             units = self._by_gangs(task, units)
         for unit in units:
             for member in unit.here:
@@ -67,13 +66,14 @@ class Planner:
         gives = {
             id(unit): _sum(unit.here, freed) if unit.whole else freed[unit.here[0].shape.id] for unit in units
         }
-        plan = self._plan(session.nodes.nodes[row], units, gives, short) if units else None
+        chosen = self._above_minimum if way is Way.ABOVE_MINIMUM else _in_order
+        plan = self._plan(session.nodes.nodes[row], *chosen(units, gives, short), gives, short) if units else None
         if plan is not None and plan.key[0] == 0:
             single = {id(unit.tasks[0]) for unit in units if not unit.whole}
             refused = [candidate for candidate in tasks if id(candidate) not in single]
-            plan.sure = not by_gangs and all(self._rank(candidate) > plan.key[1] for candidate in refused)
+            plan.sure = way is Way.IN_ORDER and all(self._rank(candidate) > plan.key[1] for candidate in refused)
         if plan is not None:
-            plan.by_gangs = by_gangs
+            plan.way = way
         return plan
 
     def key(self, victims: list[Task], node: Node) -> Any:
@@ -146,6 +146,9 @@ class Planner:
                     found.append(self._unit(members, here, whole=True))
         return sorted(found, key=_harm)
 
+    def any_runs_short(self, units: Sequence[EvictionUnit]) -> bool:
+        return any(self.runs_short(unit.tasks[0].job, units) for unit in units if not unit.whole)
+
     def runs_short(self, job: Job | None, units: Sequence[EvictionUnit]) -> bool:
         """Whether a gang that can run now could not without those of its tasks that are units."""
         if job is None or not self._session.job_ready(job):
@@ -156,6 +159,25 @@ class Planner:
         return job.ready_count - len(going) < job.min_available or any(
             job.role_occupied(role) - roles[role] < least for role, least in minimums
         )
+
+    def _above_minimum(
+        self, units: list[EvictionUnit], gives: dict[int, Amounts], short: Amounts
+    ) -> tuple[list[EvictionUnit], list[EvictionUnit]]:
+        """All units, and some that suffice: no gang loses more than it has above its minimum, nobody of a higher rank
+        goes if others are enough, and otherwise those go first that help most."""
+        chosen: list[EvictionUnit] = []
+        for rank in sorted({unit.harm[0] for unit in units}):
+            open_ = [unit for unit in units if unit.harm[0] <= rank]
+            chosen, left = [], list(short)
+            while open_ and any(lack > 0 for lack in left):
+                best = max(open_, key=lambda unit: _help(gives[id(unit)], left))
+                open_.remove(best)
+                if best.whole or not self.runs_short(best.tasks[0].job, [*chosen, best]):
+                    chosen.append(best)
+                    left = list(map(sub, left, gives[id(best)]))
+            if not any(lack > 0 for lack in left):
+                break
+        return units, chosen
 
     def _orders(self, tasks: list[Task]) -> list[Any]:
         """What to sort these tasks by: the keys of their jobs, and of tasks in the same job their own."""
@@ -197,15 +219,16 @@ class Planner:
         return (self._rank_of(task.job.queue), task.job.priority, task.priority)
 
     def _plan(
-        self, node: Node, units: list[EvictionUnit], gives: dict[int, Amounts], short: Amounts
+        self,
+        node: Node,
+        units: list[EvictionUnit],
+        chosen: list[EvictionUnit],
+        gives: dict[int, Amounts],
+        short: Amounts,
     ) -> EvictionPlan | None:
-        units = _smallest_first(units, gives, short)
-        chosen: list[EvictionUnit] = []
+        """`chosen`: those of the units that go, without whom of them is not needed."""
         freed = [0] * len(short)
-        for unit in units:
-            if chosen and _covers(freed, short):
-                break
-            chosen.append(unit)
+        for unit in chosen:
             freed = list(map(add, freed, gives[id(unit)]))
         if not chosen or not _covers(freed, short):
             return None
@@ -219,6 +242,26 @@ class Planner:
                 needed.remove(unit)
         victims = [victim for unit in needed for victim in unit.tasks]
         return EvictionPlan(self.key(victims, node), node, units, needed)
+
+
+def _in_order(
+    units: list[EvictionUnit], gives: dict[int, Amounts], short: Amounts
+) -> tuple[list[EvictionUnit], list[EvictionUnit]]:
+    """All units in order, and the first of them that suffice."""
+    units = _smallest_first(units, gives, short)
+    chosen: list[EvictionUnit] = []
+    freed = [0] * len(short)
+    for unit in units:
+        if chosen and _covers(freed, short):
+            break
+        chosen.append(unit)
+        freed = list(map(add, freed, gives[id(unit)]))
+    return units, chosen
+
+
+def _help(amounts: Amounts, short: Amounts) -> float:
+    """Which part of what is short these amounts are, added up over all resources."""
+    return sum(min(amount, lack) / lack for amount, lack in zip(amounts, short, strict=True) if lack > 0)
 
 
 def _smallest_first(units: list[EvictionUnit], gives: dict[int, Amounts], short: Amounts) -> list[EvictionUnit]:
