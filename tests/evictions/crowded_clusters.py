@@ -10,7 +10,11 @@ from __future__ import annotations
 from random import Random
 
 from builders import budget, established, group, node, pod, priority_class, queue, quota
+from properties.random_clusters import World
 from stromboli.api import Affinity, KObject, LabelSelector, PodAffinity, PodAffinityTerm
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.decisions import Decision
+from stromboli.scheduling.registry import Registry
 
 QUEUES = ("default", "q1", "q2", "q3")
 NAMESPACES = ("ns1", "ns2", "ns3")
@@ -179,3 +183,16 @@ def _apart(app: str) -> Affinity:
 
 def crowded(seed: int) -> list[KObject]:
     return Crowd(seed).build()
+
+
+def decisions(seed: int, configuration: str, *, cycles: int) -> list[list[Decision]]:
+    """What is decided on such a cluster, with time for what was evicted to leave and to come back."""
+    world = World(crowded(seed), grace=2, replaces=seed % 2 == 0)
+    registry = Registry(installed_plugins=(), installed_actions=())
+    deciding = Scheduler(registry.load(configuration), registry)
+    made = []
+    for _ in range(cycles):
+        made.append(world.cycle(deciding))
+        world.cluster.validate()
+        world.carry_out(made[-1])
+    return made

@@ -6,31 +6,15 @@ from collections.abc import Iterable
 
 import pytest
 
-from evictions.crowded_clusters import CONFIGURATIONS, crowded
-from properties.random_clusters import World
+from evictions.crowded_clusters import CONFIGURATIONS, decisions
 from stromboli.cluster import Task
-from stromboli.scheduling.cycle import Scheduler
-from stromboli.scheduling.decisions import Decision
 from stromboli.scheduling.eviction import nominations
 from stromboli.scheduling.gang import gang_placement, promise_rooms
-from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 CYCLES = 4
 SEEDS = range(100, 125)
-
-
-def decisions(seed: int, text: str) -> list[list[Decision]]:
-    world = World(crowded(seed), grace=2, replaces=seed % 2 == 0)
-    registry = Registry(installed_plugins=(), installed_actions=())
-    deciding = Scheduler(registry.load(text), registry)
-    made = []
-    for _ in range(CYCLES):
-        made.append(world.cycle(deciding))
-        world.cluster.validate()
-        world.carry_out(made[-1])
-    return made
 
 
 def replace_promises(monkeypatch: pytest.MonkeyPatch, promise: object) -> None:
@@ -50,8 +34,8 @@ def test_promises_at_once_are_those_of_each_alone(configuration: str, monkeypatc
         return number
 
     replace_promises(monkeypatch, counted)
-    at_once = {seed: decisions(seed, text) for seed in SEEDS}
+    at_once = {seed: decisions(seed, text, cycles=CYCLES) for seed in SEEDS}
     assert promised, "no rooms were promised at once, so nothing was compared"
     replace_promises(monkeypatch, lambda *_, **__: 0)
     for seed in SEEDS:
-        assert at_once[seed] == decisions(seed, text), f"seed {seed}"
+        assert at_once[seed] == decisions(seed, text, cycles=CYCLES), f"seed {seed}"

@@ -308,7 +308,7 @@ class VictimSearch:
             return fits_within(self.session, task, plan.node, self.kind, had, fitting)
 
         fits = False
-        # First those that suffice by arithmetic: a gang may lose only so many, and others may not be worth it.
+        # First those that suffice by arithmetic: if others go before them, their gang may be at its minimum by then.
         for unit in [*plan.needed, *[unit for unit in plan.units if unit not in plan.needed]]:
             if gone and (fits := fits_now()):
                 break
