@@ -260,20 +260,20 @@ class Job:
         if counts is None:
             return 0
         occupied = (
-            counts[Status.ALLOCATED]
-            + counts[Status.BINDING]
-            + counts[Status.BOUND]
-            + counts[Status.RUNNING]
-            + counts[Status.SUCCEEDED]
+            counts[_ALLOCATED]
+            + counts[_BINDING]
+            + counts[_BOUND]
+            + counts[_RUNNING]
+            + counts[_SUCCEEDED]
             + self.role_pending_best_effort.get(role, 0)
         )
-        return occupied + counts[Status.PIPELINED] if with_pipelined else occupied
+        return occupied + counts[_PIPELINED] if with_pipelined else occupied
 
     def role_valid(self, role: str) -> int:
         counts = self.role_counts.get(role)
         if counts is None:
             return 0
-        return sum(counts[: Status.RELEASING]) + counts[Status.SUCCEEDED]
+        return sum(counts[:_RELEASING]) + counts[_SUCCEEDED]
 
     def __repr__(self) -> str:
         return f"<Job {self.key} {self.phase} {self.ready_count}/{self.min_available}>"

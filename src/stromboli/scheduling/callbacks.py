@@ -115,7 +115,9 @@ class FilterHook:
     prepare: Callable[[Task], NodeFilter | None]  # None: does not apply to this task
     scope: Scope
     key: KeyOfTask | None  # what the answer depends on besides the shape
-    live: bool = False  # the key may change during a session; it is that of the job and its nomination
+    # The key may change during a session; it is that of the job and its nomination. While this returns the same, only
+    # nominations change it.
+    live: Callable[[], Hashable] | None = None
     owner: str = ""  # the plugin or feature that registered it
     remaining: Callable[[Task], RemainingCount | None] | None = None  # how many more such tasks a node takes
     keyed: Callable[[Shape], bool] | None = None  # which shapes have a key; None: all

@@ -8,13 +8,13 @@ plugin's callbacks, one kind at a time. `framework` combines the answers of seve
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, Matrix, NodeTable, Queue, Shape, Task, Vector
+from stromboli.cluster import Job, NodeTable, Queue, Shape, Task, Vector
 
 from . import callbacks as cb
 from .callbacks import Hook, NodeReason, Refusal, Scope
@@ -105,16 +105,17 @@ class ExtensionPoints:
         *,
         scope: Scope = Scope.STATIC,
         key: cb.KeyOfTask | None = None,
-        live: bool = False,
+        live: Callable[[], Hashable] | None = None,
         remaining: Callable[[Task], cb.RemainingCount | None] | None = None,
         keyed: Callable[[Shape], bool] | None = None,
         keys: cb.KeysOfTasks | None = None,
     ) -> None:
         """`key`: what the answer depends on besides the shape of a task. `live`: the key of a task may change during
-        the session; then it is the same for all tasks of a job that were promised no node. `keyed`: whether tasks of
-        a shape have a key at all; constant in a session, and asked once per shape. `keys`: the distinct keys of many
-        tasks, if there is a faster way than to ask for each. `remaining`: the filter counts tasks, and this is how
-        many more a node takes. Then equal tasks are still placed in one step; with None for a task, one by one."""
+        the session; then it is the same for all tasks of a job that were promised no node, as long as this returns the
+        same. `keyed`: whether tasks of a shape have a key at all; constant in a session, and asked once per shape.
+        `keys`: the distinct keys of many tasks, if there is a faster way than to ask for each. `remaining`: the filter
+        counts tasks, and this is how many more a node takes. Then equal tasks are still placed in one step; with None
+        for a task, one by one."""
         if self._enabled("predicate"):
             self.filters.append(cb.FilterHook(prepare, scope, key, live, self._owner, remaining, keyed, keys))
 
@@ -280,13 +281,13 @@ class ExtensionPoints:
         self._add("withdrawal", withdraw, "always")
 
     def add_fallback_placement(
-        self, place: Callable[[Any, Task], bool], room: Callable[[Job | None], Matrix | None]
+        self, place: Callable[[Any, Task], bool], is_possible: Callable[[Task, Job | None], bool]
     ) -> None:
         """Called with the statement and a task for which no node has room: place it in another way, or return False.
-        `room`: how much there is for a job that way at most, or for whatever job (None); None if no more than is
-        idle."""
+        `is_possible`: called with a task that finds too little idle room, and its job or None; whether it may have a
+        place that way, in that job or in any job."""
         self._add("fallbackPlacement", place)
-        self._add("fallbackRoom", room)
+        self._add("fallbackPossible", is_possible)
 
     def add_closed_to_evictions(self, rows: Callable[[Task], Collection[int]]) -> None:
         """Rows on which no task may be evicted for this one."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, Queue, QueueName, Snapshot, Task, Vector
+from stromboli.cluster import Job, JobKey, Queue, QueueName, Snapshot, Task, Vector
 
 from . import callbacks as cb
 from .callbacks import Refusal, Verdict, Vote
@@ -51,6 +51,8 @@ class Framework(ExtensionPoints):
         # for which job.
         self.horizon = cb.Horizon.NOW
         self.drained_for: Job | None = None
+        # Since when jobs wait, as their groups say. They do not change during a session, and this is needed often.
+        self.waiting_times: dict[JobKey, float] = {}
         self.version = 0  # grows with every commit, so that a failed attempt need not be repeated before
 
     def has_action(self, name: str) -> bool:

@@ -31,6 +31,7 @@ from stromboli.scheduling.gang import (
     is_eligible,
     lacks_places,
     lacks_places_everywhere,
+    lacks_places_like_others,
     place_gang,
     start_gang,
 )
@@ -178,10 +179,13 @@ class Allocate(Action):
         holds_nothing = job.key not in self._open and job not in session.state(TentativePlaces)
         if holds_nothing and failures.repeat(session, attempt, job):
             return Outcome.NOTHING
+        lends = session.state(Lending).rules.lends
+        if holds_nothing and lacks_places_like_others(session, job, lending=lending, keeps_some=lends):
+            failures.record(session, attempt, job)
+            return Outcome.NOTHING
         if holds_nothing and not lending and session.state(SmallJobs).place(job):
             return Outcome.DONE
         tasks = pending[job.key] = _tasks_to_place(session, job)
-        lends = session.state(Lending).rules.lends
         if holds_nothing and lacks_places(session, job, tasks, lending=lending, keeps_some=lends):
             outcome = Outcome.NOTHING
         else:

@@ -22,6 +22,7 @@ from stromboli.scheduling.gang import (
     complete_with_best_effort,
     is_eligible,
     lacks_places,
+    lacks_places_like_others,
     place_gang,
 )
 from stromboli.scheduling.plugin import Action
@@ -62,10 +63,13 @@ class Backfill(Action):
 
     def _start_on_lent_room(self, session: Session, job: Job) -> bool:
         """True if it started and has more tasks."""
+        said = session.notes.of(job)
+        if lacks_places_like_others(session, job, lending=True):
+            session.notes.recall(job, said)
+            return False
         tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
         if not tasks:
             return False
-        said = session.notes.of(job)
         if lacks_places(session, job, tasks, lending=True):
             session.notes.recall(job, said)
             return False

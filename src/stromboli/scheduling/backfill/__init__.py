@@ -8,7 +8,7 @@ from stromboli.scheduling.session import Session
 
 from .estimates import Estimates
 from .lent_room import (
-    accessible_beyond_idle,
+    LentRoom,
     conditionally_ready_condition,
     could_borrow,
     ends_some_day,
@@ -42,5 +42,5 @@ def open_backfill(session: Session) -> None:
             session.add_close(lambda: note_kept(session))
             session.add_fallback_placement(
                 lambda statement, task: place_conditionally(session, statement, task),
-                room=lambda job: accessible_beyond_idle(session, job),
+                is_possible=lambda task, job: session.state(LentRoom).may_have_place(task, job),
             )

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.reasons import Code, given_back
 from stromboli.scheduling.explanation.reasons import conditionally_ready as conditionally_ready_sentence
 from stromboli.scheduling.gang import TentativePlaces, lacks_places, place_gang
+from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -54,13 +56,6 @@ def accessible(session: Session, job: Job | None) -> Matrix:
     return np.asarray(session.placement.room_now(job, without=FEATURE) + lent - session.nodes.conditional)
 
 
-def accessible_beyond_idle(session: Session, job: Job | None) -> Matrix | None:
-    """`accessible`; None if the job may count on none of the borrowers."""
-    borrowers = session.state(Borrowers).all
-    counts = any(job is None or _may_count_on(session, job, task) for task in borrowers)
-    return accessible(session, job) if counts else None
-
-
 class Borrowers:
     """All tasks on lent room."""
 
@@ -78,6 +73,61 @@ class Borrowers:
             rows = np.flatnonzero(nodes.backfilled.any(axis=1)).tolist()
             self._all = [task for row in rows for task in lent_tasks(nodes.nodes[row])]
         return self._all
+
+
+class LentRoom:
+    """Where lent room would make the difference. Many jobs want to know it while nothing changes."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._precedence = session.state(Precedence)
+        # The length of the ledger's log, and the numbers of changes of reservations and of commits.
+        self._read_at = (-1, -1, -1)
+        self._borrowers: dict[int, list[Task]] = {}  # by row
+        self._last: tuple[Any, ...] | None = None  # of the borrower that goes last in the order of jobs
+        self._room: Matrix = session.nodes.backfilled  # `accessible` to a job that may send away all borrowers
+        self._rows: dict[Fitting, list[int]] = {}  # those of borrowers where such a task would fit then
+
+    def may_have_place(self, task: Task, job: Job | None) -> bool:
+        """Whether a task for which idle room is not enough would fit if the job counted on lent room; for None, if it
+        were a task of some job."""
+        ledger = self._session.ledger
+        state = (len(ledger.log), ledger.reserved_epoch, self._session.version)
+        if self._read_at != state:
+            self._read_at = state
+            self._read()
+        if not self._borrowers:
+            return False
+        if job is not None and self._last is not None and self._precedence.key(job) >= self._last:
+            return False
+        fitting = self._session.placement.fitting(task)
+        rows = self._rows.get(fitting)
+        if rows is None:
+            open_ = set(fitting.rows_with_room(self._room))
+            rows = self._rows[fitting] = [row for row in self._borrowers if row in open_]
+        return bool(rows) if job is None else any(self._fits(fitting, job, row) for row in rows)
+
+    def _read(self) -> None:
+        self._borrowers = {}
+        borrowers = self._session.state(Borrowers).all
+        jobs = {task.job.key: task.job for task in borrowers if task.job is not None}
+        in_jobs = all(task.job is not None for task in borrowers)
+        self._last = max(map(self._precedence.key, jobs.values())) if jobs and in_jobs else None
+        for task in borrowers:
+            if task.node is not None:
+                self._borrowers.setdefault(task.node.row, []).append(task)
+        if self._borrowers:
+            self._room = accessible(self._session, None)
+        self._rows = {}
+
+    def _fits(self, fitting: Fitting, job: Job, row: int) -> bool:
+        stay = [task for task in self._borrowers[row] if not _may_count_on(self._session, job, task)]
+        if not stay:
+            return True
+        if len(stay) == len(self._borrowers[row]):
+            return False
+        left = self._room[row] - sum(task.request for task in stay)
+        return bool((left[fitting.columns] >= fitting.request[fitting.columns]).all())
 
 
 def _may_count_on(session: Session, job: Job, borrower: Task) -> bool:

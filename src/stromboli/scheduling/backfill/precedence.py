@@ -24,16 +24,24 @@ class Precedence:
         self._keys: dict[JobKey, tuple[Any, ...]] = {}
         self._known: dict[tuple[JobKey, TaskKey], bool] = {}
 
+    def key(self, job: Job) -> tuple[Any, ...]:
+        """The job's place in the order of jobs, without what it has borrowed."""
+        self._read()
+        return self._key(job)
+
     def may_send_away(self, job: Job, borrower: Task) -> bool:
-        if self._version != self._session.version:
-            self._version = self._session.version
-            self._keys.clear()
-            self._known.clear()
+        self._read()
         pair = (job.key, borrower.key)
         known = self._known.get(pair)
         if known is None:
             known = self._known[pair] = self._find(job, borrower)
         return known
+
+    def _read(self) -> None:
+        if self._version != self._session.version:
+            self._version = self._session.version
+            self._keys.clear()
+            self._known.clear()
 
     def _find(self, job: Job, borrower: Task) -> bool:
         if borrower.job is None:

@@ -156,30 +156,33 @@ class Explainer:
         return Explanation(refusal.code, never or reasons.refused(self._books.corrected(refusal, job)))
 
     def _at_queue_or_nodes(self, job: Job, note: JobNote) -> Finding:
+        like = self._like(job, note)
+        found = None if like is None else self._known.get(like)
+        if found is not None:
+            return found
         tasks = self._session.pending_tasks(job)
         if not tasks:
             gated = job.gated and Explanation(Code.SCHEDULING_GATED, reasons.gated())
             return Finding(gated or Explanation("", reasons.not_considered()))
-        like = self._like(job, note, tasks)
-        if like is None:
-            return self._of_tasks(job, note, tasks)
-        found = self._known.get(like)
-        if found is None:
-            found = self._known[like] = self._of_tasks(job, note, tasks)
+        found = self._of_tasks(job, note, tasks)
+        if like is not None:
+            self._known[like] = found
         return found
 
-    def _like(self, job: Job, note: JobNote, tasks: list[Task]) -> Hashable:
+    def _like(self, job: Job, note: JobNote) -> Hashable:
         """Jobs for which this is equal get the same answers; None if there may be no other such job. Thousands of equal
         jobs may wait in a queue."""
         session = self._session
         if note.said or note.never or note.refused_by(Code.QUEUE_FIRST_IN_LINE):
             return None
-        kind = session.state(JobKinds).of(job)
-        if kind is None or not session.placement.all_alike(tasks):
+        kinds = session.state(JobKinds)
+        kind = kinds.of(job)
+        if kind is None or not kinds.are_tasks_alike(job):
             return None
         if session.alike_in_queue(job):
             return kind
         # What features keep for others depends on the job.
+        tasks = session.pending_tasks(job)
         request = tasks[0].request * max(1, min(job.min_available, len(tasks)))
         if any(hook.call(job, request, None) is not None for hook in session.hooks("jobAllocatable")):
             return None

@@ -16,6 +16,13 @@ WAITING = "Waiting"
 
 def waiting_since(framework: Framework, job: Job) -> float:
     """When a job began to wait. A job that never started has waited since its creation."""
+    known = framework.waiting_times.get(job.key)
+    if known is None:
+        known = framework.waiting_times[job.key] = _waiting_since(framework, job)
+    return known
+
+
+def _waiting_since(framework: Framework, job: Job) -> float:
     assert job.object is not None
     had_a_place = False
     for condition in job.object.status.conditions:

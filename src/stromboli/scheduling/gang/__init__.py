@@ -9,7 +9,7 @@
 
 from .best_effort import complete_with_best_effort
 from .eligibility import is_eligible
-from .enough_places import lacks_places, lacks_places_everywhere
+from .enough_places import lacks_places, lacks_places_everywhere, lacks_places_like_others
 from .failed_attempts import FailedAttempts
 from .gang_placement import place_gang, start_gang
 from .job_kinds import JobKinds
@@ -30,6 +30,7 @@ __all__ = [
     "is_eligible",
     "lacks_places",
     "lacks_places_everywhere",
+    "lacks_places_like_others",
     "place_gang",
     "promise_rooms",
     "reserved_tasks",

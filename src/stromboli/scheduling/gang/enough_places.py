@@ -27,12 +27,23 @@ def lacks_places(
     """Whether the job cannot start, because there are not enough places for the first of its tasks. Then it is noted
     like a failed attempt. `tasks`: all that may be placed; `keeps_some`: it keeps places that are not enough, also
     those of the fallback placement, so there must be none."""
-    if not tasks or not _has_waited(job) or session.job_ready(job):
+    if not tasks or not _has_waited(job) or session.job_ready(job) or session.hooks("keptPlace"):
         return False
-    if session.hooks("keptPlace"):
+    count = session.state(_Counts).of(job, tasks, lending=lending, keeps_some=keeps_some)
+    return count.short > 0 and _is_short(session, job, tasks[0], count, lending=lending)
+
+
+def lacks_places_like_others(session: Session, job: Job, *, lending: bool, keeps_some: bool = False) -> bool:
+    """Whether `lacks_places` has said so of a job of the same kind, and says it of this one. That is faster: most of
+    hundreds of jobs that wait are alike."""
+    if not _has_waited(job) or session.job_ready(job) or session.hooks("keptPlace"):
         return False
-    first, count = tasks[0], session.state(_Counts).of(job, tasks, lending=lending, keeps_some=keeps_some)
-    if count.short == 0 or (count.may_fall_back and _has_fallback(session, first, job)):
+    found = session.state(_Counts).known(job, lending=lending, keeps_some=keeps_some)
+    return found is not None and _is_short(session, job, *found, lending=lending)
+
+
+def _is_short(session: Session, job: Job, first: Task, count: _Count, *, lending: bool) -> bool:
+    if count.may_fall_back and _has_fallback(session, first, job):
         return False
     if not count.is_allowed and allowed_by_queue(session, job, first, count.short, lending)[0] < count.short:
         return False
@@ -53,58 +64,88 @@ def lacks_places_everywhere(session: Session, job: Job) -> bool:
 
 
 def _has_waited(job: Job) -> bool:
-    return job.object is not None and any(known.type == UNSCHEDULABLE for known in job.object.status.conditions)
+    if job.object is not None:
+        for condition in job.object.status.conditions:
+            if condition.type == UNSCHEDULABLE:
+                return True
+    return False
 
 
 class _Count(NamedTuple):
     short: int  # so many tasks are alike and have too few places together; 0 if they may have enough
     may_fall_back: bool  # whether the fallback placement may have a place for some job of this kind
     is_allowed: bool  # the queue may take these tasks, of any job of this kind
-
-
-_ENOUGH = _Count(0, may_fall_back=False, is_allowed=False)
+    at: tuple[int, int]  # the lengths of the ledger's logs of rows and queues when this was counted
 
 
 class _Counts:
     """Jobs of one kind have equally many places, until the ledger's logs of rows and queues grow or a reservation
-    changes: every task that moves on a node is in the logs, and what is kept from a job follows from its kind."""
+    changes: every task that moves on a node is in the logs, and what is kept from a job follows from its kind. Too few
+    places stay too few until some are freed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._counted_at = (-1, -1, -1)  # the lengths of the logs, and the number of changes of reservations
+        self._freed_at = (-1, -1)  # the number of times that room was freed, and of changes of reservations
         self._known: dict[tuple[Hashable, bool, bool], _Count] = {}  # by kind, `lending` and `keeps_some`
 
     def of(self, job: Job, tasks: deque[Task], *, lending: bool, keeps_some: bool) -> _Count:
         kind = self._session.state(JobKinds).of(job)
         if kind is None:
             return _count(self._session, job, tasks, lending=lending, keeps_some=keeps_some)
-        ledger = self._session.ledger
-        state = (len(ledger.log), len(ledger.queue_log), ledger.reserved_epoch)
-        if self._counted_at != state:
-            self._counted_at = state
-            self._known.clear()
-        known = self._known.get((kind, lending, keeps_some))
-        if known is None:
+        known = self._find(kind, job, tasks[0], lending=lending, keeps_some=keeps_some)
+        if known is None or (not known.short and known.at != _logs(self._session)):
             known = _count(self._session, job, tasks, lending=lending, keeps_some=keeps_some)
             self._known[kind, lending, keeps_some] = known
         return known
 
+    def known(self, job: Job, *, lending: bool, keeps_some: bool) -> tuple[Task, _Count] | None:
+        """The first task that requests something, and the count, if it is known that there are too few places."""
+        kinds = self._session.state(JobKinds)
+        kind, first = kinds.of(job), kinds.first_task(job)
+        if kind is None or first is None:
+            return None
+        known = self._find(kind, job, first, lending=lending, keeps_some=keeps_some)
+        return (first, known) if known is not None and known.short else None
+
+    def _find(self, kind: Hashable, job: Job, first: Task, *, lending: bool, keeps_some: bool) -> _Count | None:
+        ledger = self._session.ledger
+        freed = (ledger.freed, ledger.reserved_epoch)
+        if self._freed_at != freed:
+            self._freed_at = freed
+            self._known.clear()
+            return None
+        known = self._known.get((kind, lending, keeps_some))
+        if known is None or not known.short or known.at[1] == len(ledger.queue_log):
+            return known
+        is_allowed = _is_allowed(self._session, job, first, known.short, lending=lending)
+        known = known._replace(is_allowed=is_allowed, at=_logs(self._session))
+        self._known[kind, lending, keeps_some] = known
+        return known
+
+
+def _logs(session: Session) -> tuple[int, int]:
+    return len(session.ledger.log), len(session.ledger.queue_log)
+
 
 def _count(session: Session, job: Job, tasks: deque[Task], *, lending: bool, keeps_some: bool) -> _Count:
     first = tasks[0]
+    enough = _Count(0, may_fall_back=False, is_allowed=False, at=_logs(session))
     if first.nominated or job.counts[Status.RESERVED]:
-        return _ENOUGH
+        return enough
     group = alike(session, tasks, frozenset(), missing_tasks(job))
     needed = _needed(session, job, tasks, group)
     if needed == 0 or session.pre_filter(first) is not None or session.books.own_rows(first) is not None:
-        return _ENOUGH
+        return enough
     if not _lacks(session, job, first, 1 if keeps_some else needed):
-        return _ENOUGH
+        return enough
     may_fall_back = keeps_some and _has_fallback(session, first, None)
-    is_allowed = session.alike_in_queue(job) and (
-        allowed_by_queue(session, job, first, len(group), lending)[0] == len(group)
-    )
-    return _Count(len(group), may_fall_back, is_allowed)
+    is_allowed = _is_allowed(session, job, first, len(group), lending=lending)
+    return _Count(len(group), may_fall_back, is_allowed, at=enough.at)
+
+
+def _is_allowed(session: Session, job: Job, first: Task, count: int, *, lending: bool) -> bool:
+    """Whether the queue may take so many tasks like the first one, of any job of this kind."""
+    return session.alike_in_queue(job) and allowed_by_queue(session, job, first, count, lending)[0] == count
 
 
 def _needed(session: Session, job: Job, tasks: deque[Task], group: list[Task]) -> int:
@@ -131,6 +172,7 @@ def _lacks(session: Session, job: Job, first: Task, needed: int) -> bool:
 
 def _has_fallback(session: Session, first: Task, job: Job | None) -> bool:
     """Whether the fallback placement may have a place for the first task of a job, or of any job (None)."""
-    rooms = [hook.call(job) for hook in session.hooks("fallbackRoom")]
-    fitting = session.placement.fitting(first)
-    return any(room is not None and fitting.places_at_most(room) for room in rooms)
+    for hook in session.hooks("fallbackPossible"):  # noqa: SIM110 - for every job, and a generator takes longer
+        if hook.call(first, job):
+            return True
+    return False

@@ -9,12 +9,22 @@ Only jobs of which no task has a place of any kind are of a kind. What a job has
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
 from stromboli.cluster import Job, JobKey, Status, Task
 from stromboli.scheduling.session import Session
 
 _PENDING = Status.PENDING  # a member of an enumeration takes long to find
+
+_Live = list[Callable[[], Hashable]]
+
+
+class _Facts(NamedTuple):
+    task: Task  # any of the job
+    first: Task | None  # the first one in order that requests something
+    requested: int  # the number of what they request
+    alike: bool  # whether all have the same key
 
 
 class JobKinds:
@@ -26,10 +36,13 @@ class JobKinds:
         self._session = session
         # Answers about single pods or jobs, which no kind could cover.
         self._applies = not any(session.hooks(kind) for kind in ("prePredicate", "bestNode"))
-        self._known: dict[JobKey, tuple[Task, int]] = {}  # a task of the job, and the number of what it requests
+        self._keeps = bool(session.hooks("keptPlaces") or session.hooks("keptRoom"))
+        self._known: dict[JobKey, _Facts] = {}
+        # By the owners that are ignored: what the live keys depend on, and the kinds for these values.
+        self._kinds: dict[tuple[str, ...], tuple[_Live, dict[JobKey, tuple[list[Hashable], Hashable]]]] = {}
         self._numbers: dict[Hashable, int] = {}  # of requests: they are long to compare
 
-    def of(self, job: Job, *, without: Collection[str] = ()) -> Hashable:
+    def of(self, job: Job, *, without: tuple[str, ...] = ()) -> Hashable:
         """Equal for jobs of one kind; None if the job is like no other. `without`: the caller ignores the live filters
         of these plugins and features."""
         if not self._applies or not job.tasks or job.counts[_PENDING] != len(job.tasks) or job.gated or job.stands_for:
@@ -37,15 +50,37 @@ class JobKinds:
         session = self._session
         if session.ledger.nominated and any(task.nominated for task in job.tasks.values()):
             return None
-        if session.with_kept_places(job.tasks.values()) or session.kept_room(job):
+        if self._keeps and (session.with_kept_places(job.tasks.values()) or session.kept_room(job)):
             return None
+        if without not in self._kinds:
+            live = [hook.live for hook in session.filters if hook.live is not None and hook.owner not in without]
+            self._kinds[without] = (live, {})
+        live, kinds = self._kinds[without]
+        state = [of() for of in live]
+        found = kinds.get(job.key)
+        if found is None or found[0] != state:
+            found = kinds[job.key] = (state, self._find(job, without))
+        return found[1]
+
+    def _find(self, job: Job, without: tuple[str, ...]) -> Hashable:
+        session = self._session
         known = self._known.get(job.key)
         if known is None:
             tasks = session.pending_tasks(job)
             number = self._numbers.setdefault(self._requested(job, tasks), len(self._numbers))
-            known = self._known[job.key] = (tasks[0], number)
-        task, requested = known
-        return requested, session.placement.live_key(task, without)
+            first = next((task for task in tasks if not task.shape.best_effort), None)
+            known = self._known[job.key] = _Facts(tasks[0], first, number, session.placement.all_alike(tasks))
+        return known.requested, session.placement.live_key(known.task, without)
+
+    def first_task(self, job: Job) -> Task | None:
+        """The first task in order that requests something, of a job that is of a kind."""
+        known = self._known.get(job.key)
+        return None if known is None else known.first
+
+    def are_tasks_alike(self, job: Job) -> bool:
+        """Whether all tasks have the same key, of a job that is of a kind."""
+        known = self._known.get(job.key)
+        return known is not None and known.alike
 
     def _requested(self, job: Job, tasks: list[Task]) -> Hashable:
         keys = self._session.placement.constant_keys(tasks)

@@ -258,6 +258,11 @@ class Fitting:
             self._counted = int(np.maximum(self._fit_in(room[self._static == 0]), 0).sum())
         return self._counted
 
+    def rows_with_room(self, room: Matrix) -> list[int]:
+        """Where such a task would have room, whatever tasks are placed first."""
+        rows: list[int] = np.flatnonzero((self._static == 0) & self.has_room(room)).tolist()
+        return rows
+
     def _ranked(self, score: Scores) -> Any:
         """The tree of `place_ranked`, up to date; for idle room, which is the same for all jobs."""
         if self._tree is None:

@@ -64,7 +64,7 @@ def close_reserved_nodes(session: Session) -> None:
         nominated = task.nominated if session.ledger.reserved_tasks or at_open else ""
         return (closed.owners, own, nominated)
 
-    session.add_filter(prepare, scope=Scope.STATIC, key=key, live=True)
+    session.add_filter(prepare, scope=Scope.STATIC, key=key, live=lambda: session.ledger.reserved_epoch)
 
 
 class _ClosedRows:
