@@ -19,7 +19,7 @@ from builders import priority_class as api_priority_class
 from builders import queue as line
 from fairness.scenes import Document, Run, flat, nodes, patch, pods, priority_class, queue, replica_set
 from oracles.stories import Story
-from stromboli.api import KObject
+from stromboli.api import KObject, Taint
 
 # -- borrowed room ----------------------------------------------------------------------------------------------------
 
@@ -88,15 +88,36 @@ def test_nobody_is_spared_who_would_be_alone() -> None:
 
 # n0: 3 CPUs, all used by "low". n1: 8 CPUs, 7 used by "mid", 1 free. The newcomers want 3 each. For the first, "low" is
 # the cheapest victim; for the second, "mid" is the only one, and leaves 8 - 3 = 5 CPUs: enough for the first as well.
+# The free node has a taint.
 def test_a_promise_moves_to_a_node_that_a_later_victim_leaves() -> None:
     told = story(
-        api_priority_class("mid", 50), node("n0", cpu=3), node("n1", cpu=8),
+        api_priority_class("mid", 50), node("free", cpu=8, taints=[Taint(key="team", effect="NoSchedule")]),
+        node("n0", cpu=3), node("n1", cpu=8),
         group("low", min_member=0), pod("low-0", group="low", cpu=3, node="n0"),
         group("mid", min_member=0, priority_class="mid"), pod("mid-0", group="mid", cpu=7, node="n1"),
         group("new", min_member=2, priority_class="high"), [pod(f"new-{n}", group="new", cpu=3) for n in range(2)],
     )  # fmt: skip
     assert told.evicted == ["mid-0"]
     assert told.nominated == {"new-0": "n1", "new-1": "n1"}
+
+
+# "low" has all of n0. One or two newcomers with 3 CPUs come first, and would go to n0. Those that come last want 1 CPU
+# in zone b and c, for which one "mid" with 4 CPUs must go from n1 and n2. That leaves 3 CPUs on each: room for one of
+# the first. What one of them leaves free on n0 is of no use.
+@pytest.mark.parametrize("first", [1, 2])
+def test_promises_move_to_different_nodes(first: int) -> None:
+    told = story(
+        api_priority_class("mid", 50), node("n0", cpu=6), node("n1", cpu=4, labels={"zone": "b"}),
+        node("n2", cpu=4, labels={"zone": "c"}),
+        group("low", min_member=0), pod("low-0", group="low", cpu=6, node="n0"),
+        group("mid", min_member=0, priority_class="mid"),
+        [pod(f"mid-{n}", group="mid", cpu=4, node=f"n{n + 1}") for n in range(2)],
+        group("new", min_member=first + 2, priority_class="high"),
+        [pod(f"new-{n}", group="new", cpu=3) for n in range(first)],
+        [pod(f"new-{n + first}", group="new", cpu=1, node_selector={"zone": "bc"[n]}) for n in range(2)],
+    )  # fmt: skip
+    assert told.evicted == ["mid-0", "mid-1"]
+    assert [told.nominated[f"new-{n}"] for n in range(first)] == ["n2", "n1"][-first:]
 
 
 # The same, but the first newcomer must run on n0: nothing can move.
