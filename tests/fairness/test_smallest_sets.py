@@ -19,7 +19,7 @@ from builders import priority_class as api_priority_class
 from builders import queue as line
 from fairness.scenes import Document, Run, flat, nodes, patch, pods, priority_class, queue, replica_set
 from oracles.stories import Story
-from stromboli.api import KObject
+from stromboli.api import KObject, Taint
 
 # -- borrowed room ----------------------------------------------------------------------------------------------------
 
@@ -86,6 +86,52 @@ def test_nobody_is_spared_who_would_be_alone() -> None:
     assert told.evicted == ["trio-0", "trio-1", "trio-2"]
 
 
+# n0: 3 CPUs, all used by "low". n1: 8 CPUs, 7 used by "mid", 1 free. The newcomers want 3 each. For the first, "low" is
+# the cheapest victim; for the second, "mid" is the only one, and leaves 8 - 3 = 5 CPUs: enough for the first as well.
+# The free node has a taint.
+def test_a_promise_moves_to_a_node_that_a_later_victim_leaves() -> None:
+    told = story(
+        api_priority_class("mid", 50), node("free", cpu=8, taints=[Taint(key="team", effect="NoSchedule")]),
+        node("n0", cpu=3), node("n1", cpu=8),
+        group("low", min_member=0), pod("low-0", group="low", cpu=3, node="n0"),
+        group("mid", min_member=0, priority_class="mid"), pod("mid-0", group="mid", cpu=7, node="n1"),
+        group("new", min_member=2, priority_class="high"), [pod(f"new-{n}", group="new", cpu=3) for n in range(2)],
+    )  # fmt: skip
+    assert told.evicted == ["mid-0"]
+    assert told.nominated == {"new-0": "n1", "new-1": "n1"}
+
+
+# "low" has all of n0. One or two newcomers with 3 CPUs come first, and would go to n0. Those that come last want 1 CPU
+# in zone b and c, for which one "mid" with 4 CPUs must go from n1 and n2. That leaves 3 CPUs on each: room for one of
+# the first. What one of them leaves free on n0 is of no use.
+@pytest.mark.parametrize("first", [1, 2])
+def test_promises_move_to_different_nodes(first: int) -> None:
+    told = story(
+        api_priority_class("mid", 50), node("n0", cpu=6), node("n1", cpu=4, labels={"zone": "b"}),
+        node("n2", cpu=4, labels={"zone": "c"}),
+        group("low", min_member=0), pod("low-0", group="low", cpu=6, node="n0"),
+        group("mid", min_member=0, priority_class="mid"),
+        [pod(f"mid-{n}", group="mid", cpu=4, node=f"n{n + 1}") for n in range(2)],
+        group("new", min_member=first + 2, priority_class="high"),
+        [pod(f"new-{n}", group="new", cpu=3) for n in range(first)],
+        [pod(f"new-{n + first}", group="new", cpu=1, node_selector={"zone": "bc"[n]}) for n in range(2)],
+    )  # fmt: skip
+    assert told.evicted == ["mid-0", "mid-1"]
+    assert [told.nominated[f"new-{n}"] for n in range(first)] == ["n2", "n1"][-first:]
+
+
+# The same, but the first newcomer must run on n0: nothing can move.
+def test_a_promise_stays_where_the_pod_must_run() -> None:
+    told = story(
+        api_priority_class("mid", 50), node("n0", cpu=3, labels={"zone": "a"}), node("n1", cpu=8),
+        group("low", min_member=0), pod("low-0", group="low", cpu=3, node="n0"),
+        group("mid", min_member=0, priority_class="mid"), pod("mid-0", group="mid", cpu=7, node="n1"),
+        group("new", min_member=2, priority_class="high"),
+        pod("new-0", group="new", cpu=3, node_selector={"zone": "a"}), pod("new-1", group="new", cpu=3),
+    )  # fmt: skip
+    assert told.evicted == ["low-0", "mid-0"]
+
+
 # 13 CPUs at 1 : 2, and qb wants 7: qa deserves 6 and has 7. qb's gang of 4 and 3 lacks one CPU on n2 and one on n1, or
 # two on n0, and only one of qa's pods is too many. No pod of "loose" is protected by the others, so what may not be
 # taken from it one by one may not be taken all at once either.
@@ -116,7 +162,8 @@ class Crowd:
 
 
 @st.composite
-def crowds(draw: st.DrawFn) -> Crowd:
+def crowds(draw: st.DrawFn, *, alike: bool = False) -> Crowd:
+    """`alike`: the pods that want in are equal."""
     room = {f"n{number}": draw(st.integers(3, 6)) for number in range(draw(st.integers(1, 3)))}
     made: list[KObject] = [
         *(node(name, cpu=cpu) for name, cpu in room.items()),
@@ -136,7 +183,8 @@ def crowds(draw: st.DrawFn) -> Crowd:
                 room[where] -= cpu
                 places[f"{job}-{member}"] = where, cpu, job
                 made.append(pod(f"{job}-{member}", group=job, cpu=cpu, node=where))
-    claimants = {f"new-{number}": draw(st.integers(1, 4)) for number in range(draw(st.sampled_from([1, 1, 2, 3])))}
+    each = st.just(draw(st.integers(1, 4))) if alike else st.integers(1, 4)
+    claimants = {f"new-{number}": draw(each) for number in range(draw(st.sampled_from([1, 1, 2, 3])))}
     from_queue = draw(st.sampled_from(["qa", "qb"]))
     made.append(group("new", queue=from_queue, min_member=len(claimants), priority_class="high"))
     made.extend(pod(name, group="new", cpu=cpu) for name, cpu in claimants.items())
@@ -153,12 +201,17 @@ def breaks_no_gang(crowd: Crowd, victims: Iterable[str]) -> bool:
     )
 
 
-def makes_room(crowd: Crowd, victims: Iterable[str], wanted: Mapping[str, int]) -> bool:
-    """`wanted`: CPUs by node."""
+def free_without(crowd: Crowd, victims: Iterable[str]) -> Counter[str]:
     free = Counter(crowd.room)
     for name in victims:
         where, cpu, _ = crowd.places[name]
         free[where] += cpu
+    return free
+
+
+def makes_room(crowd: Crowd, victims: Iterable[str], wanted: Mapping[str, int]) -> bool:
+    """`wanted`: CPUs by node."""
+    free = free_without(crowd, victims)
     return all(free[where] >= cpu for where, cpu in wanted.items())
 
 
@@ -178,4 +231,18 @@ def test_no_smaller_set_of_victims_would_do(crowd: Crowd) -> None:
     for count in range(len(told.evicted)):
         for fewer in combinations(told.evicted, count):
             enough = makes_room(crowd, fewer, wanted) and breaks_no_gang(crowd, fewer)
+            assert not enough, f"{fewer} would do for {crowd.claimants}, and {told.evicted} went"
+
+
+# If the claimants are equal, they can be counted: nobody is evicted who is not needed, wherever they go.
+@settings(max_examples=300)
+@given(crowds(alike=True))
+def test_no_smaller_set_of_victims_would_do_on_other_nodes(crowd: Crowd) -> None:
+    told = story(crowd.objects)
+    event(f"{len(told.evicted)} evicted for {len(crowd.claimants)}")
+    cpu = next(iter(crowd.claimants.values()))
+    for count in range(len(told.evicted)):
+        for fewer in combinations(told.evicted, count):
+            places = sum(free // cpu for free in free_without(crowd, fewer).values())
+            enough = places >= len(crowd.claimants) and breaks_no_gang(crowd, fewer)
             assert not enough, f"{fewer} would do for {crowd.claimants}, and {told.evicted} went"

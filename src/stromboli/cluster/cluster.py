@@ -79,6 +79,7 @@ class Cluster:
     def apply(self, event: ClusterEvent) -> None:
         if not isinstance(event, Applied) or is_relevant(self._known(event.object), event.object):
             self.ledger.changes += 1
+            self.ledger.node_changes += isinstance(event, Applied | Deleted) and isinstance(event.object, NodeObject)
         match event:
             case Applied(obj):
                 self._apply_object(obj)

@@ -16,7 +16,7 @@ from stromboli.cluster import Job, Status, Task, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.decisions import Explanation
 from stromboli.scheduling.explanation import Code, JobNote, reasons
-from stromboli.scheduling.gang import JobKinds
+from stromboli.scheduling.gang import JobKinds, missing_pods
 from stromboli.scheduling.session import Session
 
 from .final_books import FinalBooks
@@ -97,9 +97,8 @@ class Explainer:
         return found
 
     def missing(self, job: Job) -> int:
-        """How many pods must get a node for the job to start, or to grow if it runs. What a job has tentatively does
-        not count as started."""
-        return max(1, job.min_available - (job.ready_count - job.counts[Status.ALLOCATED]))
+        """How many pods must get a node for the job to start, or to grow if it runs."""
+        return missing_pods(job)
 
     def fit(self, job: Job) -> tuple[int, NodeSurvey]:
         """How many of these fit now, and the nodes, for the first one that does not. The job must have pods that
@@ -199,7 +198,7 @@ class Explainer:
         never = never_within_quota(session, job, whole)
         if never:
             return Finding(Explanation(Code.QUEUE_OVER_QUOTA, never))
-        never = never_on_nodes(session, self._surveys, job, tasks, missing) or note.never
+        never = never_on_nodes(session, job, tasks, missing) or note.never
         refusal = self._refusal(job, needed)
         if refusal is not None:
             return Finding(Explanation(refusal.code, reasons.refused(refusal)), never)

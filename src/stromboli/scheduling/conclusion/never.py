@@ -1,18 +1,16 @@
 """Gangs that can never start, however long they wait: users must read that first.
 
-"Never" means: not with these queues and nodes, even if nothing else ran. Only what is certain counts. A node that is
-not ready may come back, so it is taken for one that the pod may use.
+"Never" means: not with these queues and nodes, even if nothing else ran. `gang.empty_nodes` says what counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stromboli.cluster import OCCUPYING, PODS, Job, Task, Vector
+from stromboli.cluster import Job, Task, Vector
 from stromboli.scheduling.explanation import Code, reasons
+from stromboli.scheduling.gang import EmptyNodes, first_beyond_cluster
 from stromboli.scheduling.session import Session
-
-from .node_survey import NodeSurveys
 
 
 def never_within_quota(session: Session, job: Job, whole: Vector) -> str:
@@ -25,42 +23,22 @@ def never_within_quota(session: Session, job: Job, whole: Vector) -> str:
 
 def never_in_cluster(session: Session, whole: Vector) -> str:
     """Why so much can never start in the cluster; "" if it can."""
-    for name, column in session.axis.by_name():
-        if column != PODS and whole[column] > session.total[column]:
-            return reasons.never_in_cluster(name, int(whole[column]), int(session.total[column]))
-    return ""
+    short = first_beyond_cluster(session, whole)
+    return "" if short is None else reasons.never_in_cluster(*short)
+
+
+def never_on_nodes(session: Session, job: Job, tasks: Sequence[Task], missing: int) -> str:
+    """Why the gang can never start on these nodes; "" if it can, or if no node matches at all: then the nodes say it
+    better. `tasks`: all that may be placed, in order; `missing`: how many of them must be."""
+    empty = session.state(EmptyNodes)
+    for room, number in empty.shortfalls(job, tasks, missing):
+        if room.usable and room.fit == 0:
+            return reasons.never_on_a_node(_who(job), *(room.too_large or ("", 0, 0)))
+        if room.usable:
+            return reasons.never_on_all_nodes(number, room.fit)
+    short = empty.beyond_cluster(job, tasks, missing)
+    return "" if short is None else reasons.never_in_cluster(*short)
 
 
 def _who(job: Job) -> str:
     return "gang" if job.min_available > 1 else "pod"
-
-
-def never_on_nodes(session: Session, surveys: NodeSurveys, job: Job, tasks: Sequence[Task], missing: int) -> str:
-    """Why the gang can never start on these nodes; "" if it can. `tasks`: all that may be placed, in order; `missing`:
-    how many of them must be."""
-    kinds: dict[object, list[Task]] = {}
-    any_of_them = missing < len(tasks) and not job.roles_matter
-    candidates = tasks if any_of_them else tasks[:missing]
-    if session.placement.all_alike(candidates):
-        kinds[None] = list(candidates)
-    else:
-        for task in candidates:
-            kinds.setdefault(session.placement.key(task), []).append(task)
-    if any_of_them and len(kinds) > 1:
-        return ""  # it may start with other pods than the first
-    for members in kinds.values():
-        survey = surveys.of(members[0])
-        if survey.usable and survey.fit_empty == 0:
-            return reasons.never_on_a_node(_who(job), *(survey.too_large or ("", 0, 0)))
-        number = min(missing, len(members)) + _running_alike(job, members[0])
-        if survey.usable and job.min_available > 1 and missing > 1 and number > survey.fit_empty:
-            return reasons.never_on_all_nodes(number, survey.fit_empty)
-    together = sum((task.request for task in tasks[:missing]), start=session.axis.zeros())
-    return never_in_cluster(session, together) if len(kinds) > 1 else ""
-
-
-def _running_alike(job: Job, task: Task) -> int:
-    """Pods of the gang that already have a node, and would need their room also on empty nodes."""
-    if job.ready_count == 0:
-        return 0
-    return sum(other.true_status in OCCUPYING and other.shape is task.shape for other in job.tasks.values())

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from stromboli.cluster import PODS, Matrix, Status, Task
-from stromboli.scheduling.callbacks import Scope
 from stromboli.scheduling.explanation import Code, reasons
 from stromboli.scheduling.explanation.node_reasons import (
     HELD_BY_RESERVATIONS,
@@ -29,9 +28,6 @@ from .final_books import FinalBooks
 
 Mask = npt.NDArray[np.bool_]
 
-_LASTING = frozenset({Code.PREDICATE_NODE_AFFINITY, Code.PREDICATE_TAINT_TOLERATION})
-"""Reasons that do not go away when pods finish, nodes come back or reservations end."""
-
 
 @dataclass(frozen=True, slots=True)
 class NodeSurvey:
@@ -39,9 +35,6 @@ class NodeSurvey:
     available: int  # nodes with room for a pod
     counts: dict[tuple[str, str], int]  # the others by (code, phrase)
     fit_now: int  # how many pods of this kind have room together
-    fit_empty: int  # … and how many would have on empty nodes
-    usable: int  # nodes that no lasting reason rules out
-    too_large: tuple[str, int, int] | None  # (resource, requested, most on a node), if no usable node has enough
     # Available nodes that filters reject for the next pod of a gang once the others are placed, by (code, phrase).
     for_the_next: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -94,7 +87,6 @@ class NodeSurveys:
         session = self._session
         fitting = session.placement.fitting(task)
         counts = rejected(session, fitting)
-        lasting = _ruled_out(session, fitting, task)
         left = fitting.mask.copy()
         if session.ledger.in_transit:
             # If the pod could have what terminating pods use there, it would be promised to it.
@@ -124,15 +116,11 @@ class NodeSurveys:
         if kept.any():
             counts[KEPT_FOR_OTHERS] = int(kept.sum())
         left &= ~kept
-        allocatable = session.nodes.allocatable
         return NodeSurvey(
             nodes=len(left),
             available=int(left.sum()),
             counts=counts,
             fit_now=_number(fitting, room, left),
-            fit_empty=_number(fitting, allocatable, ~lasting),
-            usable=int((~lasting).sum()),
-            too_large=_too_large(session, fitting, allocatable[~lasting]),
         )
 
 
@@ -147,21 +135,6 @@ def rejected(session: Session, fitting: Fitting) -> dict[tuple[str, str], int]:
     return counts
 
 
-def _ruled_out(session: Session, fitting: Fitting, task: Task) -> Mask:
-    """By row, whether there is a lasting reason. A filter before may have rejected the node for one that goes away, so
-    the others are asked about those nodes again."""
-    ids = [number for number, reason in enumerate(session.node_reasons, start=1) if reason.code in _LASTING]
-    lasting: Mask = np.isin(fitting.reasons, ids)
-    rows = np.flatnonzero((fitting.reasons > 0) & ~lasting)
-    if len(rows):
-        for hook in session.filters:
-            judge = hook.prepare(task) if hook.scope is Scope.STATIC and not hook.live else None
-            if judge is not None:
-                answers = judge(rows)
-                lasting[rows] |= np.array([bool(i) and session.node_reasons[i - 1].code in _LASTING for i in answers])
-    return lasting
-
-
 def _number(fitting: Fitting, room: Matrix, rows: Mask) -> int:
     """How many pods of a kind fit in this room together."""
     if not rows.any() or not len(fitting.columns):
@@ -169,13 +142,3 @@ def _number(fitting: Fitting, room: Matrix, rows: Mask) -> int:
     wanted = fitting.request[fitting.columns]
     each = (room[rows][:, fitting.columns] // wanted[None, :]).min(axis=1)
     return int(np.maximum(each, 0).sum())
-
-
-def _too_large(session: Session, fitting: Fitting, allocatable: Matrix) -> tuple[str, int, int] | None:
-    if not len(allocatable):
-        return None
-    for name, column in session.axis.by_name():
-        requested, most = int(fitting.request[column]), int(allocatable[:, column].max())
-        if column != PODS and requested > most:
-            return name, requested, most
-    return None

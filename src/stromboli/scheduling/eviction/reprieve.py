@@ -7,22 +7,30 @@ questioned once more, last first: without it, would all of them still have their
 
 Mostly the answer is plain arithmetic. What is left on a node when all promises are kept is less than the evicted pods
 took there, and nothing has to be tried. Otherwise the statement is taken back and made again without them.
+
+Then whoever is left is spared if the tasks that were promised its room find another place (`other_places`): where a
+later victim leaves more than its task needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import add
 
 import numpy as np
 
-from stromboli.cluster import Job, Node, Task, Vector
+from stromboli.cluster import Job, Node, Task, TaskKey, Vector
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Kind, Operation, Statement
 
+from .other_places import OtherPlaces
 from .plans import EvictionUnit
+
+_MOST_FAILURES = 4
+"""So many attempts to spare somebody by moving promises may fail. Arithmetic and filters said that they would work, so
+what was in the way is mostly the same for all."""
 
 
 def reprieve_needless(
@@ -39,6 +47,25 @@ def reprieve_needless(
         if len(evicted) > 1 and covered[position] and _without(session, statement, claimant, kind, unit):
             evicted.remove(unit)
             covered = _covered(session, gone)
+    _spare_by_moving(session, statement, claimant, kind, evicted)
+
+
+def _spare_by_moving(
+    session: Session, statement: Statement, claimant: Job, kind: str, evicted: list[EvictionUnit]
+) -> None:
+    """The last first: each task got the least valuable victim that was left."""
+    places, failures = OtherPlaces(session, statement, claimant), 0
+    for unit in list(reversed(evicted)):
+        if not places or len(evicted) < 2 or failures == _MOST_FAILURES:
+            return
+        moves = places.moves(unit)
+        if moves is None:
+            continue
+        if _without(session, statement, claimant, kind, unit, moves):
+            evicted.remove(unit)
+            places = OtherPlaces(session, statement, claimant)
+        else:
+            failures += 1
 
 
 def is_torn(session: Session, unit: EvictionUnit) -> bool:
@@ -97,12 +124,22 @@ def _covered(session: Session, units: Sequence[EvictionUnit]) -> list[bool]:
     return covered
 
 
-def _without(session: Session, statement: Statement, claimant: Job, kind: str, unit: EvictionUnit) -> bool:
-    """Make the statement again without these evictions; as it was, and False, if it does not work."""
+def _without(
+    session: Session,
+    statement: Statement,
+    claimant: Job,
+    kind: str,
+    unit: EvictionUnit,
+    moves: Mapping[TaskKey, Node] | None = None,
+) -> bool:
+    """Make the statement again without these evictions; as it was, and False, if it does not work. `moves`: tasks that
+    are promised another node."""
     script = [(operation, operation.task.node) for operation in statement.operations]
     statement.discard()
     had = claimant.queue.allocated.copy()
-    kept = [step for step in script if step[0].task not in unit.tasks]
+    kept = [(done, node) for done, node in script if done.task not in unit.tasks]
+    if moves is not None:
+        kept = [(done, moves.get(done.task.key, node)) for done, node in kept]
     if _again(session, statement, kept, kind, had) and not is_torn(session, unit):
         return True
     statement.discard()

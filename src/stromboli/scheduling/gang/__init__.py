@@ -4,11 +4,13 @@
 `tentative_places` keeps what a job that cannot start was tried with. Three modules save attempts that are of no use:
 `failed_attempts` knows them from one cycle to the next, `enough_places` counts before anything is placed, and with
 `job_kinds` what is known of one job is known of all that are alike. `small_jobs` is a short cut for jobs of one task,
-`nominated_tasks` one for gangs that pods were evicted for.
+`nominated_tasks` one for gangs that pods were evicted for. `empty_nodes` knows which gangs could not start even if
+nothing else ran.
 """
 
 from .best_effort import complete_with_best_effort
 from .eligibility import is_eligible
+from .empty_nodes import EmptyNodes, first_beyond_cluster, missing_pods
 from .enough_places import lacks_places, lacks_places_everywhere, lacks_places_like_others
 from .failed_attempts import FailedAttempts
 from .gang_placement import place_gang, start_gang
@@ -19,6 +21,7 @@ from .small_jobs import SmallJobs
 from .tentative_places import TentativePlaces
 
 __all__ = [
+    "EmptyNodes",
     "FailedAttempts",
     "JobKinds",
     "SmallJobs",
@@ -27,10 +30,12 @@ __all__ = [
     "complete_with_best_effort",
     "condition_ready",
     "conditionally_ready",
+    "first_beyond_cluster",
     "is_eligible",
     "lacks_places",
     "lacks_places_everywhere",
     "lacks_places_like_others",
+    "missing_pods",
     "place_gang",
     "promise_rooms",
     "reserved_tasks",

@@ -6,13 +6,17 @@ be promised twice. Both checks of the enqueue action, for the cluster and for a 
 
     promised = minResources - what the job uses, at least 0;
                for admitted jobs, and for running jobs that reached their minimum and lost pods since;
-               gated pods do not count
+               gated pods do not count, and jobs whose pods could not start on empty nodes either
     elastic  = what the job uses - minResources, at least 0: more than it was admitted for,
                so it does not keep other jobs of its queue from being admitted
 
 What jobs of lower priority hold is room for a job that may preempt them: their elastic part, and the minimum, too, if
 the whole job can be evicted. Two jobs cannot count on the same victims. When the first of them is admitted, it is
 promised what it needs, and that is no room for the second.
+
+A job that cannot start, however long it waits, would keep its promise for ever, and others would wait for it in vain.
+So it is promised nothing as soon as it has pods that show this (`gang.empty_nodes`). Its phase stays Inqueue. When a
+node is added on which it fits, its promise counts again.
 
 Three mistakes are easy to make here. A pod that is being bound counts as used, so it must not count as promised, too. A
 job that one plugin would admit and another one rejects is not admitted: only `admit` counts. And a job that states no
@@ -29,7 +33,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, Queue, Status, Vector
-from stromboli.scheduling.framework import Framework
+from stromboli.scheduling.gang import EmptyNodes
+from stromboli.scheduling.session import Session
 
 
 class _Room(NamedTuple):
@@ -40,8 +45,9 @@ class _Room(NamedTuple):
 
 
 class AdmissionPromises:
-    def __init__(self, session: Framework) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
+        self._empty_nodes = session.state(EmptyNodes)
         self.admitting = False  # while jobs are admitted, promises count as used
         self._row = {name: row for row, name in enumerate(session.queues)}
         self._counted: dict[JobKey, Job] = {}  # jobs whose promise is in the sums
@@ -137,7 +143,7 @@ class AdmissionPromises:
 
     def admit(self, job: Job) -> None:
         """A job was admitted; its phase says so from now on."""
-        if job.min_resources is None or job.key in self._counted:
+        if job.min_resources is None or job.key in self._counted or self._empty_nodes.is_hopeless(job):
             return
         self._counted[job.key] = job
         self._awaited.append(job)
@@ -209,9 +215,12 @@ class AdmissionPromises:
         return np.asarray(missing.sum(axis=0)), np.asarray(elastic)
 
     def _is_awaited(self, job: Job) -> bool:
-        if job.phase == "Inqueue":
-            return True
-        return job.phase == "Running" and job.ready_count - job.counts[_SUCCEEDED] >= job.min_available
+        if job.phase == "Running":
+            if job.ready_count - job.counts[_SUCCEEDED] < job.min_available:
+                return False
+        elif job.phase != "Inqueue":
+            return False
+        return not job.counts[_PENDING] or not self._empty_nodes.is_hopeless(job)
 
 
 _HELD = OCCUPYING | {Status.PIPELINED}

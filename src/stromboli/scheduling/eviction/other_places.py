@@ -1,0 +1,89 @@
+"""Where else the tasks of a gang could go, once everybody who was chosen has left.
+
+Places for a gang are found task by task. A victim for the last task may leave room for two. Then the first task could
+go there as well, and whoever was evicted for it could stay. Only room that is there anyway is looked for: mostly there
+is none, and then nothing has to be tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable
+
+import numpy as np
+
+from stromboli.cluster import Job, Node, Task, TaskKey, Vector
+from stromboli.scheduling.placement import Fitting
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.statement import Kind, Statement
+
+from .plans import EvictionUnit
+
+
+class OtherPlaces:
+    """As of now: to be made again when the statement has changed."""
+
+    def __init__(self, session: Session, statement: Statement, claimant: Job) -> None:
+        self._session = session
+        self._room = session.placement.room_at_most(claimant)
+        self._promised: dict[int, list[Task]] = {}  # by row: tasks of the claimant that could go elsewhere
+        self._rows: dict[Hashable, list[int]] = {}  # by kind of task: where there is room for one more
+        promised = [operation.task for operation in statement.operations if operation.kind is Kind.PIPELINE]
+        if not any(self._rows_for(first) for first, _ in session.placement.kinds(promised)):
+            return
+        uses = {operation.task.key for operation in statement.operations if operation.kind is Kind.CONSUME}
+        for task in promised:
+            if task.node is not None and task.key not in uses and self._rows_for(task):
+                self._promised.setdefault(task.node.row, []).append(task)
+
+    def __bool__(self) -> bool:
+        """Whether there is any such place at all."""
+        return bool(self._promised)
+
+    def moves(self, unit: EvictionUnit) -> dict[TaskKey, Node] | None:
+        """New nodes for tasks that were promised the room of a unit, by key, so that it would have its room again; None
+        if there are none."""
+        took: dict[int, Vector] = {}
+        for victim in unit.tasks:
+            assert victim.node is not None
+            row = victim.node.row
+            took[row] = took[row] + victim.request if row in took else victim.request
+        going: list[Task] = []
+        for row, amount in took.items():
+            found = self._to_move(row, amount)
+            if found is None:
+                return None
+            going += found
+        return self._places(going, without=took.keys()) if going else None
+
+    def _to_move(self, row: int, amount: Vector) -> list[Task] | None:
+        """The last tasks that were promised room on a node, so many that this amount would be free without them."""
+        free, found = self._session.nodes.future_idle_of(row), list[Task]()
+        for task in reversed(self._promised.get(row, ())):
+            if bool((free >= amount).all()):
+                break
+            free = free + task.request
+            found.append(task)
+        return found if bool((free >= amount).all()) else None
+
+    def _places(self, tasks: list[Task], without: Container[int]) -> dict[TaskKey, Node] | None:
+        """The first nodes by name with room for these tasks, together."""
+        left: dict[int, Vector] = {}
+        places: dict[TaskKey, Node] = {}
+        for task in tasks:
+            for row in self._rows_for(task):
+                room = left.get(row, self._room[row])
+                if row not in without and bool((room >= task.request).all()):
+                    left[row] = room - task.request
+                    places[task.key] = self._session.nodes.nodes[row]
+                    break
+            else:
+                return None
+        return places
+
+    def _rows_for(self, task: Task) -> list[int]:
+        key = self._session.placement.key(task)
+        rows = self._rows.get(key)
+        if rows is None:
+            fitting: Fitting = self._session.placement.fitting(task, ahead=True)
+            rows = self._rows[key] = np.flatnonzero(fitting.mask & fitting.has_room(self._room)).tolist()
+        return rows
