@@ -17,9 +17,10 @@ Allocated, Pipelined and Conditional exist only during a session; the others out
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NewType
+from typing import Any, NewType
 
 from stromboli.api import Node as NodeObject
 from stromboli.api import Pod, PodGroup, PodGroupCondition
@@ -181,6 +182,8 @@ class Job:
     pending_best_effort: int = 0
     gated: int = 0  # pending tasks with scheduling gates
     held: int = 0  # tasks in status Binding whose bind waits for volumes
+    # What schedulers have found out about its pods and minimums, each by an object of its own; empty when these change.
+    memo: dict[Hashable, Any] = field(default_factory=dict)
     role_counts: dict[str, list[int]] = field(default_factory=dict)  # by role, then status
     role_pending_best_effort: dict[str, int] = field(default_factory=dict)
 

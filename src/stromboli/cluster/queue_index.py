@@ -59,6 +59,10 @@ class QueueIndex:
         spec = obj.spec
         was_visible = _is_visible(job)
         before, job.object = job.object, obj
+        if before is not None and before.spec is spec and before.metadata.annotations is obj.metadata.annotations:
+            self._read_status(job, before)
+            return
+        job.memo.clear()
         job.created = creation_time(obj)
         job.min_available = spec.min_member
         job.role_minimums = dict(spec.min_task_member)
@@ -69,16 +73,21 @@ class QueueIndex:
             job.min_resources[PODS] = 0
         self._ensure_width()
         job.goes_whole = obj.metadata.annotations.get(names.GOES_WHOLE, "").lower() == "true"
-        job.phase = obj.status.phase or "Pending"
         self._set_priority(job, spec.priority_class_name)
-        if before is None or group_status(obj) != job.said or not is_same_but_status(before, obj):
-            self._ledger.changed_jobs[job.key] = job
-        elif job.is_at_rest:  # what the last session decided is written
-            self._ledger.unsettled_jobs.pop(job.key, None)
+        self._read_status(job, before)
         queue = self.queue(QueueName(spec.queue or names.DEFAULT_QUEUE))
         if queue is not job.queue:
             self._change_queue(job, queue)
         self._show(job, was_visible)
+
+    def _read_status(self, job: Job, before: PodGroup | None) -> None:
+        obj = job.object
+        assert obj is not None
+        job.phase = obj.status.phase or "Pending"
+        if before is None or group_status(obj) != job.said or not is_same_but_status(before, obj):
+            self._ledger.changed_jobs[job.key] = job
+        elif job.is_at_rest:  # what the last session decided is written
+            self._ledger.unsettled_jobs.pop(job.key, None)
 
     def delete_group(self, job_key: JobKey) -> None:
         job = self.jobs.get(job_key)

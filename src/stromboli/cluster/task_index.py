@@ -103,6 +103,7 @@ class TaskIndex:
             tasks.pop(task_key, None)
         if task.job is not None:
             del task.job.tasks[task_key]
+            task.job.memo.clear()
             self._groups.drop_if_empty(task.job)
 
     def bind_failed(self, failed: BindFailed) -> None:
@@ -167,6 +168,8 @@ class TaskIndex:
     def _refresh_task(self, task: Task, pod: Pod) -> None:
         """Read a new version of a known pod. The fields that the ledger counts by must not change while the task is
         in the ledger."""
+        if task.job is not None:
+            task.job.memo.clear()
         shape = task.shape if is_same_shape(pod.spec, task.pod.spec) else self._shapes.of(pod)
         self._ensure_width()
         group = group_of(pod)
@@ -192,6 +195,7 @@ class TaskIndex:
         if group is not None:
             task.job = self._groups.job(group)
             task.job.tasks[task.key] = task
+            task.job.memo.clear()
 
     # -- nodes --------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,10 @@ State = TypeVar("State")
 Memories = dict[Callable[[], Any], Any]
 
 
+class _TaskOrders:
+    """Jobs keep the order of their tasks by this: it follows from the configuration of the scheduler."""
+
+
 class Session(Framework):
     def __init__(
         self, snapshot: Snapshot, configuration: Configuration, now: float, memories: Memories | None = None
@@ -41,6 +45,7 @@ class Session(Framework):
         self.placement = Placement(self)
         self._states: dict[Callable[[Session], Any], Any] = {}
         self._pending: dict[JobKey, list[Task]] = {}  # of jobs none of whose tasks has a place
+        self._orders = self.memory(_TaskOrders)
 
     def state(self, kind: Callable[[Session], State]) -> State:
         """The session's one instance of this class; created on first use."""
@@ -67,7 +72,12 @@ class Session(Framework):
         # a session.
         known = self._pending.get(job.key)
         if known is None:
-            known = self._pending[job.key] = self._in_order(job)
+            known = job.memo.get(self._orders)
+            if known is None:
+                known = self._in_order(job)
+                if not job.stands_for:
+                    job.memo[self._orders] = known
+            self._pending[job.key] = known
         return known.copy()
 
     def _in_order(self, job: Job) -> list[Task]:

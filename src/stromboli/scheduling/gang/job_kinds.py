@@ -23,8 +23,12 @@ _Live = list[Callable[[], Hashable]]
 class _Facts(NamedTuple):
     task: Task  # any of the job
     first: Task | None  # the first one in order that requests something
-    requested: int  # the number of what they request
+    keys: Hashable  # equal for jobs whose tasks are the same
     alike: bool  # whether all have the same key
+
+
+class _KeptFacts:
+    """Jobs keep what follows from the shape of their tasks by this, from one session to the next."""
 
 
 class JobKinds:
@@ -37,6 +41,7 @@ class JobKinds:
         # Answers about single pods or jobs, which no kind could cover.
         self._applies = not any(session.hooks(kind) for kind in ("prePredicate", "bestNode"))
         self._keeps = bool(session.hooks("keptPlaces") or session.hooks("keptRoom"))
+        self._kept = session.memory(_KeptFacts)
         self._known: dict[JobKey, _Facts] = {}
         # By the owners that are ignored: what the live keys depend on, and the kinds for these values.
         self._kinds: dict[tuple[str, ...], tuple[_Live, dict[JobKey, tuple[list[Hashable], Hashable]]]] = {}
@@ -66,11 +71,23 @@ class JobKinds:
         session = self._session
         known = self._known.get(job.key)
         if known is None:
-            tasks = session.pending_tasks(job)
-            number = self._numbers.setdefault(self._requested(job, tasks), len(self._numbers))
-            first = next((task for task in tasks if not task.shape.best_effort), None)
-            known = self._known[job.key] = _Facts(tasks[0], first, number, session.placement.all_alike(tasks))
-        return known.requested, session.placement.live_key(known.task, without)
+            known = self._known[job.key] = self._facts(job)
+        minimums = (job.min_available, *sorted(job.role_minimums.items()))
+        requested = (job.queue.name, job.namespace, job.priority, minimums, known.keys)
+        number = self._numbers.setdefault(requested, len(self._numbers))
+        return number, session.placement.live_key(known.task, without)
+
+    def _facts(self, job: Job) -> _Facts:
+        known: _Facts | None = job.memo.get(self._kept)
+        placement = self._session.placement
+        if known is not None and not placement.is_keyed(known.task):
+            return known
+        tasks = self._session.pending_tasks(job)
+        first = next((task for task in tasks if not task.shape.best_effort), None)
+        known = _Facts(tasks[0], first, placement.constant_keys(tasks), placement.all_alike(tasks))
+        if known.alike and not placement.is_keyed(known.task):
+            job.memo[self._kept] = known
+        return known
 
     def first_task(self, job: Job) -> Task | None:
         """The first task in order that requests something, of a job that is of a kind."""
@@ -81,8 +98,3 @@ class JobKinds:
         """Whether all tasks have the same key, of a job that is of a kind."""
         known = self._known.get(job.key)
         return known is not None and known.alike
-
-    def _requested(self, job: Job, tasks: list[Task]) -> Hashable:
-        keys = self._session.placement.constant_keys(tasks)
-        minimums = (job.min_available, *sorted(job.role_minimums.items()))
-        return job.queue.name, job.namespace, job.priority, minimums, keys

@@ -60,6 +60,11 @@ class Placement:
             known = self._known_keys[task.key] = (task.shape.id, *[of(task) for of in keys])
         return known
 
+    def is_keyed(self, task: Task) -> bool:
+        """Whether anything but its shape makes it different from other tasks, as far as that does not change during a
+        session."""
+        return len(self._constant_key(task)) > 1
+
     def _keys_of(self, shape: Shape) -> tuple[list[KeyOfTask], list[KeysOfTasks]]:
         each: list[KeyOfTask] = []
         of_many: list[KeysOfTasks] = []

@@ -58,13 +58,13 @@ def close_reserved_nodes(session: Session) -> None:
     def is_holder(job: Job | None) -> bool:
         return job is not None and (job.counts[Status.RESERVED] > 0 or job.key in holders_at_open)
 
-    def key(task: Task) -> tuple[Hashable, JobKey | None, str]:
+    def key(task: Task) -> tuple[int, JobKey | None, str]:
         own = task.job.key if task.job is not None and is_holder(task.job) else None
         # Without reservations all nodes are open, so a nomination makes no difference.
         nominated = task.nominated if session.ledger.reserved_tasks or at_open else ""
-        return (closed.owners, own, nominated)
+        return (closed.version, own, nominated)
 
-    session.add_filter(prepare, scope=Scope.STATIC, key=key, live=lambda: session.ledger.reserved_epoch)
+    session.add_filter(prepare, scope=Scope.STATIC, key=key, live=lambda: closed.version)
 
 
 class _ClosedRows:
@@ -74,26 +74,29 @@ class _ClosedRows:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._read_at = -1  # ledger.reserved_epoch
-        self._owners: frozenset[tuple[int, frozenset[JobKey]]] = frozenset()
-        self._refusals: dict[Hashable, ReasonIds] = {}  # by owners
+        self._version = 0
+        self._versions: dict[Hashable, int] = {}  # by who owns what
+        self._refusals: dict[int, ReasonIds] = {}  # by version
 
     @property
-    def owners(self) -> Hashable:
+    def version(self) -> int:
+        """Of who owns what. It is the same again when a trial was undone."""
         epoch = self._session.ledger.reserved_epoch
         if self._read_at != epoch:
             self._read_at = epoch
             rows = reserved_rows(self._session)
-            self._owners = frozenset([(row, frozenset(jobs)) for row, jobs in rows.items()])
-        return self._owners
+            owners = frozenset([(row, frozenset(jobs)) for row, jobs in rows.items()])
+            self._version = self._versions.setdefault(owners, len(self._versions))
+        return self._version
 
     @property
     def refusals(self) -> ReasonIds:
         """By row."""
-        owners = self.owners
-        known = self._refusals.get(owners)
+        version = self.version
+        known = self._refusals.get(version)
         if known is None:
             session = self._session
-            known = self._refusals[owners] = np.zeros(len(session.nodes), dtype=np.int32)
+            known = self._refusals[version] = np.zeros(len(session.nodes), dtype=np.int32)
             names = {key: display_name(job) for key, job in holders(session).items()}
             for row, jobs in reserved_rows(session).items():
                 known[row] = session.reason_id(reserved_for(names[key] for key in jobs))
