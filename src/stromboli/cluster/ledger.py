@@ -172,11 +172,17 @@ class Ledger(JobBooks):
         else:
             self.nominated.pop(task.key, None)
 
+    @property
+    def any_nominated(self) -> bool:
+        """Whether some task is nominated to a node: pods are evicted for it, or its bind waits."""
+        return bool(self.nominated or self.held)
+
     def hold(self, job: Job, tasks: Sequence[Task], held: Sequence[HeldBind]) -> None:
         """The tasks of a job have their places, but their binds wait. Nominations on the pods survive a restart."""
         keys = [task.key for task in tasks]
         self.held.update(zip(keys, held, strict=True))
-        self.nominated.update(zip(keys, tasks, strict=True))
+        for key in keys if self.nominated else ():
+            self.nominated.pop(key, None)
         for task, one in zip(tasks, held, strict=True):
             task.nominated = one.node
         job.held += len(tasks)

@@ -118,7 +118,9 @@ class Task:
     stands_for: str = ""  # the Reservation that this task is placed for; it is no pod then
     refused: RefusedBind | None = None  # binds that the server refused
     volumes: PodVolumes = NO_VOLUMES  # claims, and volumes of drivers
+    claim: str = ""  # the only one of them, if there is one
     claim_kind: int | None = None  # equal for tasks with one claim of their own, if these are alike; see VolumeIndex
+    said: tuple[str, str] | None = None  # why it waits and where it is nominated to, if its pod's status has it
     ends: bool = True  # False: as far as anybody can tell, it runs until somebody deletes it
     status: Status = Status.PENDING
     node: Node | None = None

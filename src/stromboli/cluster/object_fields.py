@@ -102,3 +102,14 @@ def namespace_weight(value: str | int | float) -> int | None:
     except QuantityError:
         return None
     return weight.numerator if weight.denominator == 1 and weight >= 1 else None
+
+
+def why_it_waits(pod: Pod) -> tuple[str, str] | None:
+    """What the status of a pod without a node says, and the node that it nominates; None if it says nothing."""
+    if pod.spec.node_name:
+        return None
+    status = pod.status
+    for condition in status.conditions:
+        if condition.type == "PodScheduled":
+            return condition.message, status.nominated_node_name
+    return None

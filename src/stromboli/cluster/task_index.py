@@ -25,6 +25,7 @@ from .object_fields import (
     status_of,
     task_priority,
     used_reservation,
+    why_it_waits,
 )
 from .queue_index import QueueIndex
 from .refused_bind import RefusedBind
@@ -157,6 +158,7 @@ class TaskIndex:
         self.tasks[task_key] = task
         if pod.spec.volumes or pod.spec.resource_claims:
             task.volumes = pod_volumes(pod)
+            task.claim = task.volumes.only
             self._volumes.add(task)
         _read_pod(task, pod)
         self._join_group(task, group_of(pod))
@@ -246,6 +248,7 @@ class TaskIndex:
 def _read_pod(task: Task, pod: Pod) -> None:
     """The fields of a pod, apart from its node and its status."""
     task.pod = pod
+    task.said = why_it_waits(pod)
     task.priority = task_priority(pod)
     task.role = role_of(pod)
     task.preemptable = is_preemptable(pod)

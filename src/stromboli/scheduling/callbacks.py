@@ -101,8 +101,9 @@ KeysOfTasks = Callable[[Sequence[Task]], Collection[Hashable]]
 class RemainingCount(Protocol):
     """How many more tasks of a kind each node takes, whatever room it has."""
 
-    def at_least(self) -> Rows:
-        """For all rows, a bound that takes no time: often it is clear that there is enough."""
+    def at_least(self, rows: Rows) -> Rows:
+        """A bound that takes no time: often it is clear that there is enough. It follows from the amounts in the row of
+        a node. The filter does not reject nodes that take at least one."""
         ...
 
     def exactly(self, rows: Rows) -> Rows: ...

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stromboli.api.reservations import AVAILABLE, PENDING
 from stromboli.api.waiting_reservations import waiting_name, waiting_reservation
-from stromboli.cluster import JobKey, Node, Status, Task, Vector
+from stromboli.cluster import Job, JobKey, Node, Status, Task, Vector
 
 from .callbacks import Objection
 from .decisions import Bind, Evict, Reserve, Unreserve
@@ -273,8 +273,9 @@ class Statement:
         decide = self.session.cycle.decisions.append
         evicts = self.has_evictions
         used = {op.task.key: ledger.holdings.get(op.reservation) for op in self.operations if op.kind is Kind.CONSUME}
-        held = self._held_jobs()
-        for operation, task, together in _in_runs(self.operations):
+        runs = list(_in_runs(self.operations))
+        held = self._held_jobs(runs)
+        for operation, task, together in runs:
             node = task.node
             if operation.kind is _PIPELINE:  # without evictions, a promise for this cycle only: no decision
                 if evicts:
@@ -346,22 +347,24 @@ class Statement:
         ledger.assumed[name] = (AVAILABLE, node.name)
         self.session.cycle.decisions.append(decision)
 
-    def _held_jobs(self) -> set[JobKey]:
+    def _held_jobs(self, runs: Iterable[Run]) -> set[JobKey]:
         """Jobs whose binds must wait."""
         hooks = self.session.hooks("hold")
         if not hooks:
             return set()
-        placed = [operation.task for operation in self.operations if operation.kind is Kind.ALLOCATE]
-        jobs = list(dict.fromkeys([task.job for task in placed]))
-        held: set[JobKey] = set()
-        for job in jobs:
-            tasks = placed if len(jobs) == 1 else [task for task in placed if task.job is job]
-            if job is not None and any(hook.call(job, tasks) for hook in hooks):
-                held.add(job.key)
-        return held
+        placed: dict[Job, list[Task]] = {}
+        for operation, task, together in runs:
+            if operation.kind is _ALLOCATE and task.job is not None:
+                before = placed.get(task.job)
+                placed[task.job] = together if before is None else before + together
+        return {job.key for job, tasks in placed.items() if any(hook.call(job, tasks) for hook in hooks)}
 
 
-def _in_runs(operations: Sequence[Operation]) -> Iterator[tuple[Operation, Task, list[Task]]]:
+Run = tuple[Operation, Task, list[Task]]
+"""An operation with its task, and the tasks for which it is the same."""
+
+
+def _in_runs(operations: Sequence[Operation]) -> Iterator[Run]:
     """The operations in order, where tasks of one job that get their places one after the other come together."""
     run: list[Task] = []
     first: Operation | None = None

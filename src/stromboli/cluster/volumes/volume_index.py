@@ -35,6 +35,7 @@ class VolumeIndex:
         self.volumes: dict[str, PersistentVolume] = {}
         self.classes: dict[str, StorageClass] = {}
         self.csi_nodes: dict[str, CSINode] = {}
+        self.limits: dict[str, dict[str, int]] = {}  # by driver and node: how many volumes can be attached
         self.drivers: dict[str, CSIDriver] = {}
         self.capacities: dict[str, CSIStorageCapacity] = {}
         # What claims ask for: equal for claims that ask for the same. Thousands do, so it is found out once for each.
@@ -87,7 +88,11 @@ class VolumeIndex:
             case StorageClass():
                 self.classes[obj.metadata.name] = obj
             case CSINode():
+                self._forget_limits(obj.metadata.name)
                 self.csi_nodes[obj.metadata.name] = obj
+                for driver in obj.spec.drivers:
+                    if driver.allocatable is not None and driver.allocatable.count is not None:
+                        self.limits.setdefault(driver.name, {})[obj.metadata.name] = driver.allocatable.count
             case CSIDriver():
                 self.drivers[obj.metadata.name] = obj
             case CSIStorageCapacity():
@@ -135,7 +140,7 @@ class VolumeIndex:
         """Of a claim that one task uses."""
         task = next(iter(self.users[claim_key].values()))
         special = claim_key in self.for_one_pod or bool(task.pod.spec.resource_claims)
-        task.claim_kind = None if special or task.volumes.only != claim_key else self.alike.get(claim_key)
+        task.claim_kind = None if special or task.claim != claim_key else self.alike.get(claim_key)
 
     def delete(self, obj: KObject) -> None:
         name = obj.metadata.name
@@ -152,11 +157,17 @@ class VolumeIndex:
             case StorageClass():
                 self.classes.pop(name, None)
             case CSINode():
+                self._forget_limits(name)
                 self.csi_nodes.pop(name, None)
             case CSIDriver():
                 self.drivers.pop(name, None)
             case CSIStorageCapacity():
                 self.capacities.pop(key(obj), None)
+
+    def _forget_limits(self, node: str) -> None:
+        known = self.csi_nodes.get(node)
+        for driver in known.spec.drivers if known is not None else ():
+            self.limits.get(driver.name, {}).pop(node, None)
 
     def _forget_volume(self, name: str) -> None:
         before = self.volumes.pop(name, None)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from stromboli.api import PodGroupCondition
 from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import Job, JobKey, Status, Task, group_status
+from stromboli.cluster import Job, JobKey, Status, TaskKey, group_status
 from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, PatchPod, PatchQueue
 from stromboli.scheduling.explanation import WAITING, Code, reasons, waiting_since
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
@@ -193,29 +193,32 @@ def _has_lost_pods(job: Job) -> bool:
 
 
 def _explain_tasks(session: Session, job: Job, explanation: Explanation) -> None:
-    """`explanation`: of those that do not have their place yet."""
+    """`explanation`: of those that do not have their place yet. Pods come in the order of their names: that of tasks
+    depends on the order of events, which may differ after a restart."""
     tasks = job.tasks
-    why = session.state(HeldBinds).explain_tasks(job)
-    if len(why) < len(tasks):
-        why = {key: explanation for key, task in tasks.items() if task.status in _WAITS} | why
-    if job.gated:
-        gated = Explanation(Code.SCHEDULING_GATED, reasons.gated())
-        why |= {key: gated for key in why if tasks[key].gated}
-    # Sorted: the order of tasks depends on the order of events, which may differ after a restart.
-    ordered = sorted(why)
-    session.cycle.waiting.update(zip(ordered, map(why.__getitem__, ordered), strict=True))
+    if job.held and job.held == len(tasks):
+        keys, whys, _ = session.state(HeldBinds).explain_tasks(job)
+    else:
+        found = _explain_each(session, job, explanation)
+        keys = sorted(found)
+        whys = list(map(found.__getitem__, keys))
+    session.cycle.waiting.update(zip(keys, whys, strict=True))
     session.cycle.decisions.extend(
         [
-            PatchPod(key, why[key].code, why[key].message, tasks[key].nominated)
-            for key in ordered
-            if not _is_said(tasks[key], why[key])
+            PatchPod(task.key, why.code, why.message, task.nominated)
+            for task, why in zip(map(tasks.__getitem__, keys), whys, strict=True)
+            if task.said is None or task.said != (why.message, task.nominated)
         ]
     )
 
 
-def _is_said(task: Task, why: Explanation) -> bool:
-    status = task.pod.status
-    if not status.conditions or status.nominated_node_name != task.nominated:
-        return False
-    said = next((condition for condition in status.conditions if condition.type == "PodScheduled"), None)
-    return said is not None and said.message == why.message
+def _explain_each(session: Session, job: Job, explanation: Explanation) -> dict[TaskKey, Explanation]:
+    tasks = job.tasks
+    found = {key: explanation for key, task in tasks.items() if task.status in _WAITS}
+    if job.held:
+        held = session.state(HeldBinds).explain_tasks(job)
+        found.update(zip(held.keys, held.whys, strict=True))
+    if job.gated:
+        gated = Explanation(Code.SCHEDULING_GATED, reasons.gated())
+        found |= {key: gated for key in found if tasks[key].gated}
+    return found

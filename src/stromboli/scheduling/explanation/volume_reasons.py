@@ -57,14 +57,17 @@ def resource_claims_unsupported(pod: str) -> str:
 
 def waiting_for_volumes(claims: Iterable[str], nodes: Iterable[str]) -> str:
     """`nodes`: that are kept for the pods meanwhile."""
-    listed, kept = sorted(set(claims)), sorted(set(nodes))
-    if len(listed) == len(kept) == 1:
-        return waiting_for_volume(listed[0], kept[0])
+    # Not sets: names mostly come in order, and what is in order is sorted faster.
+    listed, kept = sorted(dict.fromkeys(claims)), sorted(dict.fromkeys(nodes))
     return f"Waiting for the volumes of {_some(listed)}; {_some(kept)} {_is(kept)} kept for the pod meanwhile."
 
 
-def waiting_for_volume(claim: str, node: str) -> str:
-    return f"Waiting for the volumes of {claim}; {node} is kept for the pod meanwhile."
+def each_waits_for_volume(claims: Iterable[str], nodes: Iterable[str]) -> list[str]:
+    """`waiting_for_volumes` for many pods, with one claim and one node each."""
+    return [
+        f"Waiting for the volumes of {claim}; {node} is kept for the pod meanwhile."
+        for claim, node in zip(claims, nodes, strict=True)
+    ]
 
 
 def waiting_for_mates(node: str) -> str:

@@ -53,7 +53,7 @@ class JobKinds:
         if not self._applies or not job.tasks or job.counts[_PENDING] != len(job.tasks) or job.gated or job.stands_for:
             return None
         session = self._session
-        if session.ledger.nominated and any(task.nominated for task in job.tasks.values()):
+        if session.ledger.any_nominated and any(task.nominated for task in job.tasks.values()):
             return None
         if self._keeps and (session.with_kept_places(job.tasks.values()) or session.kept_room(job)):
             return None

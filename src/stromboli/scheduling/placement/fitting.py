@@ -67,7 +67,8 @@ class Fitting:
         self._no_times = np.zeros(size, dtype=np.int64)
         self._terms = self._score_terms()
         self._filters: list[tuple[NodeFilter, Scope]] = []
-        self._remaining: list[RemainingCount] = []
+        self._remaining: list[tuple[RemainingCount, Rows]] = []  # with what each node takes at least
+        self._judged = False  # whether the filters were asked since the start, so that they may have rejected nodes
         self._uncounted = False  # whether a placement may change a filter in a way that no count covers
         self._scores: list[tuple[NodeScore, Scope]] = []
         self._static: ReasonIds = np.zeros(size, dtype=np.int32)
@@ -84,7 +85,7 @@ class Fitting:
                 if remaining is None:
                     self._uncounted = True
                 else:
-                    self._remaining.append(remaining)
+                    self._remaining.append((remaining, np.zeros(size, dtype=np.int64)))
         self._static_score: Scores = np.zeros(size, dtype=np.float64)
         for score_hook in session.scores:
             rate = score_hook.prepare(task)
@@ -100,11 +101,13 @@ class Fitting:
         self._scores_everywhere = any(scope is Scope.CLUSTER for _, scope in self._scores)
         self._changes_everywhere = self._filters_everywhere or self._scores_everywhere
         # How far the ledger's log was read, for the filters, scores and ranks; the latter are needed less often.
-        self._filtered_to = self._scored_to = self._ranked_to = -1
+        self._filtered_to = self._scored_to = self._ranked_to = self._bounded_to = -1
         self._tree: Any = None
         self._changed_between = (-1, -1)
         self._changed: Rows = all_rows
-        self._most: Rows | None = None  # how many of these tasks an empty node has room for
+        # How many of these tasks an empty node has room for, and at least one; and whether no count was ever less.
+        self._enough: Rows | None = None
+        self._ample = True
         # How many have room, in what, and the length of the ledger's log when they were counted.
         self._counted = self._counted_at = -1
         self._counted_in: Matrix | None = None
@@ -159,14 +162,33 @@ class Fitting:
         if self._filters and self._filtered_to != end:
             self._look_ahead()
             rows = self._changed_since(self._filtered_to, everywhere=self._filters_everywhere)
-            reasons = self._static[rows]
-            for judge, _ in self._filters:
-                open_ = np.flatnonzero(reasons == 0)
-                if len(open_):
-                    reasons[open_] = judge(rows[open_])
-            self.reasons[rows] = reasons
-            self.mask[rows] = reasons == 0
+            clear = not self._uncounted and self._take_more(rows)
+            if self._judged or not clear:
+                self._judged = True
+                self._judge(rows)
         self._filtered_to = end
+
+    def _judge(self, rows: Rows) -> None:
+        reasons = self._static[rows]
+        for judge, _ in self._filters:
+            open_ = np.flatnonzero(reasons == 0)
+            if len(open_):
+                reasons[open_] = judge(rows[open_])
+        self.reasons[rows] = reasons
+        self.mask[rows] = reasons == 0
+
+    def _take_more(self, rows: Rows) -> bool:
+        """Whether it is clear without the filters that they reject none of these nodes, the last that changed."""
+        self._bounded_to = len(self.session.ledger.log)
+        if self._enough is None:
+            self._enough = np.maximum(self._fit_in(self.session.nodes.allocatable), 1)
+        clear = True
+        for remaining, bounds in self._remaining:
+            bounds[rows] = at_least = remaining.at_least(rows)
+            if not self._ample or not (at_least >= self._enough[rows]).all():
+                self._ample = False
+                clear = clear and bool((at_least > 0).all())
+        return clear
 
     @property
     def score(self) -> Scores:
@@ -229,16 +251,12 @@ class Fitting:
         if not self._remaining:
             return room
         self._look_ahead()
-        limited = room
-        if self._most is None:
-            self._most = self._fit_in(self.session.nodes.allocatable)
-        possible = None
-        for remaining in self._remaining:
-            at_least = remaining.at_least()
-            if (at_least >= self._most).all():
-                continue  # also an empty node has room for no more
-            if possible is None:
-                possible = np.minimum(self._fit_in(room), count)
+        if self._bounded_to != len(self.session.ledger.log):
+            self._take_more(self._changed_since(self._bounded_to, everywhere=False))
+        if self._ample:
+            return room
+        limited, possible = room, np.minimum(self._fit_in(room), count)
+        for remaining, at_least in self._remaining:
             short = np.flatnonzero(self.mask & (at_least < possible))
             if len(short):
                 limited = limited.copy() if limited is room else limited

@@ -72,7 +72,7 @@ class ReservedRoom:
         first = next(iter(tasks), None)
         if first is None or first.job is None or not self.may_use_any(first.job):
             return []
-        if self._matches.of_job(first.job) is not None and not self._session.ledger.nominated:
+        if self._matches.of_job(first.job) is not None and not self._session.ledger.any_nominated:
             number = len(self.usable(first))
             return [(number, task) for task in tasks] if number else []
         return self._find_each(tasks)
@@ -119,7 +119,7 @@ class ReservedRoom:
 
     def slots_for_alike(self, job: Job) -> float:
         """How many tasks of a job could use Reservations at most, if they are all alike; otherwise it is unknown."""
-        if self._matches.of_job(job) is None or self._session.ledger.nominated:
+        if self._matches.of_job(job) is None or self._session.ledger.any_nominated:
             return inf
         return self._slots_for(next(iter(job.tasks.values())))
 
@@ -201,7 +201,7 @@ class ReservedRoom:
     def _alike(self, tasks: Sequence[Task]) -> list[Task]:
         """The first tasks that look the same to all Reservations."""
         first, matches_of = tasks[0], self._matches.of
-        if first.job is not None and self._matches.of_job(first.job) and not self._session.ledger.nominated:
+        if first.job is not None and self._matches.of_job(first.job) and not self._session.ledger.any_nominated:
             return list(tasks)
         matches = matches_of(first)
         return list(

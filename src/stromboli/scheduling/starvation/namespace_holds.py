@@ -29,8 +29,9 @@ class NamespaceHolds:
         self._session = session
         self._parts = session.state(NamespaceParts)
         self._first: dict[tuple[str, str], Job] | None = None  # by queue and namespace
-        # Jobs for which others are evicted already.
+        # Jobs for which others are evicted already, or that have places and wait for volumes.
         self._promised = {task.job.key for task in session.ledger.nominated.values() if task.job is not None}
+        self._promised |= {job.key for job in session.jobs if job.held} if session.ledger.held else set()
 
     def refuse(self, job: Job, request: Vector, credit: Vector | None) -> Refusal | None:
         """Whether the job would take its namespace's part from another job of it that has starved."""

@@ -6,7 +6,7 @@ waits. A claim of a class with the mode WaitForFirstConsumer is open: its volume
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from stromboli.api import PersistentVolume, PersistentVolumeClaim
@@ -20,7 +20,7 @@ from stromboli.api.volumes.claims import (
     suits,
     volume_size,
 )
-from stromboli.cluster import Task
+from stromboli.cluster import JobKey, Task
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation import volume_reasons as reasons
@@ -59,7 +59,9 @@ class ClaimStates:
         self._free: dict[int, list[PersistentVolume]] = {}  # by the signature of a claim
         self._signatures: dict[Hashable, int] = {}
         self._plain: dict[int, ClaimState] = {}  # of the first of claims that are alike
+        self._uniform: dict[JobKey, bool] = {}  # whether the tasks of a job have one claim each, and these are alike
         self._open_kinds: dict[int, bool] = {}  # whether claims that are alike are open
+        self._fine_kinds: set[int | None] = set()  # of claims without a problem
         self._delayed: dict[str, bool] = {}  # whether claims of a class wait for their first pod
 
     def of(self, claim: str) -> ClaimState:
@@ -72,6 +74,20 @@ class ClaimStates:
         """What was settled about an open claim is taken back in this session."""
         state = self.of(claim)
         state.named_by, state.selected = None, ""
+
+    def one_of_each_kind(self, tasks: Sequence[Task]) -> Collection[Task]:
+        """Enough of these tasks of a job to find out about the claims of all. There may be ten thousand of them, and
+        few kinds; those of a job are mostly of one."""
+        job = tasks[0].job
+        assert job is not None
+        uniform = self._uniform.get(job.key)
+        if uniform is None:
+            kinds = {task.claim_kind for task in job.tasks.values()}
+            uniform = self._uniform[job.key] = len(kinds) == 1 and None not in kinds
+        if uniform:
+            return tasks[:1]
+        one_of = {task.claim_kind: task for task in tasks}
+        return tasks if None in one_of else one_of.values()
 
     def open_claims(self, task: Task) -> list[ClaimState]:
         return [state for claim in task.volumes.claims if (state := self.of(claim)).is_open]
@@ -89,29 +105,31 @@ class ClaimStates:
 
     def any_open(self, tasks: Iterable[Task]) -> bool:
         """Whether one of these tasks has an open claim."""
-        alike, open_kinds = self._index.alike, self._open_kinds
-        one_of = {task.claim_kind: task for task in tasks}
-        for task in tasks if None in one_of else one_of.values():
-            for claim in task.volumes.claims:
-                is_open = open_kinds.get(alike.get(claim, -1))
-                if is_open if is_open is not None else self._find_if_open(claim):
-                    return True
-        return False
+        return any(self._is_open(claim) for task in tasks for claim in task.volumes.claims)
 
-    def _find_if_open(self, claim: str) -> bool:
-        is_open = self.of(claim).is_open
-        alike = self._index.alike.get(claim)
-        if alike is not None:
-            self._open_kinds[alike] = is_open
-        return is_open
-
-    def all_select_nodes(self, tasks: Sequence[Task]) -> bool:
+    def all_select_nodes(self, tasks: Iterable[Task]) -> bool:
         """Whether each of these tasks has one claim, of its own, that is open, and nothing is settled about it yet."""
-        one_of = {task.claim_kind: task for task in tasks}
-        return None not in one_of and all(self.of(task.volumes.only).is_open for task in one_of.values())
+        return all(task.claim_kind is not None and self._is_open(task.claim) for task in tasks)
+
+    def _is_open(self, claim: str) -> bool:
+        alike = self._index.alike.get(claim)
+        if alike is None:
+            return self.of(claim).is_open
+        known = self._open_kinds.get(alike)
+        if known is None:
+            known = self._open_kinds[alike] = self.of(claim).is_open
+        return known
 
     def problem(self, task: Task) -> Refusal | None:
         """Why the task can run nowhere, whatever the nodes are."""
+        if task.claim_kind in self._fine_kinds:
+            return None
+        problem = self._find_problem(task)
+        if problem is None and task.claim_kind is not None:
+            self._fine_kinds.add(task.claim_kind)
+        return problem
+
+    def _find_problem(self, task: Task) -> Refusal | None:
         if task.pod.spec.resource_claims:
             return _refusal(Code.RESOURCE_CLAIMS_UNSUPPORTED, reasons.resource_claims_unsupported(task.key))
         if not self.rules.binding:

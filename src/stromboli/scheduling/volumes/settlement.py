@@ -53,42 +53,19 @@ def open_volumes(session: Session) -> None:
     rules = volume_rules(session.configuration)
     if rules is not None and rules.binding and session.snapshot.volumes.users:
         with session.registering(FEATURE, tier=len(session.configuration.tiers)):
-            session.add_hold(lambda job, tasks: _hold(session, job, tasks, rules.timeout))
+            session.add_hold(_Beginning(session, rules.timeout).hold)
             session.add_withdrawal(lambda task, reason, message: _withdraw(session, task, reason, message))
 
 
 # -- binds that begin to wait -----------------------------------------------------------------------------------------
 
 
-def _hold(session: Session, job: Job, tasks: Sequence[Task], timeout: float) -> bool:
-    """Whether the binds of tasks that were placed together must wait; then their claims are settled."""
-    states = session.state(ClaimStates)
-    if not job.held and not states.any_open(tasks):
-        return False
-    session.ledger.held_groups += 1
-    begin = _Beginning(session, session.ledger.held_groups, len(tasks))
-    session.ledger.hold(job, tasks, begin.held(tasks))
-    if begin.continues:
-        _stand(session, tasks)
-        session.due(session.now)  # nothing is written that would call for another cycle
-    session.due(begin.since + timeout)
-    return True
-
-
-def _stand(session: Session, tasks: Sequence[Task]) -> None:
-    """From now on others may take these places."""
-    for task in tasks:
-        held = session.ledger.held[task.key]
-        session.ledger.changes += not held.standing
-        held.standing = True
-
-
 class _Beginning:
-    """Settles the claims of tasks that were placed together: each open claim gets a volume, or its node is selected."""
+    """Holds the binds of tasks that were placed together: each open claim gets a volume, or its node is selected."""
 
-    def __init__(self, session: Session, group: int, size: int) -> None:
-        self.since = session.now  # of the claim that was settled first: a restart does not reset it
-        self._group, self._size = group, size
+    def __init__(self, session: Session, timeout: float) -> None:
+        self._session = session
+        self._timeout = timeout
         self._states = session.state(ClaimStates)
         self._choices = session.state(VolumeChoices)
         self._index = session.snapshot.volumes
@@ -96,42 +73,50 @@ class _Beginning:
         self._at = format_timestamp(session.now)
         self._now = session.now
         self._settled = self._choices.settled  # several tasks may have one claim
-        self._writes = False
 
-    @property
-    def continues(self) -> bool:
-        """Whether all was settled before: the scheduler was restarted."""
-        return not self._writes
+    def hold(self, job: Job, tasks: Sequence[Task]) -> bool:
+        """Whether the binds of tasks that were placed together must wait; then their claims are settled."""
+        kinds = self._states.one_of_each_kind(tasks)
+        # Most gangs are like this: each task has one claim, of its own, whose volume has to be made.
+        all_are_made = not self._choices.any and self._states.all_select_nodes(kinds)
+        if not all_are_made and not job.held and not self._states.any_open(kinds):
+            return False
+        session, before = self._session, len(self._decisions)
+        ledger = session.ledger
+        ledger.held_groups += 1
+        held = (self._make_all if all_are_made else self._settle_each)(tasks, ledger.held_groups)
+        ledger.hold(job, tasks, held)
+        if len(self._decisions) == before:
+            # All was settled before: the scheduler was restarted. Nothing is written that would call for another cycle.
+            _stand(session, tasks)
+            session.due(session.now)
+        # Of the claim that was settled first: a restart does not reset it.
+        since = self._now if all_are_made else min([one.since for one in held])
+        session.due(since + self._timeout)
+        return True
 
-    def held(self, tasks: Sequence[Task]) -> list[HeldBind]:
-        if self._all_are_made(tasks):
-            return self._make_all(tasks)
-        return [self._held(task) for task in tasks]
-
-    def _all_are_made(self, tasks: Sequence[Task]) -> bool:
-        """Whether each task has one claim, of its own, whose volume has to be made. Most gangs are like this."""
-        return not self._choices.any and self._states.all_select_nodes(tasks)
-
-    def _make_all(self, tasks: Sequence[Task]) -> list[HeldBind]:
-        self._writes = True
-        at, now, group, size = self._at, self._now, self._group, self._size
-        places = [(task.node.name, task, task.volumes) for task in tasks if task.node is not None]
+    def _make_all(self, tasks: Sequence[Task], group: int) -> list[HeldBind]:
+        at, now, size = self._at, self._now, len(tasks)
+        nodes = [task.node.name for task in tasks if task.node is not None]
         if self._index.selected:
-            self._index.selected.difference_update([volumes.only for _, _, volumes in places])
-        self._decisions.extend([SelectNode(own.only, node, task.key, task.uid, at) for node, task, own in places])
-        return [HeldBind(node, now, group, size, waits_for=own.claims) for node, _, own in places]
+            self._index.selected.difference_update([task.claim for task in tasks])
+        places = zip(tasks, nodes, strict=True)
+        self._decisions.extend([SelectNode(task.claim, node, task.key, task.uid, at) for task, node in places])
+        places = zip(tasks, nodes, strict=True)
+        return [HeldBind(node, now, group, size, (task.claim,)) for task, node in places]
 
-    def _held(self, task: Task) -> HeldBind:
+    def _settle_each(self, tasks: Sequence[Task], group: int) -> list[HeldBind]:
+        return [self._settle_claims(task, group, len(tasks)) for task in tasks]
+
+    def _settle_claims(self, task: Task, group: int, size: int) -> HeldBind:
         node = task.node
         assert node is not None
-        claims = task.volumes.claims
-        held = HeldBind(node.name, self._now, self._group, self._size)
-        for claim_key in claims:
+        held = HeldBind(node.name, self._now, group, size)
+        for claim_key in task.volumes.claims:
             state = self._states.of(claim_key)
             if state.is_open:
                 held.waits_for = (*held.waits_for, claim_key)
                 self._settle(task, node.name, held, claim_key, state)
-        self.since = min(self.since, held.since)
         return held
 
     def _settle(self, task: Task, node: str, held: HeldBind, claim_key: str, state: ClaimState) -> None:
@@ -154,9 +139,16 @@ class _Beginning:
         self._decide(SelectNode(claim_key, node, task.key, task.uid, self._at), claim_key)
 
     def _decide(self, decision: ClaimVolume | SelectNode, claim_key: str) -> None:
-        self._writes = True
         self._decisions.append(decision)
         self._settled.add(claim_key)
+
+
+def _stand(session: Session, tasks: Sequence[Task]) -> None:
+    """From now on others may take these places."""
+    for task in tasks:
+        held = session.ledger.held[task.key]
+        session.ledger.changes += not held.standing
+        held.standing = True
 
 
 # -- binds that wait --------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from stromboli.api import PersistentVolumeClaim
-from stromboli.api.volumes.topology import driver_on
 from stromboli.cluster import OCCUPYING, PODS, Status, Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, RemainingCount, Rows
 from stromboli.scheduling.explanation import Code
@@ -26,8 +25,6 @@ from .population import is_there
 
 _USES: Final = OCCUPYING | {Status.PIPELINED, Status.RELEASING}
 _ENOUGH: Final = 1 << 40  # of what has no limit
-
-EVERY: Final = slice(None)
 
 Attached = tuple[tuple[str, Hashable], ...]
 """(driver, which volume) of each volume that a pod has attached."""
@@ -83,10 +80,10 @@ class AttachLimitsFilter:
 
         return judge
 
-    def at_most(self, rows: Rows | slice = EVERY) -> Rows:
+    def at_most(self, rows: Rows) -> Rows:
         """A bound of the number of attached volumes that takes no time."""
         nodes, ledger = self._session.nodes, self._session.ledger
-        tasks: Rows = nodes.used[rows, PODS] + nodes.conditional[rows, PODS]
+        tasks: Rows = nodes.used[:, PODS][rows] + nodes.conditional[:, PODS][rows]
         if ledger.in_transit:
             tasks += nodes.pipelined[rows, PODS]
         if ledger.reserved_tasks:
@@ -169,11 +166,8 @@ class AttachLimitsFilter:
     def limits_of(self, driver: str) -> Rows | None:
         """By row; None if no node has a limit."""
         if driver not in self._limits:
-            limits = np.full(len(self._nodes), _ENOUGH, dtype=np.int64)
-            for row, node in enumerate(self._nodes):
-                known = driver_on(self._index.csi_nodes.get(node.name), driver)
-                if known is not None and known.allocatable is not None and known.allocatable.count is not None:
-                    limits[row] = known.allocatable.count
+            known = self._index.limits.get(driver, {})
+            limits = np.array([known.get(node.name, _ENOUGH) for node in self._nodes], dtype=np.int64)
             self._limits[driver] = limits if bool((limits < _ENOUGH).any()) else None
         return self._limits[driver]
 
@@ -185,14 +179,14 @@ class _Remaining:
         self._limits = limits
         self._counts = counts
 
-    def at_least(self) -> Rows:
-        attached = self._limits.at_most()
-        return self._left(EVERY, lambda driver: attached)
+    def at_least(self, rows: Rows) -> Rows:
+        attached = self._limits.at_most(rows)
+        return self._left(rows, lambda driver: attached)
 
     def exactly(self, rows: Rows) -> Rows:
         return np.maximum(self._left(rows, lambda driver: self._limits.counts(driver)[rows]), 0)
 
-    def _left(self, rows: Rows | slice, attached: Callable[[str], Rows]) -> Rows:
+    def _left(self, rows: Rows, attached: Callable[[str], Rows]) -> Rows:
         """Below 0 where there are too many already."""
         left: Rows | None = None
         for driver, count in self._counts.items():

@@ -61,12 +61,9 @@ class NodeFacts:
         column = self._columns.get(label)
         if column is None:
             found: dict[str, int] = {}
-            codes = np.zeros(len(self._nodes), dtype=np.int64)
-            for row, node in enumerate(self._nodes):
-                value = node.labels.get(label)
-                if value is not None:
-                    codes[row] = found.setdefault(value, len(found) + 1)
-            column = self._columns[label] = LabelColumn(codes, tuple(found))
+            values = [node.labels.get(label) for node in self._nodes]
+            codes = [0 if value is None else found.setdefault(value, len(found) + 1) for value in values]
+            column = self._columns[label] = LabelColumn(np.array(codes, dtype=np.int64), tuple(found))
         return column
 
     def required(self, spec: PodSpec) -> Mask | None:

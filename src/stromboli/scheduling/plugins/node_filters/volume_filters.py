@@ -46,13 +46,12 @@ class VolumeFilters:
             return self._key(task)
         known = self._kinds.get(kind)
         if known is None:
-            known = self._kinds[kind] = self._states.of(task.volumes.only).signature
+            known = self._kinds[kind] = self._states.of(task.claim).signature
         return known
 
     def keys(self, tasks: Sequence[Task]) -> set[Hashable]:
         """The distinct keys of many tasks."""
-        one_of = {task.claim_kind: task for task in tasks}
-        return set(map(self.key, tasks if None in one_of else one_of.values()))
+        return set(map(self.key, self._states.one_of_each_kind(tasks)))
 
     def _key(self, task: Task) -> Hashable:
         volumes = task.volumes
