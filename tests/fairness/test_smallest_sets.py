@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import event, given, settings
@@ -20,6 +21,7 @@ from builders import queue as line
 from fairness.scenes import Document, Run, flat, nodes, patch, pods, priority_class, queue, replica_set
 from oracles.stories import Story
 from stromboli.api import KObject, Taint
+from stromboli.scheduling.eviction import reprieve
 
 # -- borrowed room ----------------------------------------------------------------------------------------------------
 
@@ -120,7 +122,33 @@ def test_promises_move_to_different_nodes(first: int) -> None:
     assert [told.nominated[f"new-{n}"] for n in range(first)] == ["n2", "n1"][-first:]
 
 
-# The same, but the first newcomer must run on n0: nothing can move.
+# The same with two newcomers, and another pod of "low" has to go for each. Both can stay, also if they can only be
+# spared one after the other.
+@pytest.mark.parametrize("at_once", [True, False])
+def test_several_victims_are_spared(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    without, tried = reprieve._without, list[int]()
+
+    def refuses_many(*arguments: Any) -> bool:
+        units = arguments[4]
+        tried.append(len(units))
+        return (at_once or len(units) == 1) and without(*arguments)
+
+    monkeypatch.setattr(reprieve, "_without", refuses_many)
+    told = story(
+        api_priority_class("mid", 50), node("m0", cpu=3), node("n0", cpu=3), node("n1", cpu=4, labels={"zone": "b"}),
+        node("n2", cpu=4, labels={"zone": "c"}),
+        group("low", min_member=0), pod("low-0", group="low", cpu=3, node="m0"),
+        pod("low-1", group="low", cpu=3, node="n0"),
+        group("mid", min_member=0, priority_class="mid"),
+        [pod(f"mid-{n}", group="mid", cpu=4, node=f"n{n + 1}") for n in range(2)],
+        group("new", min_member=4, priority_class="high"), [pod(f"new-{n}", group="new", cpu=3) for n in range(2)],
+        [pod(f"new-{n + 2}", group="new", cpu=1, node_selector={"zone": "bc"[n]}) for n in range(2)],
+    )  # fmt: skip
+    assert told.evicted == ["mid-0", "mid-1"]
+    assert tried == ([2] if at_once else [2, 1, 1])
+
+
+# "low" would be spared as above if the first newcomer did not have to run on n0.
 def test_a_promise_stays_where_the_pod_must_run() -> None:
     told = story(
         api_priority_class("mid", 50), node("n0", cpu=3, labels={"zone": "a"}), node("n1", cpu=8),

@@ -7,7 +7,7 @@ is none, and then nothing has to be tried.
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -20,13 +20,14 @@ from .plans import EvictionUnit
 
 
 class OtherPlaces:
-    """As of now: to be made again when the statement has changed."""
+    """As of now, for one call of `moves`."""
 
     def __init__(self, session: Session, statement: Statement, claimant: Job) -> None:
         self._session = session
         self._room = session.placement.room_at_most(claimant)
         self._promised: dict[int, list[Task]] = {}  # by row: tasks of the claimant that could go elsewhere
         self._rows: dict[Hashable, list[int]] = {}  # by kind of task: where there is room for one more
+        self._change: dict[int, Vector] = {}  # by row: what moves so far, and those who stay, add to the room
         promised = [operation.task for operation in statement.operations if operation.kind is Kind.PIPELINE]
         if not any(self._rows_for(first) for first, _ in session.placement.kinds(promised)):
             return
@@ -35,13 +36,21 @@ class OtherPlaces:
             if task.node is not None and task.key not in uses and self._rows_for(task):
                 self._promised.setdefault(task.node.row, []).append(task)
 
-    def __bool__(self) -> bool:
-        """Whether there is any such place at all."""
-        return bool(self._promised)
+    def moves(self, units: Sequence[EvictionUnit], most: int) -> tuple[list[EvictionUnit], dict[TaskKey, Node]]:
+        """Which of these units could stay, in order and not more than `most`, if tasks that were promised their room go
+        to other nodes; and where these go, by key."""
+        staying: list[EvictionUnit] = []
+        moves: dict[TaskKey, Node] = {}
+        for unit in units if self._promised else ():
+            if len(staying) == most:
+                break
+            found = self._moves_for(unit)
+            if found is not None:
+                staying.append(unit)
+                moves |= found
+        return staying, moves
 
-    def moves(self, unit: EvictionUnit) -> dict[TaskKey, Node] | None:
-        """New nodes for tasks that were promised the room of a unit, by key, so that it would have its room again; None
-        if there are none."""
+    def _moves_for(self, unit: EvictionUnit) -> dict[TaskKey, Node] | None:
         took: dict[int, Vector] = {}
         for victim in unit.tasks:
             assert victim.node is not None
@@ -53,11 +62,23 @@ class OtherPlaces:
             if found is None:
                 return None
             going += found
-        return self._places(going, without=took.keys()) if going else None
+        change = {row: -amount for row, amount in took.items()}
+        for task in going:
+            assert task.node is not None
+            change[task.node.row] = change[task.node.row] + task.request
+        places = self._places(going, change)
+        if not places:
+            return None
+        for row, amount in change.items():
+            self._change[row] = self._change.get(row, 0) + amount
+        for task in going:
+            assert task.node is not None
+            self._promised[task.node.row].remove(task)
+        return places
 
     def _to_move(self, row: int, amount: Vector) -> list[Task] | None:
         """The last tasks that were promised room on a node, so many that this amount would be free without them."""
-        free, found = self._session.nodes.future_idle_of(row), list[Task]()
+        free, found = self._session.nodes.future_idle_of(row) + self._change.get(row, 0), list[Task]()
         for task in reversed(self._promised.get(row, ())):
             if bool((free >= amount).all()):
                 break
@@ -65,15 +86,15 @@ class OtherPlaces:
             found.append(task)
         return found if bool((free >= amount).all()) else None
 
-    def _places(self, tasks: list[Task], without: Container[int]) -> dict[TaskKey, Node] | None:
-        """The first nodes by name with room for these tasks, together."""
-        left: dict[int, Vector] = {}
+    def _places(self, tasks: list[Task], change: dict[int, Vector]) -> dict[TaskKey, Node] | None:
+        """The first nodes by name with room for these tasks together. `change`: by row, what they leave, less who
+        stays; what they take is subtracted."""
         places: dict[TaskKey, Node] = {}
         for task in tasks:
             for row in self._rows_for(task):
-                room = left.get(row, self._room[row])
-                if row not in without and bool((room >= task.request).all()):
-                    left[row] = room - task.request
+                room = self._room[row] + self._change.get(row, 0) + change.get(row, 0)
+                if bool((room >= task.request).all()):
+                    change[row] = change.get(row, 0) - task.request
                     places[task.key] = self._session.nodes.nodes[row]
                     break
             else:

@@ -31,6 +31,7 @@ from .plans import EvictionUnit
 _MOST_FAILURES = 4
 """So many attempts to spare somebody by moving promises may fail. Arithmetic and filters said that they would work, so
 what was in the way is mostly the same for all."""
+_NO_MOVES: Mapping[TaskKey, Node] = {}
 
 
 def reprieve_needless(
@@ -44,28 +45,27 @@ def reprieve_needless(
     covered = _covered(session, gone)
     for position in range(len(gone) - 1, -1, -1):
         unit = gone[position]
-        if len(evicted) > 1 and covered[position] and _without(session, statement, claimant, kind, unit):
+        if len(evicted) > 1 and covered[position] and _without(session, statement, claimant, kind, [unit]):
             evicted.remove(unit)
             covered = _covered(session, gone)
     _spare_by_moving(session, statement, claimant, kind, evicted)
 
 
 def _spare_by_moving(
-    session: Session, statement: Statement, claimant: Job, kind: str, evicted: list[EvictionUnit]
+    session: Session, statement: Statement, claimant: Job, kind: str, evicted: Sequence[EvictionUnit]
 ) -> None:
-    """The last first: each task got the least valuable victim that was left."""
-    places, failures = OtherPlaces(session, statement, claimant), 0
-    for unit in list(reversed(evicted)):
-        if not places or len(evicted) < 2 or failures == _MOST_FAILURES:
-            return
-        moves = places.moves(unit)
-        if moves is None:
-            continue
-        if _without(session, statement, claimant, kind, unit, moves):
-            evicted.remove(unit)
-            places = OtherPlaces(session, statement, claimant)
-        else:
+    """All at once, as to make a large statement again takes long; one by one only if that fails. The last come first:
+    each task got the least valuable victim that was left."""
+    spared, moves = OtherPlaces(session, statement, claimant).moves(evicted[::-1], most=len(evicted) - 1)
+    if not spared or _without(session, statement, claimant, kind, spared, moves) or len(spared) == 1:
+        return
+    failures = 0
+    for unit in spared:
+        alone, moves = OtherPlaces(session, statement, claimant).moves([unit], most=1)
+        if alone and not _without(session, statement, claimant, kind, alone, moves):
             failures += 1
+            if failures == _MOST_FAILURES:
+                return
 
 
 def is_torn(session: Session, unit: EvictionUnit) -> bool:
@@ -129,18 +129,17 @@ def _without(
     statement: Statement,
     claimant: Job,
     kind: str,
-    unit: EvictionUnit,
-    moves: Mapping[TaskKey, Node] | None = None,
+    units: Sequence[EvictionUnit],
+    moves: Mapping[TaskKey, Node] = _NO_MOVES,
 ) -> bool:
     """Make the statement again without these evictions; as it was, and False, if it does not work. `moves`: tasks that
     are promised another node."""
+    spared = {task.key for unit in units for task in unit.tasks}
     script = [(operation, operation.task.node) for operation in statement.operations]
     statement.discard()
     had = claimant.queue.allocated.copy()
-    kept = [(done, node) for done, node in script if done.task not in unit.tasks]
-    if moves is not None:
-        kept = [(done, moves.get(done.task.key, node)) for done, node in kept]
-    if _again(session, statement, kept, kind, had) and not is_torn(session, unit):
+    kept = [(done, moves.get(done.task.key, node)) for done, node in script if done.task.key not in spared]
+    if _again(session, statement, kept, kind, had) and not any(is_torn(session, unit) for unit in units):
         return True
     statement.discard()
     _again(session, statement, script, kind, None)
