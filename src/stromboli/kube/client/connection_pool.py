@@ -55,6 +55,7 @@ class ConnectionPool:
         self._server_name = server_name
         self._idle: list[Connection] = []  # in the order of `idle_since`
         self._open: set[Connection] = set()
+        self._loop = asyncio.get_running_loop()
         self._expiry: asyncio.TimerHandle | None = None
         # The headers that all requests of the last identity have in common, as bytes.
         self._headers_of: Identity | None = None
@@ -66,10 +67,9 @@ class ConnectionPool:
         request = self._request(method, target, identity, body, content_type)
         connection = self._take(identity)
         if connection is None:
-            clock = asyncio.get_running_loop().time
-            started = clock()
+            started = self._loop.time()
             connection = await self._connect(identity, timeout)
-            timeout -= clock() - started
+            timeout -= self._loop.time() - started
         try:
             response = await connection.exchange(request, timeout)
         except TimeoutError:
@@ -122,7 +122,7 @@ class ConnectionPool:
     def _take(self, identity: Identity) -> Connection | None:
         """An idle connection that is still good."""
         tls = self._tls_of(identity)
-        oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_SECONDS
+        oldest = self._loop.time() - KEEP_ALIVE_SECONDS
         while self._idle:
             connection = self._idle.pop()
             # With another context it belongs to a client certificate that has been replaced.
@@ -135,20 +135,18 @@ class ConnectionPool:
         if connection not in self._open or not connection.is_reusable:
             self._discard(connection)
             return
-        loop = asyncio.get_running_loop()
-        connection.idle_since = loop.time()
+        connection.idle_since = self._loop.time()
         self._idle.append(connection)
         if self._expiry is None:
-            self._expiry = loop.call_later(KEEP_ALIVE_SECONDS, self._expire)
+            self._expiry = self._loop.call_later(KEEP_ALIVE_SECONDS, self._expire)
 
     def _expire(self) -> None:
-        loop = asyncio.get_running_loop()
-        oldest = loop.time() - KEEP_ALIVE_SECONDS
+        oldest = self._loop.time() - KEEP_ALIVE_SECONDS
         while self._idle and (self._idle[0].idle_since <= oldest or not self._idle[0].is_reusable):
             self._discard(self._idle.pop(0))
         self._expiry = None
         if self._idle:
-            self._expiry = loop.call_at(self._idle[0].idle_since + KEEP_ALIVE_SECONDS, self._expire)
+            self._expiry = self._loop.call_at(self._idle[0].idle_since + KEEP_ALIVE_SECONDS, self._expire)
 
     def _discard(self, connection: Connection) -> None:
         self._open.discard(connection)
@@ -158,7 +156,7 @@ class ConnectionPool:
         tls = self._tls_of(identity)
         try:
             async with asyncio.timeout(min(timeout, CONNECT_SECONDS)):
-                _, connection = await asyncio.get_running_loop().create_connection(
+                _, connection = await self._loop.create_connection(
                     lambda: Connection(tls),
                     self._host,
                     self._port,

@@ -21,12 +21,14 @@ from typing import Final, cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 BUFFER: Final = 1 << 20  # bytes of a stream that may wait for the reader, until the server has to wait
+# Headers that somebody reads. The others are not worth a string each.
+_READ: Final = frozenset({b"content-encoding", b"content-length", b"retry-after", b"transfer-encoding"})
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
     status: int
-    headers: dict[str, str]  # names are in lower case
+    headers: dict[str, str]  # those that somebody reads, with names in lower case
     body: bytes
 
 
@@ -41,16 +43,16 @@ class Connection(asyncio.Protocol):
         self._parser = HttpResponseParser(self)
         self._news: asyncio.Future[None] | None = None  # somebody waits for the response, or for a part of it
         self._error: OSError | None = None  # why there will be no more
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0  # of the request in flight
         self._in_use = False
-        self._is_stream = False
-        self._start()
-
-    def _start(self) -> None:
+        # The response:
         self.status = 0  # until all headers are there
         self.headers: dict[str, str] = {}
         self._chunks: list[bytes] = []
         self._size = 0  # of the chunks, in bytes
         self._is_complete = False
+        self._is_stream = False
         self._decompress: zlib._Decompress | None = None
 
     @property
@@ -61,15 +63,12 @@ class Connection(asyncio.Protocol):
 
     async def exchange(self, request: bytes, timeout: float) -> Response:
         self._send(request, stream=False)
-        # A timer of our own costs a third of `asyncio.timeout`.
-        timer = self._loop.call_later(timeout, self._break, TimeoutError())
+        self._set_deadline(self._loop.time() + timeout)
         try:
             await self._wait()
         except BaseException:
             self.abort()
             raise
-        finally:
-            timer.cancel()
         body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         return Response(self.status, self.headers, body)
 
@@ -107,9 +106,28 @@ class Connection(asyncio.Protocol):
     def _send(self, request: bytes, *, stream: bool) -> None:
         if self.transport is None or not self.is_reusable:
             raise ConnectionResetError
-        self._start()
+        self.status, self.headers, self._chunks, self._size = 0, {}, [], 0
+        self._is_complete, self._decompress = False, None
         self._in_use, self._is_stream = True, stream
         self.transport.write(request)
+
+    def _set_deadline(self, deadline: float) -> None:
+        """A timer for each request would cost as much as the request itself. So the timer of the first one stays, and
+        when it fires it is set to the deadline of the request that is in flight by then."""
+        self._deadline = deadline
+        if self._timer is not None:
+            if self._timer.when() <= deadline:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        if self._in_use and not self._is_stream:
+            if self._deadline <= self._loop.time():
+                self._break(TimeoutError())
+            else:
+                self._set_deadline(self._deadline)
 
     async def _wait(self) -> None:
         """Until there is more: the whole response, or of a stream the next part."""
@@ -144,6 +162,8 @@ class Connection(asyncio.Protocol):
             self._error = error
         if self.transport is not None:
             self.transport.abort()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._news is not None and not self._news.done():
             self._news.set_exception(self._error)
 
@@ -154,7 +174,9 @@ class Connection(asyncio.Protocol):
             self._break(ConnectionAbortedError())
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        name = name.lower()
+        if name in _READ:
+            self.headers[name.decode()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -162,7 +184,7 @@ class Connection(asyncio.Protocol):
             self.headers.clear()
             return
         self.status = status
-        if self.headers.get("content-encoding", "identity") != "identity":
+        if "content-encoding" in self.headers and self.headers["content-encoding"] != "identity":
             self._decompress = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, as the data says
         if self._is_stream:
             self._wake()
