@@ -14,6 +14,7 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 from ssl import SSLCertVerificationError, SSLContext
 from typing import Final
 from urllib.parse import SplitResult
@@ -27,7 +28,7 @@ from .http_connection import Connection, Response
 
 KEEP_ALIVE_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 10.0
-# Seconds until the next address of a server with several is tried beside the first.
+# Seconds until the next address of a name with several is tried beside the first.
 NEXT_ADDRESS_SECONDS: Final = 0.25
 # A peer that has disappeared is detected after 30 + 3 × 10 seconds of silence.
 KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_COUNT = 30, 10, 3
@@ -51,6 +52,8 @@ class ConnectionPool:
         self._is_secure = server.scheme == "https"
         self._port = server.port or (443 if self._is_secure else 80)
         self._authority = server.netloc
+        # A race between addresses that is cancelled at the wrong moment leaves a socket open for a while.
+        self._race = None if _is_address(self._host) else NEXT_ADDRESS_SECONDS
         self._tls = tls
         self._server_name = server_name
         self._idle: list[Connection] = []  # in the order of `idle_since`
@@ -162,7 +165,7 @@ class ConnectionPool:
                     self._port,
                     ssl=tls,
                     server_hostname=(self._server_name or self._host) if tls is not None else None,
-                    happy_eyeballs_delay=NEXT_ADDRESS_SECONDS,
+                    happy_eyeballs_delay=self._race,
                 )
         except SSLCertVerificationError as error:
             raise untrusted(self._url, error) from None
@@ -186,6 +189,14 @@ class ConnectionPool:
             return b"%b%b%b" % (line, self._headers, b"\r\n" if method == "GET" else b"Content-Length: 0\r\n\r\n")
         kind = content_type.encode("ascii")
         return b"%b%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (line, self._headers, kind, len(body), body)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _header_lines(headers: dict[str, str]) -> bytes:

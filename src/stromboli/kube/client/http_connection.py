@@ -150,6 +150,11 @@ class Connection(asyncio.Protocol):
         except (HttpParserError, HttpParserUpgrade):
             self._break(ConnectionAbortedError())
 
+    def eof_received(self) -> None:
+        # The server has closed an idle connection; a request must not be written to it any more.
+        if not self._in_use:
+            self._error = self._error or ConnectionResetError()
+
     def connection_lost(self, error: Exception | None) -> None:
         # Without a length the end of the connection is the end of the response.
         is_end = self._in_use and self.status and error is None and "content-length" not in self.headers
@@ -171,7 +176,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if not self._in_use:
-            self._break(ConnectionAbortedError())
+            raise ConnectionAbortedError  # it ends the parser, too
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
@@ -204,7 +209,9 @@ class Connection(asyncio.Protocol):
             return
         self._is_complete = True
         self._in_use = False
-        if not self._parser.should_keep_alive():
+        # A server may answer before it has read the whole request. The rest of it is then still to be sent.
+        is_sent = self.transport is not None and not self.transport.get_write_buffer_size()
+        if not is_sent or not self._parser.should_keep_alive():
             self._error = self._error or ConnectionResetError()
         self._wake()
 
