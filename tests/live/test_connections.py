@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from stromboli.kube.client import connection_pool as pool_module
 from stromboli.kube.client.auth import StaticCredentials, TokenFile
 from stromboli.kube.client.auth.credentials import Identity, bearer
 from stromboli.kube.client.auth.tls import Trust
+from stromboli.kube.client.http_connection import Connection
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +220,31 @@ def test_an_idle_connection_expires_before_the_server_closes_it(
     asyncio.run(run())
 
 
+def test_a_connection_expires_even_if_the_event_loop_had_no_time_to_close_it(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "KEEP_ALIVE_SECONDS", 0.05)
+
+    async def run() -> None:
+        async with ScriptedServer(authority) as server, server.client() as client:
+            await client.request("GET", "/0")
+            time.sleep(0.1)
+            await client.request("GET", "/1")
+            assert server.connections == 2
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_the_server_is_closing_is_not_used() -> None:
+    async def run() -> None:
+        connection = Connection(None)
+        assert connection.is_reusable
+        connection.eof_received()  # the transport closes later
+        assert not connection.is_reusable
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     "part",
     [
@@ -354,6 +381,17 @@ def test_every_request_has_its_own_deadline(authority: Authority) -> None:
             assert await send(client, "/first", 30.0) == b"/first", "not the deadline of the request before"
             with pytest.raises(Failure, match="did not answer in time"):
                 await send(client, "/first", 0.1)  # although the timer was set for later
+            assert server.connections == 1
+
+    asyncio.run(run())
+
+
+def test_a_timer_that_was_set_for_an_earlier_request_does_not_end_the_deadlines(authority: Authority) -> None:
+    async def run() -> None:
+        async with ScriptedServer(authority, slow_first(1.5)) as server, server.client(connections=1) as client:
+            await client._transport.send("POST", "/zeroth", body=b"{}", timeout=0.1)
+            with pytest.raises(Failure, match="did not answer in time"):
+                await client._transport.send("POST", "/first", body=b"{}", timeout=0.3)
             assert server.connections == 1
 
     asyncio.run(run())
