@@ -43,6 +43,23 @@ def test_everything_is_measured_and_nothing_is_left(admin: Client, kubeconfig: P
     assert left_of_it(admin) == []
 
 
+def test_a_bare_loop_and_the_scheduler_are_compared(admin: Client, kubeconfig: Path) -> None:
+    install_crds(admin)
+    script = Path(__file__).parents[2] / "benchmarks" / "bind_capacity.py"
+    size = ["--nodes", "4", "--pods", "40", "--rounds", "2"]
+    done = subprocess.run(
+        [sys.executable, str(script), "--kubeconfig", str(kubeconfig), *size],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert len(result["rounds"]) == 2
+    for one in result["rounds"]:
+        assert one["part"] == pytest.approx(one["scheduler_per_second"] / one["bare_per_second"])
+    assert result["medians"]["start_to_first_bind_seconds"] > 0
+    assert left_of_it(admin) == []
+
+
 def heed_interrupts() -> None:
     """A shell has what it runs in the background ignore them, and the tests may be there."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -12,7 +12,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 
@@ -21,7 +20,7 @@ from live.fake_api_server import FakeApiServer, Handler, event, pod, status, sta
 from stromboli.api import Pod
 from stromboli.kube.client import PODS, Client, Failure, WatchEvent, is_gone
 from stromboli.kube.client import client as client_module
-from stromboli.kube.client import transport as transport_module
+from stromboli.kube.client import connection_pool as pool_module
 from stromboli.kube.client.auth.tls import Trust
 
 
@@ -174,17 +173,15 @@ def test_a_silent_stream_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_watches_use_tcp_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream may be silent for minutes. That the other end is gone must be noticed all the same."""
     prepared: list[tuple[int, int]] = []
-    notice = transport_module._enable_keepalive
+    enable = pool_module.enable_keepalive
 
-    def look(response: aiohttp.ClientResponse) -> None:
-        notice(response)
-        assert response.connection is not None
-        assert response.connection.transport is not None
-        sock = response.connection.transport.get_extra_info("socket")
+    def look(transport: asyncio.BaseTransport) -> None:
+        enable(transport)
+        sock = transport.get_extra_info("socket")
         kept = sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         prepared.append((kept, sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)))
 
-    monkeypatch.setattr(transport_module, "_enable_keepalive", look)
+    monkeypatch.setattr(pool_module, "enable_keepalive", look)
 
     async def story(server: FakeApiServer, client: Client) -> None:
         server.put(pod("a"))
@@ -193,7 +190,7 @@ def test_watches_use_tcp_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
         await events.aclose()
 
     play(story)
-    assert prepared == [(1, transport_module.KEEPALIVE_COUNT)]
+    assert prepared == [(1, pool_module.KEEPALIVE_COUNT)]
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -268,12 +265,10 @@ def test_the_connection_of_a_watch_is_closed_at_once(tmp_path: Path, monkeypatch
     trust = Trust(authority.certificate.read_bytes())
     sockets: list[Any] = []
 
-    def remember(response: aiohttp.ClientResponse) -> None:
-        assert response.connection is not None
-        assert response.connection.transport is not None
-        sockets.append(response.connection.transport.get_extra_info("socket"))
+    def remember(transport: asyncio.BaseTransport) -> None:
+        sockets.append(transport.get_extra_info("socket"))
 
-    monkeypatch.setattr(transport_module, "_enable_keepalive", remember)
+    monkeypatch.setattr(pool_module, "enable_keepalive", remember)
 
     async def run() -> None:
         async with FakeApiServer(tls=tls) as server, Client(server.config(trust=trust.context())) as client:

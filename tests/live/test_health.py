@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Awaitable, Callable
 
@@ -11,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from stromboli.errors import UserError
-from stromboli.kube.runtime import HealthServer
+from stromboli.kube.runtime import HealthServer, Reply, Request
 
 LOOPBACK = "127.0.0.1"
 
@@ -108,6 +109,90 @@ def test_other_paths_are_not_found() -> None:
     async def story(asked: Asked) -> None:
         for path in ("/", "/metrics/x", "/debug", "/readyz/../etc/passwd"):
             assert (await asked.get(path))[0] == 404
+
+    ask(story)
+
+
+def test_only_get_and_head_are_allowed() -> None:
+    async def story(asked: Asked) -> None:
+        url = f"http://{LOOPBACK}:{asked.probes.port}/healthz"
+        async with aiohttp.ClientSession() as session:
+            async with session.post(url, data=b"x" * 1000) as response:
+                assert response.status == 405
+            async with session.head(url) as response:
+                assert (response.status, response.headers["Content-Length"]) == (200, "2")
+
+    ask(story)
+
+
+async def raw(probes: HealthServer, *parts: bytes) -> bytes:
+    """Everything that is answered to these bytes, until the server closes the connection or waits for more."""
+    reader, writer = await asyncio.open_connection(LOOPBACK, probes.port)
+    for part in parts:
+        writer.write(part)
+        await writer.drain()
+        await asyncio.sleep(0.01)
+    if writer.can_write_eof():
+        writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+def test_requests_may_come_in_pieces_or_together() -> None:
+    async def story(asked: Asked) -> None:
+        one = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+        assert (await raw(asked.probes, one[:7], one[7:30], one[30:])).count(b"200 OK") == 1
+        body = b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
+        answer = await raw(asked.probes, one + body + one)
+        assert re.findall(rb"HTTP/1.1 (\d+) ", answer) == [b"200", b"405", b"200"]
+
+    ask(story)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost x\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+        (b"POST /healthz HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n", 413),
+        (b"POST /healthz HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", 431),
+    ],
+)
+def test_a_bad_request_is_refused_and_its_connection_closed(request_bytes: bytes, status: int) -> None:
+    async def story(asked: Asked) -> None:
+        answer = await raw(asked.probes, request_bytes)
+        assert answer.startswith(b"HTTP/1.1 %d " % status)
+        assert b"Connection: close" in answer
+        assert await asked.get("/healthz") == (200, "ok")
+
+    ask(story)
+
+
+def test_a_handler_that_fails_is_an_error_and_not_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(request: Request) -> Reply:
+        raise ZeroDivisionError
+
+    async def story(asked: Asked) -> None:
+        asked.probes.add_route("GET", "/fail", fail)
+        assert (await asked.get("/fail"))[0] == 500
+        assert await asked.get("/healthz") == (200, "ok")
+
+    ask(story)
+    assert "cannot answer GET /fail" in caplog.text
+
+
+def test_a_request_says_where_it_comes_from() -> None:
+    async def echo(request: Request) -> Reply:
+        return Reply(200, f"{request.remote} {request.query} {request.headers['x-y']}".encode(), "text/plain")
+
+    async def story(asked: Asked) -> None:
+        asked.probes.add_route("GET", "/a b", echo)
+        expected = "127.0.0.1 {'for': 'ns/ü', 'verbose': ''} z"
+        assert await asked.get("/a%20b?for=ns%2F%C3%BC&verbose", **{"X-Y": "z"}) == (200, expected)
 
     ask(story)
 

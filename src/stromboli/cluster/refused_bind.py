@@ -20,8 +20,11 @@ class RefusedBind:
     by_node: dict[str, tuple[int, float]] = field(default_factory=dict)  # how many, and when the last one was
     # Nodes that refused more often than this are avoided until no other node takes the task; then it is raised.
     tolerated: int = 0
+    # As computed by `bind_backoff` after the last refusal: hundreds of tasks are looked at in every cycle.
+    next_attempt: float | None = field(default=None, compare=False)
 
     def add(self, node: str, why: str, at: float, *, by_volumes: bool = False) -> None:
         self.node, self.why, self.at, self.by_volumes = node, why, at, by_volumes
         self.failures += 1
+        self.next_attempt = None
         self.by_node[node] = (self.by_node.get(node, (0, 0.0))[0] + 1, at)

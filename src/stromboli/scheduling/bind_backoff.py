@@ -41,6 +41,7 @@ RETRIED_JOBS: Final = 100  # at a time; the others whose pause is over follow in
 RETRIED_IN_VAIN: Final = 8  # the same, after `RETRIED_JOBS` refusals without a success in between
 RETRIED_BESIDE_OTHERS: Final = 2  # the same, if jobs wait that were not refused
 
+_PENDING: Final = Status.PENDING  # looked up once: members of an enumeration take long to find
 _TO_PLACE: Final = frozenset(
     {Status.PENDING, Status.PIPELINED, Status.RESERVED, Status.CONDITIONAL, Status.ALLOCATED}
 )
@@ -51,7 +52,9 @@ FEATURE = "bind_backoff"
 
 def retried_at(task: TaskKey, refused: RefusedBind) -> float:
     """No attempt is made on any node before this time."""
-    return refused.at + _pause(task, refused.failures)
+    if refused.next_attempt is None:
+        refused.next_attempt = refused.at + _pause(task, refused.failures)
+    return refused.next_attempt
 
 
 def avoided_until(task: TaskKey, refused: RefusedBind) -> dict[str, float]:
@@ -71,57 +74,82 @@ def _spread(task: TaskKey) -> float:
     return 1.0 + crc32(task.encode()) % 1000 / 2000  # not random: a replay must come to the same times
 
 
+_Ready = tuple[float, TaskKey, Job]
+"""When the time of a task came, the task, and its job."""
+
+
 class PausedJobs:
     """Jobs that are not tried in a session, because no node is open to their tasks, or many others come first. It is
     known from the beginning."""
 
     def __init__(self, session: Session) -> None:
         paused: set[TaskKey] = set()
-        jobs: dict[JobKey, Job] = {}  # with tasks that are paused
-        nodes = len(session.nodes)
-        retried: dict[JobKey, list[tuple[float, TaskKey]]] = {}
+        jobs: dict[JobKey, Job] = {}  # with several tasks, of which some were refused
+        single: set[JobKey] = set()  # jobs whose only task is paused: the most, where there are hundreds
+        ready: list[_Ready] = []
         unanswered: set[JobKey] = set()
-        earliest = inf
+        now, nodes, earliest = session.now, len(session.nodes), inf
         for task in session.ledger.refused_binds.values():
             refused, job = task.refused, task.job
             if refused is None or job is None:
                 continue
-            if task.status is not Status.PENDING:
+            if task.status is not _PENDING:
                 if task.status is Status.BINDING and task.key not in session.ledger.held:
                     unanswered.add(job.key)
                 continue
-            jobs[job.key] = job
+            is_single = len(job.tasks) == 1
+            if not is_single:
+                jobs[job.key] = job
             next_attempt = retried_at(task.key, refused)
-            if next_attempt > session.now:
+            if next_attempt > now:
                 earliest = min(earliest, next_attempt)
-                paused.add(task.key)
+            elif len(refused.by_node) < nodes or len(closed_rows(session, task, refused) or ()) < nodes:
+                ready.append((next_attempt, task.key, job))
                 continue
-            if len(refused.by_node) >= nodes and len(closed_rows(session, task, refused) or ()) == nodes:
+            if is_single:
+                single.add(job.key)
+            else:
                 paused.add(task.key)
-                continue
-            retried.setdefault(job.key, []).append((next_attempt, task.key))
         if earliest < inf:
             session.due(earliest)
-        limit = RETRIED_JOBS
-        if session.ledger.refused_again >= RETRIED_JOBS:
-            limit = RETRIED_IN_VAIN if len(session.waiting) <= len(jobs) else RETRIED_BESIDE_OTHERS
-        limit = max(0, limit - len(unanswered))
-        if len(retried) > limit:
-            session.due(session.now)
-            for tasks in sorted(retried.values(), key=min)[limit:]:
-                paused.update(key for _, key in tasks)
-        self._jobs = {key for key, job in jobs.items() if _has_only(job, paused)}
-        self.late = {key for key in retried if key in self._jobs}  # their time has come, but not their turn
+        alone = sum(len(job.tasks) == 1 for _, _, job in ready)
+        late = _late(session, ready, unanswered=len(unanswered), refused=len(jobs) + len(single) + alone)
+        single.update(job.key for _, _, job in late if len(job.tasks) == 1)
+        paused.update(key for _, key, _ in late)
+        self._jobs = single | {key for key, job in jobs.items() if _has_only(job, paused)}
+        # Their time has come, but not their turn.
+        self.late = {job.key for _, _, job in ready if job.key in self._jobs} if late else set()
 
     def __contains__(self, job: Job) -> bool:
         # The first of a fifo queue is tried, and stops the queue.
         return job.key in self._jobs and not job.waiting_count and not job.queue.fifo
 
 
+def _late(session: Session, ready: list[_Ready], *, unanswered: int, refused: int) -> list[_Ready]:
+    """The tasks that wait although their time has come, because other jobs come first. `unanswered` jobs were retried
+    before; so many jobs were `refused`."""
+    limit = RETRIED_JOBS
+    if session.ledger.refused_again >= RETRIED_JOBS:
+        limit = RETRIED_IN_VAIN if len(session.waiting) <= refused else RETRIED_BESIDE_OTHERS
+    limit = max(0, limit - unanswered)
+    if len(ready) <= limit:
+        return []
+    served: set[JobKey] = set()
+    late: list[_Ready] = []
+    for entry in sorted(ready):
+        key = entry[2].key
+        if key not in served:
+            if len(served) < limit:
+                served.add(key)
+            else:
+                late.append(entry)
+    if late:
+        session.due(session.now)
+    return late
+
+
 def _has_only(job: Job, paused: set[TaskKey]) -> bool:
     """Whether all tasks of a job that could be placed in this session are among the paused ones."""
-    if len(job.tasks) == 1:
-        return next(iter(job.tasks)) in paused
     return all(key in paused for key, task in job.tasks.items() if task.status in _TO_PLACE and not task.gated)
 
 
@@ -187,7 +215,7 @@ def _close(session: Session) -> None:
     _say_refusals(session)
     late = session.state(PausedJobs).late
     for task in session.ledger.refused_binds.values():
-        if task.status is Status.PENDING and task.job is not None and task.job.key not in late:
+        if task.status is _PENDING and task.job is not None and task.job.key not in late:
             _tolerate(session, task)
 
 
@@ -218,7 +246,7 @@ def _say_refusals(session: Session) -> None:
     late = session.state(PausedJobs).late
     jobs: dict[JobKey, list[Task]] = {}
     for task in session.ledger.refused_binds.values():
-        if task.job is not None and task.status is Status.PENDING:
+        if task.job is not None and task.status is _PENDING:
             jobs.setdefault(task.job.key, []).append(task)
     sentences = session.memory(Sentences)
     known, sentences.known = sentences.known, {}

@@ -37,6 +37,10 @@ class ChildProcess:
         )  # fmt: skip
 
     @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    @property
     def ended(self) -> bool:
         return self._process is not None and self._process.returncode is not None
 

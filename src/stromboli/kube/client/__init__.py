@@ -4,6 +4,7 @@ auth             kubeconfig, service account, tokens, exec plugins, TLS
 client           the calls: get, list, watch, create, patch, replace, delete, bind, evict
 reflector        keeps a cache of one kind by list and watch
 resources        the path of each kind on the server
+transport        requests with credentials; over a connection_pool of http_connections, or a proxied_session
 errors           the one exception that a failed request raises, and what it means
 rate_limit       token bucket
 backoff          growing delays between attempts, of one thing or of each item of a set

@@ -48,6 +48,8 @@ MAX_PAUSE = 30.0
 # The server ends a watch after a while. One that is silent for this much longer has lost its server.
 WATCH_GRACE = 15.0
 
+_ENCODER = msgspec.json.Encoder()
+
 
 class Client:
     def __init__(
@@ -89,7 +91,7 @@ class Client:
         content_type: str = "application/json",
     ) -> bytes:
         """The body of the response; raises Failure if the request does not succeed."""
-        backoff = Backoff(random=self._random)
+        backoff: Backoff | None = None
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return await self._transport.send(
@@ -98,6 +100,7 @@ class Client:
             except Failure as failure:
                 if attempt == ATTEMPTS or not is_retriable(method, failure):
                     raise
+                backoff = backoff or Backoff(random=self._random)
                 pause = max(backoff.next(), min(failure.retry_after or 0.0, MAX_PAUSE))
             await asyncio.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
@@ -305,7 +308,7 @@ class Client:
     async def _write(
         self, method: str, path: str, body: ApiObject | Mapping[str, Any], content_type: str = "application/json"
     ) -> bytes:
-        return await self.request(method, path, body=msgspec.json.encode(body), content_type=content_type)
+        return await self.request(method, path, body=_ENCODER.encode(body), content_type=content_type)
 
 
 def _selectors(field_selector: str, label_selector: str) -> dict[str, str]:

@@ -8,8 +8,11 @@ sentence without any part of the request, so that it can be logged and shown.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from http import HTTPStatus
+from socket import gaierror
+from ssl import SSLCertVerificationError, SSLError
 
 import msgspec
 
@@ -58,9 +61,9 @@ class _Status(msgspec.Struct):
 
 
 def failure_from_response(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    """The failure in an HTTP response that is not a success."""
+    """The failure in an HTTP response that is not a success. The names of the headers are in lower case."""
     parsed = _parse_status(body)
-    retry_after = _seconds(headers.get("Retry-After", ""))
+    retry_after = _seconds(headers.get("retry-after", ""))
     if parsed is None:
         return Failure(status, f"the server answered {_status_phrase(status)}", retry_after=retry_after)
     failure = _failure(parsed, status)
@@ -75,6 +78,30 @@ def failure_from_status(raw: msgspec.Raw | bytes) -> Failure:
     if parsed is None:
         return Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "the server ended the watch with an unknown error")
     return _failure(parsed, parsed.code or HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def unreachable(server: str, error: OSError) -> Failure:
+    """Nothing was sent."""
+    # The numbers of OpenSSL and of the resolver are not those of the system.
+    if error.errno and not isinstance(error, SSLError | gaierror):
+        problem = os.strerror(error.errno)
+    else:
+        problem = error.strerror or str(error) or type(error).__name__
+    return Failure(NO_RESPONSE, f"cannot connect to {server}: {problem}", reason=UNREACHABLE)
+
+
+def untrusted(server: str, error: SSLCertVerificationError) -> Failure:
+    problem = getattr(error, "verify_message", "") or "verification failed"
+    return Failure(NO_RESPONSE, f"the certificate of {server} is not trusted: {problem}", reason="Untrusted")
+
+
+def no_answer_in_time(server: str) -> Failure:
+    return Failure(NO_RESPONSE, f"{server} did not answer in time", reason="Timeout")
+
+
+def broken_connection(server: str) -> Failure:
+    """The request may have been sent."""
+    return Failure(NO_RESPONSE, f"the connection to {server} broke")
 
 
 def is_retriable(method: str, failure: Failure) -> bool:

@@ -5,6 +5,7 @@ A `Resource` connects a struct with its path, so that a call names the kind once
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote
@@ -36,6 +37,8 @@ from .kinds import Event, Lease
 
 T = TypeVar("T", bound=ApiObject)
 
+_PLAIN = re.compile(r"[a-z0-9.-]+")
+
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
@@ -48,15 +51,15 @@ class Resource(Generic[T]):
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The path of all objects (of a namespace, or of all), of one object, or of a subresource."""
-        segments = ["api" if self.group_version == "v1" else "apis", self.group_version]
+        path = f"/{'api' if self.group_version == 'v1' else 'apis'}/{self.group_version}/"
         if namespace and self.namespaced:
-            segments += ["namespaces", quote(namespace, safe="")]
-        segments.append(self.plural)
+            path += f"namespaces/{_quoted(namespace)}/"
+        path += self.plural
         if name:
-            segments.append(quote(name, safe=""))
+            path += f"/{_quoted(name)}"
         if subresource:
-            segments.append(subresource)
-        return "/" + "/".join(segments)
+            path += f"/{subresource}"
+        return path
 
     def path_of(self, key: str, subresource: str = "") -> str:
         """The path of the object with the key `namespace/name`, or `name` if it is cluster-scoped."""
@@ -68,6 +71,11 @@ class Resource(Generic[T]):
 
     def key(self, obj: T) -> str:
         return f"{obj.metadata.namespace}/{obj.metadata.name}" if self.namespaced else obj.metadata.name
+
+
+def _quoted(name: str) -> str:
+    # Names in a cluster need no quotes, and to look costs a fifth of quoting.
+    return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
 PODS = Resource(Pod, "v1", "pods", namespaced=True, has_status=True)

@@ -13,13 +13,12 @@ import ipaddress
 from typing import Any, Final
 
 import msgspec
-from aiohttp import web
 
 from stromboli.cluster import JobKey
 from stromboli.descheduling import Options, Plan
 from stromboli.descheduling.planning.picture import picture
 from stromboli.kube.client import Client, Failure
-from stromboli.kube.runtime import HealthServer
+from stromboli.kube.runtime import HealthServer, Reply, Request
 
 from .component import DeschedulerComponent, NotLeader
 
@@ -36,15 +35,15 @@ class DeschedulerApi:
         server.add_route("GET", "/descheduler/plan", self._plan)
         server.add_route("POST", "/descheduler/apply", self._apply)
 
-    async def _plan(self, request: web.Request) -> web.Response:
+    async def _plan(self, request: Request) -> Reply:
         return await self._answer(request, apply=False)
 
-    async def _apply(self, request: web.Request) -> web.Response:
+    async def _apply(self, request: Request) -> Reply:
         if not _is_local(request.remote) and not await self._may_evict(request):
             return _error(403, "only requests from the same machine, or with a token that may evict pods, are accepted")
         return await self._answer(request, apply=True)
 
-    async def _answer(self, request: web.Request, *, apply: bool) -> web.Response:
+    async def _answer(self, request: Request, *, apply: bool) -> Reply:
         if self._component.not_ready_reason() is not None:
             return _error(503, f"the descheduler is not ready: {self._component.not_ready_reason()}")
         profile = request.query.get("profile")
@@ -62,10 +61,10 @@ class DeschedulerApi:
             "notes": options.notes,
             "picture": picture(plans, self._component.nodes()),
         }
-        return web.json_response(body, dumps=lambda value: msgspec.json.encode(value).decode())
+        return _json(200, body)
 
-    async def _may_evict(self, request: web.Request) -> bool:
-        kind, _, token = request.headers.get("Authorization", "").partition(" ")
+    async def _may_evict(self, request: Request) -> bool:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not token:
             return False
         try:
@@ -105,5 +104,9 @@ def _is_local(address: str | None) -> bool:
         return False
 
 
-def _error(status: int, message: str) -> web.Response:
-    return web.json_response({"error": message}, status=status)
+def _error(status: int, message: str) -> Reply:
+    return _json(status, {"error": message})
+
+
+def _json(status: int, body: object) -> Reply:
+    return Reply(status, msgspec.json.encode(body), "application/json; charset=utf-8")

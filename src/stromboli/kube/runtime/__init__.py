@@ -3,6 +3,7 @@
 process              starts the components, handles signals, stops in order
 leader_election      which replica acts
 health               /healthz, /readyz and /metrics
+http_service         the HTTP server for these, and for requests of components
 metrics, loop_lag    the metrics that all processes have
 event_recorder       Kubernetes events
 logs                 structured log lines
@@ -18,6 +19,7 @@ from .config_reload import ConfigurationFile
 from .crd_check import NOT_INSTALLED, missing_definitions
 from .event_recorder import EventRecorder, InvolvedObject
 from .health import HealthServer
+from .http_service import Reply, Request
 from .leader_election import Fence, LeaderElector, Leadership, SoleReplica
 from .logs import Log, configure_logging
 from .loop_lag import LoopLag
@@ -42,6 +44,8 @@ __all__ = [
     "ProcessContext",
     "ProcessMetrics",
     "ProcessOptions",
+    "Reply",
+    "Request",
     "SoleReplica",
     "configure_logging",
     "first_of",

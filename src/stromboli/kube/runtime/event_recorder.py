@@ -18,7 +18,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from stromboli.api import KINDS, KObject, is_namespaced
 from stromboli.api.timestamps import format_timestamp
@@ -44,8 +44,7 @@ _VERSIONS: Final = {kind: version for (version, _), kind in KINDS.items()}
 _log = Log("events")
 
 
-@dataclass(frozen=True, slots=True)
-class InvolvedObject:
+class InvolvedObject(NamedTuple):
     """The object that an event is about."""
 
     api_version: str
@@ -61,8 +60,7 @@ class InvolvedObject:
         return cls(api_version, kind.__name__, namespace, name, uid)
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
+class _Event(NamedTuple):
     involved: InvolvedObject
     reason: str
     message: str

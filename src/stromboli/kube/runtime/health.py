@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from stromboli.errors import UserError
+
+from .http_service import Handler, HttpService, Reply, Request
 
 Check = Callable[[], str | None]
 """None if the check passes, else a sentence with the problem."""
@@ -36,13 +37,15 @@ class HealthServer:
         self._registry = registry
         self._liveness: dict[str, Check] = {}
         self._readiness: dict[str, Check] = {}
-        self._routes: list[tuple[str, str, Callable[[web.Request], Awaitable[web.StreamResponse]]]] = []
+        self._service = HttpService()
+        self.add_route("GET", "/healthz", self._serve_liveness)
+        self.add_route("GET", "/livez", self._serve_liveness)
+        self.add_route("GET", "/readyz", self._serve_readiness)
+        self.add_route("GET", "/metrics", self._serve_metrics)
 
-    def add_route(
-        self, method: str, path: str, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> None:
-        """Serve something of a component's own; to be called before `run`."""
-        self._routes.append((method, path, handler))
+    def add_route(self, method: str, path: str, handler: Handler) -> None:
+        """Serve something of a component's own."""
+        self._service.add_route(method, path, handler)
 
     def add_liveness_check(self, name: str, check: Check) -> None:
         self._liveness[name] = check
@@ -52,47 +55,33 @@ class HealthServer:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        application = web.Application()
-        application.router.add_get("/healthz", self._serve_liveness)
-        application.router.add_get("/livez", self._serve_liveness)
-        application.router.add_get("/readyz", self._serve_readiness)
-        application.router.add_get("/metrics", self._serve_metrics)
-        for method, path, handler in self._routes:
-            application.router.add_route(method, path, handler)
-        runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
-        await runner.setup()
         try:
-            await self._listen(runner)
-            await asyncio.Event().wait()
-        finally:
-            self.listening.clear()
-            await runner.cleanup()
-
-    async def _listen(self, runner: web.AppRunner) -> None:
-        try:
-            await web.TCPSite(runner, self.host, self.port).start()
+            await self._service.run(self.host, self.port, self._is_listening)
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise UserError(
                 f"cannot serve probes on {self.host}:{self.port}: {reason}; choose another address or port"
             ) from error
-        self.port = int(runner.addresses[0][1])
+        finally:
+            self.listening.clear()
+
+    def _is_listening(self, port: int) -> None:
+        self.port = port
         self.listening.set()
 
-    async def _serve_liveness(self, request: web.Request) -> web.Response:
-        return _response(request, self._liveness)
+    async def _serve_liveness(self, request: Request) -> Reply:
+        return _reply(request, self._liveness)
 
-    async def _serve_readiness(self, request: web.Request) -> web.Response:
-        return _response(request, self._liveness | self._readiness)
+    async def _serve_readiness(self, request: Request) -> Reply:
+        return _reply(request, self._liveness | self._readiness)
 
-    async def _serve_metrics(self, request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    async def _serve_metrics(self, request: Request) -> Reply:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
         # In a thread: with many queues the text is long, and the event loop must not block.
-        text = await asyncio.to_thread(encode, self._registry)
-        return web.Response(body=text, headers={"Content-Type": content_type})
+        return Reply(200, await asyncio.to_thread(encode, self._registry), content_type)
 
 
-def _response(request: web.Request, checks: dict[str, Check]) -> web.Response:
+def _reply(request: Request, checks: dict[str, Check]) -> Reply:
     results = {name: check() for name, check in checks.items()}
     passed = all(problem is None for problem in results.values())
     if passed and "verbose" not in request.query:
@@ -102,5 +91,5 @@ def _response(request: web.Request, checks: dict[str, Check]) -> web.Response:
     return _text("".join(f"{line}\n" for line in lines), 200 if passed else 503)
 
 
-def _text(text: str, status: int) -> web.Response:
-    return web.Response(text=text, status=status, headers={"Cache-Control": "no-store"})
+def _text(text: str, status: int) -> Reply:
+    return Reply(status, text.encode(), "text/plain; charset=utf-8")
