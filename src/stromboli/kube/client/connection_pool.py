@@ -51,7 +51,7 @@ class ConnectionPool:
         self._host = server.hostname or ""
         self._is_secure = server.scheme == "https"
         self._port = server.port or (443 if self._is_secure else 80)
-        self._authority = server.netloc
+        self._authority = server.netloc.rpartition("@")[2]
         # A race between addresses that is cancelled at the wrong moment leaves a socket open for a while.
         self._race = None if _is_address(self._host) else NEXT_ADDRESS_SECONDS
         self._tls = tls
