@@ -116,6 +116,7 @@ class Bench:
             loop = await asyncio.create_subprocess_exec(
                 sys.executable, __file__, "--kubeconfig", str(self._kubeconfig), "--pods", str(self._pods),
                 "--nodes", str(self._nodes), "--bare-loop", f"{self.workload.name}/{part}",
+                start_new_session=True,  # like the scheduler: Linux divides a busy machine by sessions
             )  # fmt: skip
             binds.pid = loop.pid
             await binds.reach(self._pods)
