@@ -82,7 +82,7 @@ class Allocate(Action):
 
     def _take_from_others(self, session: Session, jobs: list[Job]) -> None:
         """What is kept for others is given up for jobs that go before them and fit only there."""
-        if not session.hooks("displacement"):
+        if not session.hooks("displacement") or not session.ledger.reserved_tasks:
             return
         places = session.state(TentativePlaces)
         missing = [job for job in jobs if job.ready_count < job.min_available and not job.stands_for]

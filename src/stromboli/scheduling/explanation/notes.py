@@ -7,7 +7,7 @@ of the cluster at the end of the cycle and of the whole gang; `conclusion` compu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from stromboli.cluster import Job, JobKey, Task
 from stromboli.scheduling.callbacks import Refusal
@@ -24,7 +24,7 @@ class JobNote:
         return any(refusal.code == code for refusal in self.refusals)
 
     def copy(self) -> JobNote:
-        return replace(self, refusals=list(self.refusals), said=dict(self.said))
+        return JobNote(list(self.refusals), self.blocked, dict(self.said), self.never)
 
 
 class Notes:

@@ -44,7 +44,7 @@ class JobKinds:
         self._kept = session.memory(_KeptFacts)
         self._known: dict[JobKey, _Facts] = {}
         # By the owners that are ignored: what the live keys depend on, and the kinds for these values.
-        self._kinds: dict[tuple[str, ...], tuple[_Live, dict[JobKey, tuple[list[Hashable], Hashable]]]] = {}
+        self._kinds: dict[tuple[str, ...], tuple[_Live, dict[JobKey, tuple[Hashable, Hashable]]]] = {}
         self._numbers: dict[Hashable, int] = {}  # of requests: they are long to compare
 
     def of(self, job: Job, *, without: tuple[str, ...] = ()) -> Hashable:
@@ -61,7 +61,7 @@ class JobKinds:
             live = [hook.live for hook in session.filters if hook.live is not None and hook.owner not in without]
             self._kinds[without] = (live, {})
         live, kinds = self._kinds[without]
-        state = [of() for of in live]
+        state = live[0]() if len(live) == 1 else tuple([of() for of in live])
         found = kinds.get(job.key)
         if found is None or found[0] != state:
             found = kinds[job.key] = (state, self._find(job, without))

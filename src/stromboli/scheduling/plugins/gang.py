@@ -42,9 +42,10 @@ def _missing_pods(job: Job) -> Refusal | None:
     if job.valid_count < job.min_available:
         return Refusal(Code.NOT_ENOUGH_PODS, need=job.min_available, have=job.valid_count)
     if job.roles_matter:
-        for role, minimum in sorted(job.role_minimums.items()):
-            if job.role_valid(role) < minimum:
-                have = job.role_valid(role)
+        minimums = job.role_minimums
+        for role in sorted(minimums) if len(minimums) > 1 else minimums:
+            minimum, have = minimums[role], job.role_valid(role)
+            if have < minimum:
                 return Refusal(Code.NOT_ENOUGH_PODS, need=minimum, have=have, subject=role or '""')
     return None
 
