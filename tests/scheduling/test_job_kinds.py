@@ -15,7 +15,8 @@ from builders import cluster, group, node, pod, priority_class, queue, session
 from starvation import scenes
 from starvation.scenes import Document, gang
 from stromboli.api import KObject
-from stromboli.cluster import Job, Status
+from stromboli.cluster import Job, Status, Task
+from stromboli.scheduling.backfill.lent_room import LentRoom
 from stromboli.scheduling.gang import JobKinds
 from stromboli.scheduling.starvation.line import Line
 from together.situations import Situation, in_namespace, situation
@@ -85,6 +86,24 @@ def test_a_crowd_has_the_same_fate_if_each_job_is_looked_at_alone(part: int) -> 
             alone = crowd(seed).run()
         assert together == alone, seed
     assert calls.count("attempt") < calls.count("job")  # otherwise nothing was saved, and nothing compared
+
+
+def test_lent_room_that_is_ruled_out_would_not_have_helped() -> None:
+    answers: list[bool] = []
+    may_have_place = LentRoom.may_have_place
+
+    def asked(rooms: LentRoom, task: Task, job: Job | None) -> bool:
+        answers.append(may_have_place(rooms, task, job))
+        return answers[-1]
+
+    for seed in (13, 18, 60):
+        with patch.object(LentRoom, "may_have_place", asked):
+            counted = crowd(seed).run()
+        with patch.object(LentRoom, "may_have_place", lambda rooms, task, job: True):
+            tried = crowd(seed).run()
+        assert counted == tried, seed
+    assert True in answers
+    assert False in answers
 
 
 # -- what makes a kind ----------------------------------------------------------------------------------------------
