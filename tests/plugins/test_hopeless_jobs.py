@@ -30,6 +30,10 @@ tiers:
 """
 
 
+NOT_READY = "node.kubernetes.io/not-ready"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+
+
 def scheduler() -> Scheduler:
     registry = Registry(installed_plugins=(), installed_actions=())
     return Scheduler(registry.load(ADMITTING), registry)
@@ -84,7 +88,8 @@ def test_a_promise_counts_if_the_pods_could_start_on_empty_nodes(
     assert promised(known) == (2_000 if counted else 0)
 
 
-# The only node is closed to the pod. A taint stays; a node that is cordoned or not ready comes back.
+# The only node is closed to the pod. A taint stays, unless Kubernetes has set it; a node that is cordoned or not ready
+# comes back.
 @pytest.mark.parametrize(
     ("closed", "counted"),
     [
@@ -92,8 +97,15 @@ def test_a_promise_counts_if_the_pods_could_start_on_empty_nodes(
         (node("n1", cpu=4, taints=[Taint(key="team", effect="PreferNoSchedule")]), True),
         (node("n1", cpu=4, cordoned=True), True),
         (node("n1", cpu=4, ready=False), True),
+        (node("n1", cpu=4, cordoned=True, taints=[Taint(key=UNSCHEDULABLE, effect="NoSchedule")]), True),
+        (node("n1", cpu=4, ready=False, taints=[Taint(key=NOT_READY, effect="NoExecute")]), True),
+        (node("n1", cpu=4, taints=[Taint(key=key, effect="NoSchedule") for key in ("team", NOT_READY)]), True),
+        (node("n1", cpu=1, taints=[Taint(key=NOT_READY, effect="NoExecute")]), False),
     ],
-    ids=["tainted", "discouraged", "cordoned", "not ready"],
+    ids=[
+        "tainted", "discouraged", "cordoned", "not ready", "cordoned and tainted", "not ready and tainted",
+        "several taints", "too small",
+    ],
 )
 def test_only_lasting_reasons_count(closed: Node, counted: bool) -> None:
     known = cluster(closed, group("g", min_resources={"cpu": 2}), pod("g", group="g", cpu=2))

@@ -51,7 +51,12 @@ class Backfill(Action):
         if not session.state(TentativePlaces).given_up:
             return
         holders = [job for job in session.waiting if job.counts[Status.RESERVED] and is_eligible(session, job)]
-        walk = Walk(session, [*holders, *(job for job in session.waiting if self._may_start(session, job))])
+        others = [job for job in session.waiting if self._may_start(session, job)]
+        if not holders:
+            # Room only becomes less from here on, so whoever has too little of it now needs no turn. Holders may leave
+            # some of what is reserved for them.
+            others = [job for job in others if not self._lacks_places(session, job)]
+        walk = Walk(session, [*holders, *others])
         while (job := walk.next()) is not None:
             if self._start_on_lent_room(session, job):
                 walk.again(job)
@@ -61,18 +66,22 @@ class Backfill(Action):
         waits = job.counts[Status.PENDING] and not job.counts[Status.RESERVED] and job not in places
         return bool(waits) and is_eligible(session, job)
 
+    def _lacks_places(self, session: Session, job: Job) -> bool:
+        """Nothing is noted: what allocate found counts."""
+        said = session.notes.of(job)
+        lacks = lacks_places_like_others(session, job, lending=True)
+        if not lacks:
+            tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
+            lacks = lacks_places(session, job, tasks, lending=True)
+        session.notes.recall(job, said)
+        return lacks
+
     def _start_on_lent_room(self, session: Session, job: Job) -> bool:
         """True if it started and has more tasks."""
-        said = session.notes.of(job)
-        if lacks_places_like_others(session, job, lending=True):
-            session.notes.recall(job, said)
-            return False
         tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
-        if not tasks:
+        if not tasks or self._lacks_places(session, job):
             return False
-        if lacks_places(session, job, tasks, lending=True):
-            session.notes.recall(job, said)
-            return False
+        said = session.notes.of(job)
         # Who cannot be sent away again takes the room for good; so does a job that nodes are reserved for.
         borrows = may_borrow(session, job) and not job.counts[Status.RESERVED]
         lendable = session.state(TentativePlaces).given_up if borrows else set()

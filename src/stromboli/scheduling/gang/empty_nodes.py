@@ -1,8 +1,8 @@
 """What a job would find if nothing else ran: gangs that cannot start then cannot start at all.
 
 Only what is certain counts. A node is ruled out for reasons that do not go away by themselves: its labels, its taints,
-its size. A node that is not ready or cordoned may come back, so it counts. That pods may have to keep apart from each
-other is ignored.
+its size. A node that is not ready or cordoned may come back, so it counts, also if Kubernetes has tainted it for that.
+That pods may have to keep apart from each other is ignored.
 
 Two places ask: what users read about a job that can never start, and admission, where such a job is promised nothing.
 The answers follow from the nodes and the shape of a pod, so they are kept until a node changes. Thousands of jobs may
@@ -23,8 +23,8 @@ from stromboli.scheduling.callbacks import Scope
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.session import Session
 
-_LASTING = frozenset({Code.PREDICATE_NODE_AFFINITY, Code.PREDICATE_TAINT_TOLERATION})
-"""Reasons that do not go away when pods finish, nodes come back or reservations end."""
+_OF_KUBERNETES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Taints that Kubernetes sets and removes by itself: not-ready, unschedulable, disk-pressure and so on."""
 
 _ALLOCATED = Status.ALLOCATED
 _PENDING = Status.PENDING
@@ -147,9 +147,19 @@ class EmptyNodes:
             judge = hook.prepare(task) if hook.scope is Scope.STATIC and not hook.live and hook.key is None else None
             if judge is not None:
                 answers = judge(session.placement.all_rows)
-                lasting = [i for i, reason in enumerate(session.node_reasons, start=1) if reason.code in _LASTING]
-                out |= np.isin(answers, lasting)
+                out |= np.isin(answers, self._reasons(Code.PREDICATE_NODE_AFFINITY))
+                # Of several taints, the filter names one; it may be any of them.
+                tainted = np.isin(answers, self._reasons(Code.PREDICATE_TAINT_TOLERATION))
+                out[[row for row in np.flatnonzero(tainted).tolist() if not self._is_away(row)]] = True
         return out
+
+    def _reasons(self, code: str) -> list[int]:
+        return [number for number, reason in enumerate(self._session.node_reasons, start=1) if reason.code == code]
+
+    def _is_away(self, row: int) -> bool:
+        """Whether Kubernetes has tainted a node, for a reason that may go away."""
+        taints = self._session.nodes.nodes[row].object.spec.taints
+        return any(taint.key.startswith(_OF_KUBERNETES) for taint in taints)
 
 
 def missing_pods(job: Job) -> int:
