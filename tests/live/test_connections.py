@@ -203,32 +203,21 @@ def test_a_connection_that_the_server_closed_while_idle_is_replaced(orderly: boo
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("has_time", [True, False], ids=["closed in time", "the event loop had no time"])
 def test_an_idle_connection_expires_before_the_server_closes_it(
-    authority: Authority, monkeypatch: pytest.MonkeyPatch
+    has_time: bool, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool_module, "KEEP_ALIVE_SECONDS", 0.05)
 
     async def run() -> None:
         async with ScriptedServer(authority) as server, server.client() as client:
             await client.request("GET", "/0")
-            async with asyncio.timeout(10):
-                while server._writers:
-                    await asyncio.sleep(0.02)  # until the client has closed it
-            await client.request("GET", "/1")
-            assert server.connections == 2
-
-    asyncio.run(run())
-
-
-def test_a_connection_expires_even_if_the_event_loop_had_no_time_to_close_it(
-    authority: Authority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pool_module, "KEEP_ALIVE_SECONDS", 0.05)
-
-    async def run() -> None:
-        async with ScriptedServer(authority) as server, server.client() as client:
-            await client.request("GET", "/0")
-            time.sleep(0.1)
+            if has_time:
+                async with asyncio.timeout(10):
+                    while server._writers:
+                        await asyncio.sleep(0.02)  # until the client has closed it
+            else:
+                time.sleep(0.1)
             await client.request("GET", "/1")
             assert server.connections == 2
 
