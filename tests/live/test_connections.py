@@ -10,6 +10,7 @@ import asyncio
 import gzip
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,17 @@ def test_a_connection_that_the_server_closed_while_idle_is_replaced(orderly: boo
             await client.request("POST", "/1", body=b"{}")
             assert server.targets() == ["/0", "/1"], "each write once"
             assert server.connections == 2
+
+    asyncio.run(run())
+
+
+def test_the_server_is_not_told_who_was_named_in_its_address(authority: Authority) -> None:
+    async def run() -> None:
+        async with ScriptedServer(authority) as server:
+            config = replace(server.config(), server=f"https://someone:secret@127.0.0.1:{server.port}")
+            async with Client(config) as client:
+                await client.request("GET", "/0")
+            assert server.received[0].headers["Host"] == f"127.0.0.1:{server.port}"
 
     asyncio.run(run())
 

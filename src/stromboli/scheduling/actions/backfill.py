@@ -51,12 +51,7 @@ class Backfill(Action):
         if not session.state(TentativePlaces).given_up:
             return
         holders = [job for job in session.waiting if job.counts[Status.RESERVED] and is_eligible(session, job)]
-        others = [job for job in session.waiting if self._may_start(session, job)]
-        if not holders:
-            # Room only becomes less from here on, so whoever has too little of it now needs no turn. Holders may leave
-            # some of what is reserved for them.
-            others = [job for job in others if not self._lacks_places(session, job)]
-        walk = Walk(session, [*holders, *others])
+        walk = Walk(session, [*holders, *(job for job in session.waiting if self._may_start(session, job))])
         while (job := walk.next()) is not None:
             if self._start_on_lent_room(session, job):
                 walk.again(job)
