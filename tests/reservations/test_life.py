@@ -315,3 +315,19 @@ def test_what_a_pod_leaves_of_a_reservation_for_one_goes_to_another_at_once() ->
     assert outcome.phases("s") == [(1, "Pending"), (2, "Available")]
     assert outcome.node()["held"] == {"cpu": "3"}
     assert outcome.queue()["allocated"] == {"cpu": "4"}
+
+
+@pytest.mark.parametrize(
+    "change", [{"unschedulable": True}, {"taints": [{"key": "k", "effect": "NoSchedule"}]}], ids=["cordoned", "tainted"]
+)
+@pytest.mark.parametrize("once", [False, True])
+def test_its_node_takes_no_more_pods(change: Document, once: bool) -> None:
+    """Two pods that start together may use it, and its node is closed before they come. They wait, and a job
+    beside them starts."""
+    outcome = play(
+        node("n1", 4), node("n2", 2), reservation("r", 4, template={"nodeName": "n1"}, allocateOnce=once),
+        patch("Node", "n1", {"spec": change}, at=1), *(owned(one) for one in gang("g", 3, 3, at=2)), pod("x", 1, at=2),
+        until=4,
+    )  # fmt: skip
+    assert outcome.bound() == {"x": (2, "n2")}
+    assert outcome.pod("g-0")["reason"] == "InsufficientNode", outcome.pod("g-0")["message"]

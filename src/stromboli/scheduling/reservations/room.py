@@ -173,12 +173,13 @@ class ReservedRoom:
         if fitting.depends_on_neighbours or session.hooks("prePredicate"):
             return 0
         plan = self._plan(first, len(tasks), fitting)
-        alike = self._alike(tasks[: sum(times for _, _, times in plan)])
+        places = sum(times for _, _, times in plan)
+        alike = self._alike(tasks[:places]) if places > 1 else []
         if len(alike) < 2:
             return 0
-        if len(alike) < sum(times for _, _, times in plan):
+        if len(alike) < places:
             plan = self._plan(first, len(alike), fitting)
-        if not plan or len({held.node.name for _, held, _ in plan}) < len(plan):
+        if len({held.node.name for _, held, _ in plan}) < len(plan):
             return 0
         if len({(id(held.queue), held.namespace) for _, held, _ in plan}) > 1:
             return 0
