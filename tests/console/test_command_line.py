@@ -138,7 +138,7 @@ def test_the_traceback_is_there_for_those_who_ask(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["simulat"], "'simulat'. Try: stromboli --help"),
+        (["unheard-of"], "'unheard-of'. Try: stromboli --help"),
         (["--frobnicate"], "--frobnicate"),
     ],
 )
@@ -151,6 +151,12 @@ def test_a_wrong_command_line_says_where_help_is(
     assert shown.startswith("stromboli: error: ")
     assert shown.endswith(". Try: stromboli --help\n")
     assert shown.count("\n") == 1
+
+
+def test_a_misspelt_command_is_told_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert console.run(["stauts"]) == 2
+    line = "stromboli: error: No such command 'stauts'; did you mean status? Try: stromboli --help\n"
+    assert capsys.readouterr() == ("", line)
 
 
 def test_control_c_is_status_130(failing_with: Callable[[BaseException], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -165,3 +166,11 @@ def test_the_configuration_is_published(tmp_path: Path) -> None:
 
     in_cluster(plan, script)
     assert run(["replay", str(tmp_path / "decisions.jsonl")]) == 0
+
+
+def test_a_port_in_use_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert run(["up", "--port", str(port), "--nodes", "1", "--for", "1s"]) == 2
+    told = f"cannot serve the API on 127.0.0.1:{port}: Address already in use; choose another --port"
+    assert capsys.readouterr().err == f"stromboli: error: {told}\n"

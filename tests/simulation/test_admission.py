@@ -112,6 +112,20 @@ def test_a_field_without_effect_is_reported_once(tmp_path: Path) -> None:
     assert "q" in report["queues"]
 
 
+@pytest.mark.parametrize("quantity", ["400m", "1500m", "0.5"])
+def test_a_fraction_of_a_byte_is_reported(tmp_path: Path, quantity: str) -> None:
+    text = f"""apiVersion: v1
+kind: Pod
+metadata: {{name: p, namespace: ns1}}
+spec:
+  schedulerName: volcano
+  containers: [{{name: main, resources: {{requests: {{cpu: 400m, memory: {quantity}}}}}}}]
+"""
+    told = f"Less than a whole byte: spec.containers[0].resources.requests.memory is {quantity}."
+    advice = "The unit m means thousandths; did you mean Mi?"
+    assert warnings(run_text(tmp_path, text)) == [("ns1/p", "FractionalBytes", f"{told} {advice}")]
+
+
 PODS_BEFORE_THEIR_CLASS = """
 {apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4}}}
 ---

@@ -4,6 +4,8 @@ import io
 import json
 import random
 import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,9 @@ from stromboli.api.quantity import readable_amount
 from stromboli.console.main import run as command
 from stromboli.simulation.engine import Engine
 from stromboli.simulation.journal import Journal
-from stromboli.simulation.progress import progress_line
+from stromboli.simulation.progress import ProgressLine, ReadDocuments, simulated
 from stromboli.simulation.report import build_report, encode_report
+from stromboli.simulation.scenario.yaml_documents import Document, read_documents
 from stromboli.simulation.virtual_time import microseconds
 
 FILES = ("one-node", "crowd", "in-turn", "replicas")
@@ -301,28 +304,60 @@ def test_amounts_for_people(resource: str, amount: int, text: str) -> None:
 
 
 class _Terminal(io.StringIO):
+    def __init__(self) -> None:
+        super().__init__()
+        self._written = threading.Condition()
+
     def isatty(self) -> bool:
         return True
 
+    def write(self, text: str) -> int:
+        with self._written:
+            self._written.notify_all()
+            return super().write(text)
+
+    def wait_for(self, text: str) -> None:
+        with self._written:
+            assert self._written.wait_for(lambda: text in self.getvalue(), timeout=60), self.getvalue()[-200:]
+
 
 def test_a_long_run_shows_its_progress_on_a_terminal() -> None:
-    terminal, times = _Terminal(), iter(range(1000))
+    terminal = _Terminal()
     engine = Engine(
         load(SCENARIOS / "one-node.yaml", SCENARIOS / "crowd.yaml"), Journal(), new_scheduler=FirstFit,
-        period=microseconds(1), until=microseconds(10),
+        period=microseconds(1), until=microseconds(4),
     )  # fmt: skip
-    with progress_line(engine, terminal, clock=lambda: float(next(times))):
+    documents = ReadDocuments()
+    with ProgressLine(terminal, delay=0, interval=0.001) as progress:
+        documents.count("jobs.yaml")
+        documents.count("jobs.yaml")
+        progress.show(documents.text)
+        terminal.wait_for("reading jobs.yaml: 2 documents")
+        progress.show(lambda: simulated(engine))
+        terminal.wait_for("0s simulated, 0 events, 0 pods waiting")
         engine.run()
-    assert "2s simulated, " in terminal.getvalue()
+        terminal.wait_for("4s simulated, ")
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
 def test_no_progress_in_a_file() -> None:
     stream = io.StringIO()
-    engine = engine_for(SCENARIOS / "one-node.yaml", until=1)
-    with progress_line(engine, stream):
-        engine.on_cycle(microseconds(1))
+    with ProgressLine(stream, delay=0, interval=0) as progress:
+        progress.show(lambda: "reading")
     assert stream.getvalue() == ""
+
+
+def test_progress_is_shown_while_a_scenario_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading goes on only when the line has been seen."""
+    terminal = _Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+
+    def slow(path: str) -> Iterator[Document]:
+        yield from read_documents(path)
+        terminal.wait_for("one-node.yaml: 1 documents")
+
+    monkeypatch.setattr("stromboli.simulation.scenario.reader.read_documents", slow)
+    assert command(["simulate", str(SCENARIOS / "one-node.yaml"), "--until", "1s"]) == 0
 
 
 def test_a_job_outside_is_told_once_why_and_has_no_pods(

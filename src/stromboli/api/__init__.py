@@ -11,13 +11,13 @@ from . import names
 from .decoder import decode, decode_json
 from .defaults import default
 from .errors import ApiError
-from .fields_without_effect import fields_without_effect, no_effect_message
 from .generated_groups import generated_group_name, is_generated_group
 from .kinds import *  # noqa: F403
 from .merge_patch import merge_patch
 from .pod_annotations import group_name_of, is_backfill
 from .unknown_fields import unknown_field
 from .validation import validate, validate_queue_tree, validate_submission, validate_update
+from .warnings import fields_without_effect, warnings_about
 
 __all__ = [
     "ApiError",
@@ -31,11 +31,11 @@ __all__ = [
     "is_generated_group",
     "merge_patch",
     "names",
-    "no_effect_message",
     "unknown_field",
     "validate",
     "validate_queue_tree",
     "validate_submission",
     "validate_update",
+    "warnings_about",
 ]
 __all__ += _kinds.__all__

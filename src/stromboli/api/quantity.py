@@ -66,6 +66,11 @@ def amounts(resource_list: Mapping[str, Written]) -> dict[str, int]:
     return {resource: amount(resource, quantity) for resource, quantity in resource_list.items()}
 
 
+def is_fraction_of_a_byte(resource: str, quantity: Written) -> bool:
+    """Whether it is a number of bytes that is not whole, such as `400m` of memory."""
+    return _unit_of(resource) == "bytes" and parse_quantity(quantity).denominator != 1
+
+
 def format_amount(resource: str, amount: int) -> str:
     """The canonical Kubernetes text of an amount: `4`, `500m`, `8Gi`, `1536Mi`."""
     unit = _unit_of(resource)

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, Final, Union, get_args, get_origin
 
 from msgspec.structs import fields
+
+from stromboli.nearest_name import nearest_name
 
 from .errors import ApiError, member_path
 from .kinds import batch
@@ -40,15 +41,9 @@ def unknown_field(path: str, name: object, known: Collection[str]) -> ApiError:
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    if near := _nearest(name, known):
+    if near := nearest_name(name, known):
         return f"did you mean {near}?"
     return f"known: {', '.join(sorted(known))}"
-
-
-def _nearest(name: str, known: Collection[str]) -> str:
-    by_lower = {field.lower(): field for field in sorted(known)}
-    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[found[0]] if found else ""
 
 
 def _is_ours(kind: type) -> bool:

@@ -137,6 +137,17 @@ class _LazyGroup(click.Group):
             raise TypeError(f"{_COMMANDS[cmd_name].target} is not a click command")
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-"):
+            from stromboli.nearest_name import nearest_name  # imported here, because only mistakes need it
+
+            if near := nearest_name(name, _COMMANDS):
+                raise click.UsageError(f"No such command '{name}'; did you mean {near}?", ctx)
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names from the table, so that completing a name imports no command either."""
         from click.shell_completion import CompletionItem
@@ -222,7 +233,8 @@ def _explained(error: Exception) -> tuple[str, int]:
         return str(error), error.exit_status
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "stromboli"
-        return f"{error.format_message().rstrip('.')}. Try: {path} --help", WRONG_INPUT
+        message = error.format_message().rstrip(".")
+        return f"{message}{'' if message.endswith('?') else '.'} Try: {path} --help", WRONG_INPUT
     if isinstance(error, click.ClickException):
         return error.format_message(), WRONG_INPUT
     if isinstance(error, OSError):

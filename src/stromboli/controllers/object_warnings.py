@@ -1,7 +1,8 @@
 """Warnings about objects that are valid, but do not do what their author expects.
 
-    NoEffect   a field or annotation is set that has no effect in this version
-    Refused    the queue of a Job or PodGroup that has not started is missing, closed, invalid or not a leaf
+    NoEffect         a field or annotation is set that has no effect in this version
+    FractionalBytes  a request such as `memory: 400m`, which is less than a byte
+    Refused          the queue of a Job or PodGroup that has not started is missing, closed, invalid or not a leaf
 
 A simulation prints the same. Here they are events on the object. Each is sent once for a generation of the object, and
 again only if what it says changes: not at every resync. What was sent is forgotten with the process; a new one may say
@@ -22,32 +23,33 @@ from stromboli.api import (
     Queue,
     is_generated_group,
     names,
-    no_effect_message,
     validate_submission,
+    warnings_about,
 )
 from stromboli.api.validation.acceptance import rejection_of
 
 from .changes import Change, Notify, Objects
 
 _NOT_STARTED = ("", "Pending")
+_REFUSED = "Refused"
 
 Warned = Queue | PodGroup | Job
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What was said about a version of an object; "" for nothing."""
+    """What was said about a version of an object."""
 
     object: Warned
-    no_effect: str
-    refusal: str
+    warnings: dict[str, str]  # what its own fields lead to; by reason
+    refusal: str  # "" if its queue accepts it
 
-    def message(self, reason: str) -> str:
-        return self.no_effect if reason == "NoEffect" else self.refusal
+    def messages(self) -> dict[str, str]:
+        return {**self.warnings, _REFUSED: self.refusal} if self.refusal else self.warnings
 
-    def of(self, reason: str) -> tuple[int, str]:
+    def of(self, reason: str) -> tuple[int, str | None]:
         """Equal for versions for which the warning need not be sent again."""
-        return self.object.metadata.generation, self.message(reason)
+        return self.object.metadata.generation, self.messages().get(reason)
 
 
 class ObjectWarnings:
@@ -86,11 +88,10 @@ class ObjectWarnings:
 
     def _warn(self, obj: Warned, queues: dict[str, Queue], parents: Collection[str]) -> Iterator[Change]:
         known = self._sent.get(obj.metadata.uid)
-        no_effect = known.no_effect if known is not None and known.object is obj else no_effect_message(obj)
-        now = self._sent[obj.metadata.uid] = _Sent(obj, no_effect, self._refusal(obj, queues, parents))
-        for reason in ("NoEffect", "Refused"):
-            message = now.message(reason)
-            if message and (known is None or known.of(reason) != now.of(reason)):
+        warnings = known.warnings if known is not None and known.object is obj else warnings_about(obj)
+        now = self._sent[obj.metadata.uid] = _Sent(obj, warnings, self._refusal(obj, queues, parents))
+        for reason, message in now.messages().items():
+            if known is None or known.of(reason) != now.of(reason):
                 yield Notify(obj, reason, message, warning=True)
 
     def _refusal(self, obj: Warned, queues: dict[str, Queue], parents: Collection[str]) -> str:

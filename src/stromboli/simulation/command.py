@@ -6,8 +6,9 @@ All input is read and validated before anything is printed, so that a pipe gets 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -128,44 +129,51 @@ def simulate(
         raise UserError("-: standard input can be read only once")
     from stromboli.scheduling.registry import Registry
 
-    from .progress import progress_line
+    from .progress import ProgressLine, ReadDocuments, simulated
+    from .report import build_report
 
     registry = Registry()
     configuration = _load_configuration(registry, config)
     policy = _load_policy(descheduler_config)
-    scenario = _load_scenario(files)
+    shows_progress = output != "events" or not sys.stdout.isatty()
+    with ProgressLine(sys.stderr, enabled=shows_progress) as progress:
+        documents = ReadDocuments()
+        progress.show(documents.text)
+        scenario = _load_scenario(files, documents.count)
     for warning in (*configuration.warnings, *_policy_warnings(policy, configuration)):
         click.echo(f"stromboli: warning: {warning}", err=True)
-    engine = _new_engine(
-        scenario, registry, configuration, policy, until, period, relock_period,
-        every_cycle=every_cycle, stream_events=output == "events",
-        reservation_retention=to_seconds(reservation_retention), keep_nodes=keep_nodes,
-    )  # fmt: skip
-    if record is not None:
-        from .recorder import record_decisions
+    with ProgressLine(sys.stderr, enabled=shows_progress) as progress:
+        progress.show(lambda: "preparing")
+        engine = _new_engine(
+            scenario, registry, configuration, policy, until, period, relock_period,
+            every_cycle=every_cycle, stream_events=output == "events",
+            reservation_retention=to_seconds(reservation_retention), keep_nodes=keep_nodes,
+        )  # fmt: skip
+        if record is not None:
+            from .recorder import record_decisions
 
-        record_decisions(engine, configuration, Path(record))
-    with progress_line(engine, sys.stderr, enabled=output != "events" or not sys.stdout.isatty()):
+            record_decisions(engine, configuration, Path(record))
+        progress.show(lambda: simulated(engine))
         engine.run()
+        progress.show(lambda: "writing the report")
+        report = {} if output == "events" and page is None else build_report(engine)
+        if page is not None:
+            _write_page(engine, report, files, page)
     if output == "json":
-        from .report import build_report, encode_report
+        from .report import encode_report
 
-        _write(encode_report(build_report(engine)))
+        _write(encode_report(report))
     elif output == "table":
-        from .report import build_report
         from .report.table import print_table
 
-        print_table(build_report(engine), engine.journal.groups.owner_names())
-    if page is not None:
-        _write_page(engine, files, page)
+        print_table(report, engine.journal.groups.owner_names())
 
 
-def _write_page(engine: Engine, files: tuple[str, ...], path: Path) -> None:
-    from .report import build_report
+def _write_page(engine: Engine, report: dict[str, Any], files: tuple[str, ...], path: Path) -> None:
     from .report.page_report import page_report
 
     title = ", ".join("standard input" if name == "-" else Path(name).name for name in files)
-    path.write_bytes(page_report(engine, build_report(engine), title))
+    path.write_bytes(page_report(engine, report, title))
 
 
 def _load_configuration(registry: Registry, path: str | None) -> Configuration:
@@ -198,10 +206,10 @@ def _policy_warnings(policy: Policy | None, configuration: Configuration) -> lis
     return [*policy.warnings, *warnings_about(policy, configuration)]
 
 
-def _load_scenario(files: tuple[str, ...]) -> Scenario:
+def _load_scenario(files: tuple[str, ...], on_document: Callable[[str], None]) -> Scenario:
     from .scenario import check_scenario, read_scenario
 
-    scenario = read_scenario(files)
+    scenario = read_scenario(files, on_document)
     check_scenario(scenario)
     return scenario
 

@@ -108,6 +108,7 @@ class Engine:
         self.world = World(journal)
         self._writer = ObjectWriter(self.world, journal)
         self.cycle = Cycle()  # the last one
+        self.now = Microseconds(0)
         self.end = 0.0  # seconds; the end of the run
         self.on_cycle: Callable[[Microseconds], None] = lambda at: None  # called after every cycle
         self.on_event: Callable[[Applied | Deleted], None] = lambda event: None  # called for every change of an object
@@ -198,6 +199,7 @@ class Engine:
         self.world.meter.close(microseconds(self.end))
 
     def _step(self, at: Microseconds) -> None:
+        self.now = at
         self._run_due_events(at)
         self._run_controllers(at)
         progress = self.world.progress

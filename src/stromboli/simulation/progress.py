@@ -1,63 +1,87 @@
 """A line on standard error that says how far a long run is.
 
-Most runs are over in a moment, and a line that flashes by helps nobody, so it appears after two seconds. It is written
-to terminals only, and removed when the run ends. It reads the wall clock, which nothing else in a simulation does; no
-result depends on it.
+Most runs are over in a moment, and a line that flashes by helps nobody, so it appears after half a second. It is
+written by a thread of its own, because a step may take long by itself: a large file that is read, a first cycle with
+thousands of jobs. The thread only reads numbers; no result depends on it. It writes to terminals only, and the line is
+removed at the end.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final, TextIO
+from collections.abc import Callable
+from threading import Event, Thread
+from types import TracebackType
+from typing import Final, Self, TextIO
 
 from stromboli.api.quantity import format_duration
 
 from .engine import Engine
-from .virtual_time import Microseconds, to_seconds
+from .virtual_time import to_seconds
 
-DELAY: Final = 2.0  # seconds
+DELAY: Final = 0.5  # seconds
 _INTERVAL: Final = 0.25
 _ERASE: Final = "\r\x1b[K"
 
 
-@contextmanager
-def progress_line(
-    engine: Engine, stream: TextIO, *, enabled: bool = True, clock: Callable[[], float] = time.monotonic
-) -> Iterator[None]:
-    """Show the progress of the engine while the block runs."""
-    if not enabled or not stream.isatty():
-        yield
-        return
-    line = _ProgressLine(engine, stream, clock)
-    engine.on_cycle = line.update
-    try:
-        yield
-    finally:
-        line.remove()
+class ProgressLine:
+    """Runs inside `with`. `show` says what the line is about from then on."""
 
-
-class _ProgressLine:
-    def __init__(self, engine: Engine, stream: TextIO, clock: Callable[[], float]) -> None:
-        self._engine = engine
+    def __init__(
+        self, stream: TextIO, *, enabled: bool = True, delay: float = DELAY, interval: float = _INTERVAL
+    ) -> None:
         self._stream = stream
-        self._clock = clock
-        self._next = clock() + DELAY
-        self._is_shown = False
+        self._delay = delay
+        self._interval = interval
+        self._text: Callable[[], str] = lambda: ""
+        self._over = Event()
+        self._thread = Thread(target=self._run, daemon=True) if enabled and stream.isatty() else None
 
-    def update(self, at: Microseconds) -> None:
-        now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + _INTERVAL
-        self._is_shown = True
-        events, waiting = len(self._engine.journal.events), len(self._engine.world.pending)
-        text = f"{format_duration(round(to_seconds(at)))} simulated, {events} events, {waiting} pods waiting"
-        self._stream.write(f"{_ERASE}{text}")
-        self._stream.flush()
+    def show(self, text: Callable[[], str]) -> None:
+        """`text` is called by the thread, again and again; it must only read."""
+        self._text = text
 
-    def remove(self) -> None:
-        if self._is_shown:
+    def __enter__(self) -> Self:
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        is_shown = False
+        wait = self._delay
+        while not self._over.wait(wait):
+            wait = self._interval
+            self._stream.write(f"{_ERASE}{self._text()}")
+            self._stream.flush()
+            is_shown = True
+        if is_shown:
             self._stream.write(_ERASE)
             self._stream.flush()
+
+
+class ReadDocuments:
+    """Counts the documents of a scenario while they are read."""
+
+    def __init__(self) -> None:
+        self._file = ""
+        self._documents = 0
+
+    def count(self, file: str) -> None:
+        if file != self._file:
+            self._file, self._documents = file, 0
+        self._documents += 1
+
+    def text(self) -> str:
+        return f"reading {self._file}: {self._documents} documents" if self._file else "reading"
+
+
+def simulated(engine: Engine) -> str:
+    """How far a run is."""
+    events, waiting = len(engine.journal.events), len(engine.world.pending)
+    return f"{format_duration(round(to_seconds(engine.now)))} simulated, {events} events, {waiting} pods waiting"

@@ -39,7 +39,7 @@ from stromboli.api import (
     is_namespaced,
     key,
     names,
-    no_effect_message,
+    warnings_about,
 )
 from stromboli.api.pod_timing import PodTiming, pod_timing
 from stromboli.api.timestamps import parse_timestamp
@@ -80,7 +80,7 @@ class World:
     def create_from_scenario(self, entry: ScenarioObject, at: Microseconds) -> None:
         created = self.create(entry.object, at, by_user=True)
         if created is not None:
-            self._warn_of_fields_without_effect(created, at)
+            self._warn_about(created, at)
         until = entry.lifetime.until
         if created is not None and until is not None:
             self._schedule_deletion(created, until, lambda when: self.delete(created, when))
@@ -97,16 +97,15 @@ class World:
         except ApiError as error:
             self.journal.warn(at, patch.key, "PatchRefused", _message(error))
             return
-        self._warn_of_fields_without_effect(after, at)
+        self._warn_about(after, at)
         if isinstance(after, Node):
             self.nodes_to_check.add(after.metadata.name)
         elif isinstance(after, Pod):
             self._pod_patched(patch.key, at)
 
-    def _warn_of_fields_without_effect(self, obj: KObject, at: Microseconds) -> None:
-        message = no_effect_message(obj)
-        if message:
-            self.journal.warn(at, key(obj), "NoEffect", message)
+    def _warn_about(self, obj: KObject, at: Microseconds) -> None:
+        for reason, message in warnings_about(obj).items():
+            self.journal.warn(at, key(obj), reason, message)
 
     def _pod_patched(self, pod_key: str, at: Microseconds) -> None:
         pod = self.store.get(Pod, pod_key)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from ssl import SSLContext
@@ -29,6 +30,7 @@ from stromboli.embedded.server.content import LARGEST_BODY
 from stromboli.embedded.status import StatusError, bad_request, too_large, unauthorized, unknown_path
 from stromboli.embedded.store import Change
 from stromboli.embedded.upkeep import Upkeep
+from stromboli.errors import UserError
 
 BOOKMARK_SECONDS: Final = 60.0
 _LONGEST_PATH: Final = 8000
@@ -85,7 +87,12 @@ class HttpServer:
         self._runner = web.ServerRunner(server)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, ssl_context=self._ssl, backlog=1024)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            await self._runner.cleanup()
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise UserError(f"cannot serve the API on {host}:{port}: {reason}; choose another --port") from error
         assert self._runner.addresses
         self.port = int(self._runner.addresses[0][1])
         self._upkeep_task = asyncio.create_task(self._run_upkeep())

@@ -10,7 +10,7 @@ The order of files and of documents has no meaning. Everything is ordered by tim
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -28,14 +28,16 @@ from .yaml_documents import Document, Origin, read_documents
 COMPONENTS = ("scheduler", "controllers", "descheduler", "all")
 
 
-def read_scenario(paths: Iterable[str]) -> Scenario:
+def read_scenario(paths: Iterable[str], on_document: Callable[[str], None] = lambda file: None) -> Scenario:
     """Read all files as one scenario; raises UserError with a message of one line.
 
-    Each document is validated by itself; `check_scenario` checks how they fit together.
+    Each document is validated by itself; `check_scenario` checks how they fit together. `on_document` is called with
+    the name of the file of each.
     """
     scenario = Scenario()
     for path in paths:
         for document in read_documents(path):
+            on_document(document.origin.file)
             _read(document, scenario)
     return scenario
 

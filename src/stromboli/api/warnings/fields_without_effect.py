@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from . import names
-from .kinds import KObject
-from .kinds.batch import Job, PodGroup, Queue, QueueSpec
-from .kinds.pods import Pod
+from stromboli.api import names
+from stromboli.api.kinds import KObject
+from stromboli.api.kinds.batch import Job, PodGroup, Queue, QueueSpec
+from stromboli.api.kinds.pods import Pod
 
 ANNOTATIONS: Final = (
     names.REVOCABLE_ZONE,
