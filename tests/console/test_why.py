@@ -153,7 +153,9 @@ def test_amounts_that_no_unit_divides_are_rounded(tmp_path: Path, capsys: pytest
         "late", 5, node("n1", 8, memory="16Gi"), volcano_job("first", 1, 1, pods=_memory("12Gi")),
         volcano_job("late", 1, 1, pods=_memory("8Gi")),
     )  # fmt: skip
-    assert "8Gi requested, 7.2Gi of 19.2Gi available" in " ".join(why(scene, tmp_path, capsys).split())
+    said = " ".join(why(scene, tmp_path, capsys).split())
+    assert "8Gi requested, and of 19.2Gi that may be promised" in said
+    assert "7.2Gi is left" in said
 
 
 def _memory(amount: str) -> dict[str, object]:

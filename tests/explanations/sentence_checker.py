@@ -40,7 +40,10 @@ _NEVER_NODE = re.compile(
 _NEVER_NODES = re.compile(r"can never start: it needs (\d+) equal pods, and empty nodes have room for only (\d+)\.")
 _NEVER_CLUSTER = re.compile(r"can never start: (\S+) (\S+) requested, and the cluster has (\S+)\.")
 _GANG = re.compile(r"(\d+)/(\d+) tasks in gang unschedulable: ")
-_ADMISSION = re.compile(r"insufficient (\S+): (\S+) requested, (\S+) of (\S+) available")
+_ADMISSION = re.compile(
+    r"insufficient (\S+): (\S+) requested, and of (\S+) that may be promised(?: \([^)]*\))?, (\S+) is left"
+    r"(?:; (\S+) of it is promised to admitted jobs)?"
+)
 
 
 def amount(text: str, resource: str = "cpu") -> int:
@@ -287,9 +290,27 @@ class Checker:
     def _admission(self, work: Work, found: re.Match[str], expect: Any) -> None:
         if found[1] == "cpu":
             total = sum(machine.cpu for machine in self.world.machines) * 1000
-            expect("admission: total", amount(found[4]) in (total, total * 12 // 10), True)
+            most, left, promised = amount(found[3]), amount(found[4]), amount(found[5] or "0")
+            expect("admission: total", most in (total, total * 12 // 10), True)
             expect("admission: requested", amount(found[2]), sum(work.cpus) * 1000)
-            expect("admission: exceeds", amount(found[2]) > amount(found[3]), True)
+            expect("admission: exceeds", amount(found[2]) > left, True)
+            # What pods use that could be preempted does not count, so more may be left, but never less.
+            expect("admission: adds up", left >= most - self._used() - promised, True)
+            expect("admission: promised", promised <= self._requested_by_admitted(), True)
+
+    def _used(self) -> int:
+        """Millicores that running pods request."""
+        return sum(amount(node["used"].get("cpu", "0")) for node in self.report["nodes"].values())
+
+    def _requested_by_admitted(self) -> int:
+        """Millicores that pods request which are admitted and wait."""
+        pods = self.report["pods"]
+        return 1000 * sum(
+            cpu
+            for work in self.world.works
+            for name, cpu in zip(work.pod_names(), work.cpus, strict=True)
+            if pods.get(name, {}).get("phase") == "Pending"
+        )
 
 
 def _times(machine: Machine, work: Work) -> int:

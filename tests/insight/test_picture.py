@@ -10,16 +10,23 @@ from builders import START, established, group, node, pod, pods, queue, quota
 from stromboli.api import Job, JobSpec, JobState, JobStatus, KObject, ObjectMeta, OwnerReference, decode, names
 from stromboli.api.kinds.metadata import Condition
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.insight import Picture, State, document, inspect
+from stromboli.insight import Picture, State, document, explain, inspect
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
 
 
-def picture(*objects: KObject | list[KObject]) -> Picture:
+def state(*objects: KObject | list[KObject]) -> State:
     flat = [one for item in objects for one in (item if isinstance(item, list) else [item])]
-    flat = [established(obj, position) for position, obj in enumerate([*flat, queue("default")])]
+    return State([established(obj, position) for position, obj in enumerate([*flat, queue("default")])], START + 1000)
+
+
+def scheduler() -> Scheduler:
     registry = Registry()
-    return inspect(State(flat, START + 1000), Scheduler(registry.default(), registry)).picture
+    return Scheduler(registry.default(), registry)
+
+
+def picture(*objects: KObject | list[KObject]) -> Picture:
+    return inspect(state(*objects), scheduler()).picture
 
 
 def test_a_queue_borrows_what_another_lends() -> None:
@@ -156,3 +163,51 @@ def test_the_reason_that_other_programs_look_for_is_no_code() -> None:
     waits = replace(waits, status=replace(waits.status, conditions=[said]))
     (seen,) = picture(node("n1", cpu=8), group("ns/a", phase="Inqueue"), waits).jobs
     assert (seen.reason, seen.message) == ("", "No room.")
+
+
+def test_a_group_whose_pods_failed_has_not_completed() -> None:
+    """Volcano's PodGroups have no phase for failure."""
+    ended = picture(
+        node("n1", cpu=4),
+        group("ns/lost", phase="Completed"),
+        pod("ns/lost-0", group="lost", phase="Failed", node="n1"),
+        group("ns/some", min_member=1, phase="Completed"),
+        pod("ns/some-0", group="some", phase="Failed", node="n1"),
+        pod("ns/some-1", group="some", phase="Succeeded", node="n1"),
+    )
+    assert {job.name: job.phase for job in ended.jobs} == {"ns/lost": "Failed", "ns/some": "Completed"}
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    """Whoever creates the queue should not have to ask again to learn about the missing class."""
+    wrong = group("ns/g", queue="nope")
+    wrong = replace(wrong, spec=replace(wrong.spec, priority_class_name="missing"))
+    why = explain(state(node("n1", cpu=4), wrong, pod("ns/p", group="g", cpu=1)), scheduler(), "ns/g")
+    assert why is not None
+    assert [reason.code for reason in why.reasons] == ["NoQueue", "NoPriorityClass"]
+    assert why.reasons[1].message.startswith("PriorityClass missing does not exist")
+
+
+def test_pods_that_controllers_create_are_not_the_users_to_create() -> None:
+    owned = group("ns/g", min_member=2)
+    owner = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name="train", uid="u", controller=True)
+    ours = replace(owned, metadata=replace(owned.metadata, owner_references=[owner]))
+    for one, creator in ((owned, "Create the others or lower minMember."), (ours, "The controllers create the others")):
+        why = explain(state(node("n1", cpu=4), one, pod("ns/p", group="g", cpu=1)), scheduler(), "ns/g")
+        assert why is not None
+        assert why.dominant == "NotEnoughPods"
+        assert creator in why.reasons[0].message
+
+
+def test_a_job_without_pods_says_what_it_will_request() -> None:
+    # Three pods of 2 CPUs; the group is not admitted, so none of them exists.
+    task = {"name": "t", "replicas": 3, "template": {"spec": {"containers": [{"name": "c", "resources": {
+        "requests": {"cpu": 2}}}]}}}  # fmt: skip
+    submitted = decode({
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "train", "namespace": "ns"},
+        "spec": {"minAvailable": 2, "tasks": [task]},
+    })  # fmt: skip
+    alone = picture(node("n1", cpu=1), submitted)
+    assert [job.requested for job in alone.jobs] == [{"cpu": 6000}]
+    kept_out = picture(node("n1", cpu=1), group("ns/g", min_member=2, phase="Pending", min_resources={"cpu": 4}))
+    assert [job.requested for job in kept_out.jobs] == [{"cpu": 4000}]

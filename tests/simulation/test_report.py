@@ -385,7 +385,7 @@ spec:
     assert command(["simulate", str(scenario), "--until", "20s"]) == 0
     waiting = capfdbinary.readouterr().out.decode().partition("\nWaiting\n")[2].splitlines()[1:]
     assert [line.split()[:3] for line in waiting if line.startswith("default/")] == [
-        ["default/wide", "0", "NotEnoughResources"]
+        ["default/wide", "0", "InsufficientNode"]
     ]
 
 

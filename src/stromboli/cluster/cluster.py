@@ -257,6 +257,10 @@ class Cluster:
 
     # -- out ----------------------------------------------------------------------------------------------------
 
+    def warning_about(self, kind: str, key: str) -> ObjectWarning | None:
+        """What is wrong with an object, as of the last snapshot."""
+        return self._warnings.current(kind, key)
+
     def snapshot(self) -> Snapshot:
         """Undo the tentative changes of the last session, and return the present state."""
         new_rows = self._assign_rows()

@@ -34,6 +34,9 @@ class ObjectWarnings:
         self._current.pop((kind, key), None)
         self._new.pop((kind, key), None)
 
+    def current(self, kind: str, key: str) -> ObjectWarning | None:
+        return self._current.get((kind, key))
+
     def take_new(self) -> list[ObjectWarning]:
         """The warnings that were not taken yet, in the order of the objects."""
         taken = [self._new[place] for place in sorted(self._new)]

@@ -58,7 +58,7 @@ def _lines(explanation: JobExplanation, prospects: Prospects | None, now: float)
 def reason_lines(explanation: JobExplanation) -> Iterator[str]:
     for reason in explanation.reasons:
         yield ""
-        yield styled(reason.code or "NotTried", fg="yellow")
+        yield styled(reason.code, fg="yellow")
         yield from textwrap.wrap(
             reason.message, line_width(_WIDTH), initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
         )

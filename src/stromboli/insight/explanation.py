@@ -17,6 +17,7 @@ from stromboli.scheduling.cycle import Scheduler, end_actions
 from stromboli.scheduling.decisions import Bind, Cycle, Explanation, PatchGroup, PatchPod
 from stromboli.scheduling.explanation import orphans
 from stromboli.scheduling.explanation.next_steps import next_step
+from stromboli.scheduling.explanation.reasons import object_warning
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.walk import Walk
 
@@ -108,8 +109,9 @@ def explain_on(
     scheduler.act(session)
     end_actions(session)
     job = next((job for job in session.jobs if job.key == seen.group), None)
+    beside = _beside(cluster, seen)
     if job is None:
-        return _not_considered(seen, cluster, now)
+        return _not_considered(seen, cluster, now, beside)
     facts = _facts(session, job, seen)
     conclude(session)
     cycle = session.cycle
@@ -117,7 +119,8 @@ def explain_on(
     dominant = cycle.reasons.get(job.key)
     if dominant is None:
         return JobExplanation(seen, starts_next=seen.waits, reasons=[])
-    return replace(facts, job=seen, starts_next=_starts(cycle, job), reasons=_ranked(dominant, facts.reasons))
+    reasons = _ranked(dominant, [*facts.reasons, *beside])
+    return replace(facts, job=seen, starts_next=_starts(cycle, job), reasons=reasons)
 
 
 def _find(picture: Picture, cluster: Cluster, name: str) -> JobPicture | None:
@@ -142,7 +145,16 @@ def _ranked(dominant: Explanation, others: Iterable[Reason]) -> list[Reason]:
     return found
 
 
-def _not_considered(seen: JobPicture, cluster: Cluster, now: float) -> JobExplanation:
+def _beside(cluster: Cluster, seen: JobPicture) -> list[Reason]:
+    """What is wrong with its group beside the reason why it waits. Whoever corrects that one wants to know now."""
+    warning = cluster.warning_about("PodGroup", seen.group)
+    if warning is None:
+        return []
+    code, message = object_warning(warning.kind, warning.value)
+    return [Reason(code, message, next_step(code, message))]
+
+
+def _not_considered(seen: JobPicture, cluster: Cluster, now: float, beside: Sequence[Reason]) -> JobExplanation:
     """Its group or queue does not exist, or it has not got any yet."""
     found: list[Reason] = []
     for decision in orphans(cluster, now):
@@ -156,7 +168,7 @@ def _not_considered(seen: JobPicture, cluster: Cluster, now: float) -> JobExplan
                 found.append(Reason(decision.reason, decision.message, next_step(decision.reason, decision.message)))
     if not found and seen.reason:
         found.append(Reason(seen.reason, seen.message, next_step(seen.reason, seen.message)))
-    return JobExplanation(seen, starts_next=False, reasons=list(dict.fromkeys(found)))
+    return JobExplanation(seen, starts_next=False, reasons=list(dict.fromkeys([*found, *beside])))
 
 
 # -- what the session knows -------------------------------------------------------------------------------------------

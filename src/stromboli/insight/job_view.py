@@ -11,16 +11,18 @@ from collections.abc import Iterable
 
 from stromboli.api import ApiError, OwnerReference, key
 from stromboli.api import Job as JobObject
+from stromboli.api.pod_requests import pod_requests
 from stromboli.api.pod_timing import pod_timing
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.cluster import OCCUPYING, WAITING, Cluster, Job, Status, Task, Vector
+from stromboli.cluster import OCCUPYING, WAITING, Cluster, Job, Status, Task
 from stromboli.cluster.object_fields import creation_time
 from stromboli.scheduling.backfill.estimates import estimate
 
-from .picture import JobPicture, PodCounts
+from .picture import Amounts, JobPicture, PodCounts
 from .queue_view import without_pods
 
 _WAITING_CONDITION = "Waiting"
+_ENDED = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 _NO_CODES = frozenset({"Unschedulable", "NotEnoughResources"})
 """Reasons of conditions that programs written for Kubernetes and Volcano look for. They say nothing about the cause."""
 
@@ -56,7 +58,7 @@ def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) 
     queue = user_job.spec.queue if job.object is None and user_job is not None else ""
     tasks = [job.tasks[task] for task in sorted(job.tasks)]
     waiting = [task for task in tasks if task.status in WAITING]
-    running = [task for task in tasks if task.status in OCCUPYING or task.status is Status.UNKNOWN]
+    running = [task for task in tasks if _is_running(task)]
     created = min((creation_time(task.pod) for task in tasks), default=now) if job.object is None else job.created
     reason, message = _said(job, waiting)
     return JobPicture(
@@ -66,10 +68,10 @@ def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) 
         namespace=job.namespace,
         queue=queue or job.queue.name,
         priority=job.priority,
-        phase=_phase(job, user_job),
+        phase=_phase(job, tasks, user_job),
         min_available=job.min_available if user_job is None else _minimum(user_job),
         pods=_counts(tasks),
-        requested=without_pods(cluster.axis, _sum(cluster, [*waiting, *running])),
+        requested=_requested_by(user_job) if user_job is not None and not tasks else _requested(cluster, job, tasks),
         allocated=without_pods(cluster.axis, job.allocated),
         created=created if user_job is None else creation_time(user_job),
         waiting_since=_waiting_since(job, created) if waiting or _is_kept_out(job) else None,
@@ -96,7 +98,7 @@ def _without_group(job: JobObject) -> JobPicture:
         phase=status.state.phase or "Pending",
         min_available=_minimum(job),
         pods=PodCounts(status.pending, status.running, status.terminating, status.succeeded, status.failed),
-        requested={},
+        requested=_requested_by(job),
         allocated={},
         created=creation_time(job),
         reason=status.state.reason,
@@ -111,11 +113,14 @@ def _minimum(job: JobObject) -> int:
     return sum(task.replicas if task.min_available is None else task.min_available for task in job.spec.tasks)
 
 
-def _phase(job: Job, user_job: JobObject | None) -> str:
-    """Of the Job, which knows more; but only the group knows whether a pending Job was admitted."""
+def _phase(job: Job, tasks: list[Task], user_job: JobObject | None) -> str:
+    """Of the Job, which knows more; but only the group knows whether a pending Job was admitted. Volcano's groups have
+    no phase for failure: a group of pods without a Job has failed if it ended with fewer successes than it needs."""
     group = job.phase if job.object is not None else "Completed"
     if user_job is None:
-        return group
+        succeeded = sum(task.status is Status.SUCCEEDED for task in tasks)
+        failed = any(task.status is Status.FAILED for task in tasks)
+        return "Failed" if group == "Completed" and failed and succeeded < max(1, job.min_available) else group
     phase = user_job.status.state.phase or "Pending"
     return group if phase == "Pending" else phase
 
@@ -128,15 +133,35 @@ def _is_kept_out(job: Job) -> bool:
 def _counts(tasks: list[Task]) -> PodCounts:
     return PodCounts(
         waiting=sum(task.status in WAITING for task in tasks),
-        running=sum(task.status in OCCUPYING or task.status is Status.UNKNOWN for task in tasks),
+        running=sum(_is_running(task) for task in tasks),
         terminating=sum(task.status is Status.RELEASING for task in tasks),
         succeeded=sum(task.status is Status.SUCCEEDED for task in tasks),
         failed=sum(task.status is Status.FAILED for task in tasks),
     )
 
 
-def _sum(cluster: Cluster, tasks: list[Task]) -> Vector:
-    return sum((task.request for task in tasks), start=cluster.axis.zeros())
+def _requested(cluster: Cluster, job: Job, tasks: list[Task]) -> Amounts:
+    """By all pods that wait or run; by the minimum of a group that has no pods yet."""
+    if _is_kept_out(job):
+        return without_pods(cluster.axis, job.min_resources)
+    active = [task.request for task in tasks if task.status in WAITING or _is_running(task)]
+    return without_pods(cluster.axis, sum(active, start=cluster.axis.zeros()))
+
+
+def _requested_by(job: JobObject) -> Amounts:
+    """By all pods of a Job that has none: not yet, or not any more."""
+    total: Amounts = {}
+    if job.status.state.phase in _ENDED:
+        return total
+    for task in job.spec.tasks:
+        for resource, amount in pod_requests(task.template.spec).items():
+            if resource != "pods" and amount * task.replicas:
+                total[resource] = total.get(resource, 0) + amount * task.replicas
+    return dict(sorted(total.items()))
+
+
+def _is_running(task: Task) -> bool:
+    return task.status in OCCUPYING or task.status is Status.UNKNOWN
 
 
 def _waiting_since(job: Job, created: float) -> float:

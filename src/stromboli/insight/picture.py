@@ -67,7 +67,7 @@ class JobPicture:
     phase: str
     min_available: int
     pods: PodCounts
-    requested: Amounts  # by all pods that wait or run
+    requested: Amounts  # by all pods that wait or run; before it has pods, by those that it will have
     allocated: Amounts
     created: float
     waiting_since: float | None = None  # None: nothing of it waits

@@ -71,6 +71,7 @@ class Refusal:
     kept: int = 0  # what is kept for other jobs or promised to them, beside what the queue has
     spared: int = 0  # the part of `have` that does not count, because it can be taken back
     factor: str = ""  # `total` is what the cluster has, times this
+    creator: str = ""  # the object for which controllers create the pods that are missing
 
 
 class Scope(Enum):

@@ -166,7 +166,8 @@ def simulate(
     elif output == "table":
         from .report.table import print_table
 
-        print_table(report, engine.journal.groups.owner_names())
+        codes = {str(group): why.code for group, why in engine.cycle.reasons.items()}
+        print_table(report, engine.journal.groups.groups, codes)
 
 
 def _write_page(engine: Engine, report: dict[str, Any], files: tuple[str, ...], path: Path) -> None:

@@ -64,10 +64,6 @@ class GroupHistory:
     def of_job(self, job: Job) -> GroupRecord | None:
         return self._of_jobs.get(job.metadata.uid)
 
-    def owner_names(self) -> dict[str, str]:
-        """The names to show to people, by the key of the group."""
-        return {group_key: record.shown_name for group_key, record in self.groups.items()}
-
     def noted(self, group: PodGroup, at: float) -> None:
         """A group was created or changed."""
         group_key = key(group)

@@ -130,7 +130,7 @@ class Explainer:
 
     def _admission(self, job: Job, note: JobNote) -> Explanation:
         if not note.refusals:
-            return Explanation("", reasons.not_considered())
+            return Explanation(Code.NOT_TRIED, reasons.not_considered())
         if job.min_resources is None or note.refusals[0].code not in _SUMS:
             return self._why_kept_out(job, note)
         # Only sums decided, so the answer is the same for all jobs that request the same and have the same kept.
@@ -162,7 +162,7 @@ class Explainer:
         tasks = self._session.pending_tasks(job)
         if not tasks:
             gated = job.gated and Explanation(Code.SCHEDULING_GATED, reasons.gated())
-            return Finding(gated or Explanation("", reasons.not_considered()))
+            return Finding(gated or Explanation(Code.NOT_TRIED, reasons.not_considered()))
         found = self._of_tasks(job, note, tasks)
         if like is not None:
             self._known[like] = found
@@ -225,7 +225,7 @@ class Explainer:
     def _nodes(self, job: Job, tasks: list[Task], missing: int, never: str, *, gang: bool) -> Finding:
         found, survey = gang_fit(self._session, self._surveys, job, tasks, missing)
         if found >= missing:
-            return Finding(Explanation("", reasons.not_tried_again(survey.sentence())))
+            return Finding(Explanation(Code.NOT_TRIED, reasons.not_tried_again(survey.sentence())))
         if gang and found:
             why = survey.sentence(gang=True)
             if len(tasks) < missing and found == len(tasks):

@@ -6,7 +6,7 @@ numbers, one for each code, for whoever asks about a single job.
 
 from __future__ import annotations
 
-from .reasons import Code, says_never
+from .reasons import Code, says_never, says_that_pods_are_created
 
 _STEPS = {
     Code.QUEUE_CLOSED: "Open the queue, or submit the job to another one.",
@@ -27,6 +27,8 @@ _STEPS = {
     Code.QUEUE_FIRST_IN_LINE: "Look at the reason of the first job of the queue.",
     Code.BIND_REFUSED: "Do what the message of the API server says; the pod is tried again.",
     Code.INVALID_OBJECT: "Correct the object.",
+    Code.NOT_TRIED: "Nothing: it is tried again in the next cycle.",
+    Code.NO_PRIORITY_CLASS: "Create the PriorityClass, or use one that exists.",
     Code.NO_POD_GROUP: "Create the PodGroup, or correct the annotation of the pod.",
     Code.NO_QUEUE: "Create the queue, or use one that exists.",
     Code.PREDICATE_NODE_READY: "Repair the nodes that are not ready.",
@@ -60,4 +62,6 @@ def next_step(code: str, message: str = "") -> str:
     """`message`: the sentence with the code. Empty for codes of your own plugins."""
     if says_never(message) and code in _STEPS_IF_NEVER:
         return _STEPS_IF_NEVER[code]
+    if says_that_pods_are_created(message):
+        return "Nothing: it is tried as soon as the controllers have created its pods."
     return _STEPS.get(code, "")

@@ -37,6 +37,8 @@ class Code:
     QUEUE_FIRST_IN_LINE = "QueueFirstInLine"
     BIND_REFUSED = "BindRefused"
     INVALID_OBJECT = "InvalidObject"
+    NOT_TRIED = "NotTried"
+    NO_PRIORITY_CLASS = "NoPriorityClass"
     NO_POD_GROUP = "NoPodGroup"
     NO_QUEUE = "NoQueue"
     PREDICATE_NODE_READY = "PredicateNodeReady"
@@ -94,9 +96,11 @@ def refused(refusal: Refusal) -> str:
         case Code.NAMESPACE_SHARE_AHEAD | Code.CLAIM_MISSING | Code.CLAIM_UNBOUND | Code.RESOURCE_CLAIMS_UNSUPPORTED:
             return subject
         case Code.NOT_ENOUGH_PODS if subject:
-            return f"The gang has too few pods of role {subject}: {need} required, {have} created. Create the others."
+            then = _created_for(refusal.creator) or "Create the others."
+            return f"The gang has too few pods of role {subject}: {need} required, {have} created. {then}"
         case Code.NOT_ENOUGH_PODS:
-            return f"The gang has too few pods: {need} required, {have} created. Create the others or lower minMember."
+            then = _created_for(refusal.creator) or "Create the others or lower minMember."
+            return f"The gang has too few pods: {need} required, {have} created. {then}"
         case Code.INSUFFICIENT_NODE:
             times = f" (what the cluster has, times the overcommit factor {refusal.factor})" if refusal.factor else ""
             if refusal.need > refusal.total:
@@ -104,14 +108,27 @@ def refused(refusal: Refusal) -> str:
                     f"The job can never be admitted: {need} {resource} requested, and at most {total} can be admitted"
                     f"{times}. Request less, or add nodes."
                 )
+            kept = _amount(resource, refusal.kept)
+            promised = f"; {kept} of it is promised to admitted jobs that have not started" if refusal.kept else ""
             return (
-                f"Waiting to be admitted, insufficient {resource}: {need} requested, {have} of {total} available{times}"
-                ". The job is admitted when other jobs finish."
+                f"Waiting to be admitted, insufficient {resource}: {need} requested, and of {total} that may be "
+                f"promised{times}, {have} is left{promised}. The job is admitted when other jobs finish."
             )
         case Code.QUEUE_FIRST_IN_LINE:
             return f"Queue {subject} is FIFO, and an earlier job in it is still waiting. See the reason of that job."
         case _:
             return f"{refusal.code}: rejected by {subject}." if subject else f"{refusal.code}."
+
+
+_CREATED = "The controllers create the others"
+
+
+def _created_for(creator: str) -> str:
+    return f"{_CREATED}; if they do not, look at the events of {creator}." if creator else ""
+
+
+def says_that_pods_are_created(message: str) -> bool:
+    return _CREATED in message
 
 
 def _amount(resource: str, number: int) -> str:
@@ -240,7 +257,8 @@ def object_warning(kind: str, value: str) -> tuple[str, str]:
         return "InvalidWeight", (
             f'{names.NAMESPACE_WEIGHT} must be a whole number of at least 1, not "{value}"; this quota gives weight 1.'
         )
-    return "NoPriorityClass", f"PriorityClass {value} does not exist; the group has priority 0 until it is created."
+    message = f"PriorityClass {value} does not exist; the group has priority 0 until it is created."
+    return Code.NO_PRIORITY_CLASS, message
 
 
 def node_counts(

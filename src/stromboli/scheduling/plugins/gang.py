@@ -40,14 +40,22 @@ class Gang(Plugin):
 def _missing_pods(job: Job) -> Refusal | None:
     """Too few pods exist for the gang to start, so there is no need to look for nodes."""
     if job.valid_count < job.min_available:
-        return Refusal(Code.NOT_ENOUGH_PODS, need=job.min_available, have=job.valid_count)
+        return Refusal(Code.NOT_ENOUGH_PODS, need=job.min_available, have=job.valid_count, creator=_creator(job))
     if job.roles_matter:
         minimums = job.role_minimums
         for role in sorted(minimums) if len(minimums) > 1 else minimums:
             minimum, have = minimums[role], job.role_valid(role)
             if have < minimum:
-                return Refusal(Code.NOT_ENOUGH_PODS, need=minimum, have=have, subject=role or '""')
+                return Refusal(
+                    Code.NOT_ENOUGH_PODS, need=minimum, have=have, subject=role or '""', creator=_creator(job)
+                )
     return None
+
+
+def _creator(job: Job) -> str:
+    """Whose controller creates the pods of the group; "" if its user does."""
+    owners = [] if job.object is None else job.object.metadata.owner_references
+    return next((f"{owner.kind} {owner.name}" for owner in owners if owner.controller), "")
 
 
 def _is_ready(job: Job) -> bool:

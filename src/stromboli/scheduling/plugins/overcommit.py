@@ -73,6 +73,7 @@ class Overcommit(Plugin):
                     need=need,
                     have=max(left, 0),
                     total=self._promisable[column],
+                    kept=int(self._promises.promised_everywhere()[column]),
                     factor=self._factor_text,
                 )
         return Vote.PERMIT

@@ -26,6 +26,7 @@ from rich.text import Text
 
 from stromboli.api.quantity import amount, format_duration, readable_amount
 from stromboli.printable import printable
+from stromboli.simulation.group_history import GroupRecord
 
 PIPED_WIDTH: Final = 100
 MAX_ROWS: Final = 40
@@ -75,12 +76,12 @@ class _JobRow:
         return ", ".join(f"{phases[phase]} {phase.lower()}" for phase in _STYLES if phases[phase])
 
 
-def print_table(report: Report, owners: Mapping[str, str]) -> None:
-    """`owners` has the name to show instead of a group's, by the key of the group."""
+def print_table(report: Report, groups: Mapping[str, GroupRecord], codes: Mapping[str, str]) -> None:
+    """`groups` and `codes` have what is known of each group, and why it waits, by its key."""
     width = _width(Console())
     console = Console(highlight=False, width=_UNLIMITED)
     with console.capture() as capture:
-        _Printer(console, width, _escaped(report), owners).print()
+        _Printer(console, width, _escaped(report), groups, codes).print()
     text = capture.get()
     encoding = sys.stdout.encoding or "utf-8"
     try:
@@ -110,11 +111,15 @@ def _width(console: Console) -> int:
 
 
 class _Printer:
-    def __init__(self, console: Console, width: int, report: Report, owners: Mapping[str, str]) -> None:
+    def __init__(
+        self, console: Console, width: int, report: Report, groups: Mapping[str, GroupRecord], codes: Mapping[str, str]
+    ) -> None:
         self._console = console
         self._width = width
         self._report = report
-        self._owners = owners
+        self._owners = {group: record.shown_name for group, record in groups.items()}
+        self._groups = groups
+        self._codes = codes
         self._rows = self._job_rows()
 
     def print(self) -> None:
@@ -180,9 +185,10 @@ class _Printer:
         for group, status in report["podGroups"].items():
             name = self._owners.get(group, group)
             if group not in with_pods and name in report["jobs"]:
-                pending = [(c["reason"], c["message"]) for c in status["conditions"] if c["message"]]
+                record = self._groups[group]
+                pending = [(self._codes.get(group, ""), c["message"]) for c in status["conditions"] if c["message"]]
                 submitted = report["jobs"][name]["submitted"]
-                rows.append(_JobRow(name, "", submitted, None, end - submitted, [], pending or [("", "")]))
+                rows.append(_JobRow(name, record.queue, submitted, None, end - submitted, [], pending or [("", "")]))
         return sorted(rows, key=lambda row: (row.submitted, row.name))
 
     def _jobs(self) -> None:
