@@ -31,7 +31,8 @@ _PART = re.compile(
 _SHORT = re.compile(r"Only (\d+) of the (\d+) pods that must start together \(of (\d+) in the group\) fit now")
 _QUEUE = re.compile(
     r"Queue (\S+) would exceed its (quota|deserved share): (\S+) (\S+) requested, (\S+) allocated"
-    r"(?: \((\S+) of it can be taken back\))?(?:, (\S+) kept for other pods)?, (?:at most (\S+) allowed|(\S+) deserved)"
+    r"(?: \((\S+) of it can be taken back\))?(?:, \S+ promised to other pods of this job)?"
+    r"(?:, (\S+) kept for other pods(?: \([^)]*\))?)?, (?:at most (\S+) allowed|(\S+) deserved)"
 )
 _NEVER_QUEUE = re.compile(r"can never start: (\S+) (\S+) requested, and queue (\S+) may have at most (\S+?)[.;] ")
 _NEVER_NODE = re.compile(

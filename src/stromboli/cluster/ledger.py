@@ -172,6 +172,14 @@ class Ledger(JobBooks):
         else:
             self.nominated.pop(task.key, None)
 
+    def promised(self) -> dict[str, list[Task]]:
+        """The tasks that room is kept for while pods leave, by the node."""
+        found: dict[str, list[Task]] = {}
+        for task_key in sorted(self.nominated):
+            task = self.nominated[task_key]
+            found.setdefault(task.nominated, []).append(task)
+        return found
+
     @property
     def any_nominated(self) -> bool:
         """Whether some task is nominated to a node: pods are evicted for it, or its bind waits."""

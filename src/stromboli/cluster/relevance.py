@@ -58,14 +58,14 @@ def is_same_but_status(before: PodGroup, after: PodGroup) -> bool:
 
 
 def _remembered(group: PodGroup) -> tuple[float | None, list[PodGroupCondition]]:
-    """What the conditions of a group tell the next cycle: since when the job waits (None: since it last had a place),
+    """What the conditions of a group tell the next cycle: since when the job waits (None: since it was last ready),
     and what features did about it. Why it waits is for people only."""
     conditions = group.status.conditions
-    waits = [c.last_transition_time for c in conditions if c.type == "Waiting" and c.status == "True"]
+    waits = [c.last_transition_time for c in conditions if c.type == "Waiting"]
     if waits and waits[0] is not None:
         since: float | None = parse_timestamp(waits[0])
     else:
-        since = None if any(c.type in ("Waiting", "Scheduled") for c in conditions) else creation_time(group)
+        since = None if any(c.type == "Scheduled" for c in conditions) else creation_time(group)
     return since, [c for c in conditions if c.type not in ("Unschedulable", "Waiting", "Scheduled")]
 
 

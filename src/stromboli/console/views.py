@@ -112,13 +112,13 @@ def jobs_view(picture: Picture, jobs: Sequence[JobPicture]) -> Answer:
 def nodes_view(picture: Picture) -> Answer:
     table = Table(
         ("node", "state", ">use", "used", "reserved", "for", "locked by", "held", "backfilled", ">pods", "+jobs",
-         "+releasing")
+         "+releasing", "+promised", "+to")
     )  # fmt: skip
     for node in picture.nodes:
         table.add(
             node.name, _state(node), percent(node.use), used_of(node.used, node.allocatable), listed(node.reserved),
             some(node.reserved_for), node.locked_by, listed(node.held), listed(node.backfilled), node.pods,
-            some(node.jobs), listed(node.releasing),
+            some(node.jobs), listed(node.releasing), listed(node.promised), some(node.promised_to),
         )  # fmt: skip
     return Answer(document(picture.nodes), [table] if picture.nodes else [], [] if picture.nodes else ["No nodes."])
 

@@ -1,10 +1,10 @@
-"""Nodes: how much of each is used, reserved, locked, held and backfilled, and by whom."""
+"""Nodes: how much of each is used, reserved, promised, locked, held and backfilled, and by whom."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from stromboli.cluster import OCCUPYING, Cluster, Job, Node, Status
+from stromboli.cluster import OCCUPYING, Cluster, Job, Node, Status, Task
 
 from .picture import Amounts, NodePicture, share_of
 from .queue_view import locks, without_pods
@@ -14,11 +14,16 @@ _PRESENT = OCCUPYING | {Status.RELEASING, Status.UNKNOWN}
 
 def node_pictures(cluster: Cluster, name_of: Callable[[Job], str]) -> list[NodePicture]:
     """After a snapshot. `name_of`: what a job is called."""
-    locked_by = locks(cluster)
-    return [_node(cluster, node, locked_by.get(node.name, ""), name_of) for node in cluster.ledger.table.nodes]
+    locked_by, promised = locks(cluster), cluster.ledger.promised()
+    return [
+        _node(cluster, node, locked_by.get(node.name, ""), promised.get(node.name, ()), name_of)
+        for node in cluster.ledger.table.nodes
+    ]
 
 
-def _node(cluster: Cluster, node: Node, locked_by: str, name_of: Callable[[Job], str]) -> NodePicture:
+def _node(
+    cluster: Cluster, node: Node, locked_by: str, promised: Sequence[Task], name_of: Callable[[Job], str]
+) -> NodePicture:
     table, axis, row = cluster.ledger.table, cluster.axis, node.row
     allocatable = {name: n for name, n in sorted(node.allocatable.items()) if name != "pods"}
     used = _all_of(allocatable, without_pods(axis, table.used[row] - table.held[row]))
@@ -34,10 +39,12 @@ def _node(cluster: Cluster, node: Node, locked_by: str, name_of: Callable[[Job],
         backfilled=without_pods(axis, table.backfilled[row]),
         held=without_pods(axis, table.held[row]),
         reserved=without_pods(axis, table.reserved[row]),
+        promised=without_pods(axis, sum((task.request for task in promised), start=axis.zeros())),
         pods=len(present),
         use=share_of(used, allocatable),
         locked_by=locked_by,
         reserved_for=_names((t.job for t in node.tasks.values() if t.status is Status.RESERVED), name_of),
+        promised_to=_names((task.job for task in promised), name_of),
         jobs=_names((task.job for task in present), name_of),
     )
 

@@ -96,10 +96,12 @@ class NodePicture:
     backfilled: Amounts  # the part of used that runs on lent resources
     held: Amounts  # unused parts of Reservations
     reserved: Amounts  # for jobs that have starved
+    promised: Amounts  # kept for jobs that pods leave for
     pods: int
     use: float  # the part that is used, in the resource where it is largest
     locked_by: str = ""  # a queue
     reserved_for: list[str] = field(default_factory=list)  # jobs
+    promised_to: list[str] = field(default_factory=list)  # jobs
     jobs: list[str] = field(default_factory=list)  # that have pods here
 
 

@@ -106,6 +106,9 @@ class NodeRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     reserved: Amounts = field(default_factory=dict)
     held: Amounts = field(default_factory=dict)
     reserved_for: list[str] = field(default_factory=list)
+    promised: Amounts = field(default_factory=dict)
+    """Kept for jobs that pods leave for."""
+    promised_to: list[str] = field(default_factory=list)
     locked_by: str = ""
     available: bool = True
     """Ready, and not cordoned."""

@@ -69,6 +69,8 @@ class Refusal:
     total: int = 0
     subject: str = ""  # the queue, namespace, role … that refuses
     kept: int = 0  # what is kept for other jobs or promised to them, beside what the queue has
+    kept_for: tuple[str, ...] = ()  # the jobs that this is promised to, if it is all promised
+    kept_own: int = 0  # what is promised to other pods of the same job
     spared: int = 0  # the part of `have` that does not count, because it can be taken back
     factor: str = ""  # `total` is what the cluster has, times this
     creator: str = ""  # the object for which controllers create the pods that are missing

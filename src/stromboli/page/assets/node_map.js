@@ -128,6 +128,7 @@ export function describeNode(node) {
   lines.push(`${node.pods} pods`);
   if (Object.values(node.backfilled).some((n) => n > 0)) lines.push(`lent: ${formatAmounts(node.backfilled)}`);
   if (node.reservedFor.length) lines.push(`reserved for ${node.reservedFor.join(", ")}`);
+  if (node.promisedTo.length) lines.push(`promised to ${node.promisedTo.join(", ")}: ${formatAmounts(node.promised)}`);
   if (isHeld(node)) lines.push(`held by Reservations: ${node.heldBy?.join(", ") ?? formatAmounts(node.held)}`);
   if (node.lockedBy) lines.push(`locked for queue ${node.lockedBy}`);
   if (!node.available) lines.push("not ready or cordoned");
@@ -141,10 +142,10 @@ function mapSummary(nodes) {
 }
 
 function mapTable({ nodes }) {
-  const columns = ["Node", "Allocatable", "Used", "Lent", "Reserved for", "Held", "Locked for", "Pods"];
+  const columns = ["Node", "Allocatable", "Used", "Lent", "Reserved for", "Promised to", "Held", "Locked for", "Pods"];
   const rows = nodes.map((node) => [
     node.name, formatAmounts(node.allocatable), formatAmounts(node.used), formatAmounts(node.backfilled),
-    node.reservedFor.join(", ") || "–", formatAmounts(node.held), node.lockedBy || "–", String(node.pods),
+    node.reservedFor.join(", ") || "–", node.promisedTo.join(", ") || "–", formatAmounts(node.held), node.lockedBy || "–", String(node.pods),
   ]);
   return { columns, rows };
 }

@@ -160,7 +160,7 @@ export function waitOf(all, job) {
 }
 
 function past(node) {
-  return { ...node, used: {}, backfilled: {}, reserved: {}, held: {}, reservedFor: [], lockedBy: "", pods: 0 };
+  return { ...node, used: {}, backfilled: {}, reserved: {}, held: {}, promised: {}, reservedFor: [], promisedTo: [], lockedBy: "", pods: 0 };
 }
 
 // The part of a node that is used, in one resource or ("") in the resource where that part is largest.

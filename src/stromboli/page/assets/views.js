@@ -159,8 +159,9 @@ function nodes(store) {
     { name: "Lent", value: (n) => formatAmounts(n.backfilled), text: (n) => formatAmounts(n.backfilled) },
     { name: "Held", value: (n) => formatAmounts(n.held), text: (n) => n.heldBy?.join(", ") ?? formatAmounts(n.held) },
     { name: "Reserved for", value: (n) => n.reservedFor.join(), text: (n) => n.reservedFor.join(", ") },
+    { name: "Promised to", value: (n) => n.promisedTo.join(), text: (n) => n.promisedTo.join(", ") },
     { name: "Locked for", value: (n) => n.lockedBy, text: (n) => n.lockedBy },
-  ], { keyOf: (n) => n.name, search: (n) => `${n.name} ${n.lockedBy} ${n.reservedFor.join(" ")}` });
+  ], { keyOf: (n) => n.name, search: (n) => `${n.name} ${n.lockedBy} ${n.reservedFor.join(" ")} ${n.promisedTo.join(" ")}` });
 
   let current = "";
   const frame = element("div", {}, map.frame, details, element("h2", { text: "All nodes" }), table.frame);

@@ -20,7 +20,7 @@ from stromboli.scheduling.backfill import Lending, could_borrow, ends_some_day, 
 from stromboli.scheduling.bind_backoff import worth_trying
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.configuration import Arguments
-from stromboli.scheduling.eviction import Nominations
+from stromboli.scheduling.eviction import Nominations, ReturnedPromises
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.gang import (
     FailedAttempts,
@@ -217,7 +217,8 @@ class Allocate(Action):
         if conditionally_ready(job):
             if could_borrow(session, statement, job):
                 return Outcome.NOTHING
-            if session.state(Lending).rules.evicts and take_back(session, statement, job):
+            evicts = session.state(Lending).rules.evicts and session.state(ReturnedPromises).until(job) is None
+            if evicts and take_back(session, statement, job):
                 return Outcome.WAITS
             if not ends_some_day(session, job):
                 # Somebody in its way may not be evicted, and never ends.

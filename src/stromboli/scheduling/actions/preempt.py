@@ -13,7 +13,13 @@ from typing import Any, ClassVar
 
 from stromboli.cluster import Job, Queue, Status
 from stromboli.scheduling.bind_backoff import worth_trying
-from stromboli.scheduling.eviction import VictimSearch, node_without_evictions, place_with_evictions, starving_jobs
+from stromboli.scheduling.eviction import (
+    ReturnedPromises,
+    VictimSearch,
+    node_without_evictions,
+    place_with_evictions,
+    starving_jobs,
+)
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
@@ -31,7 +37,7 @@ class Preempt(Action):
                 walk.stop_queue()
         for job in jobs:
             runs = job.counts[Status.RUNNING] or job.counts[Status.BOUND]
-            if runs and session.job_starving(job):
+            if runs and session.job_starving(job) and session.state(ReturnedPromises).until(job) is None:
                 self._inside(session, job)
 
     def _between_jobs(self, session: Session, job: Job) -> bool:

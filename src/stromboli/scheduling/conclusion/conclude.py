@@ -141,10 +141,10 @@ def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation)
         wanted = max(len(job.tasks), job.min_available)  # some of them may not exist yet
         message = reasons.gang_unschedulable(missing, wanted, message)
     conditions = [_condition(session, job, UNSCHEDULABLE, "NotEnoughResources", message)]
+    since = format_timestamp(waiting_since(session, job))
     if job.is_pipelined and (job.waiting_count or job.held):
-        conditions.append(_condition(session, job, WAITING, "Promised", "", status="False"))
+        conditions.append(_condition(session, job, WAITING, "Promised", "", status="False", since=since))
     else:
-        since = format_timestamp(waiting_since(session, job))
         conditions.append(_condition(session, job, WAITING, "NotReady", "", since=since))
     for hook in session.hooks("groupConditions"):
         conditions += [_condition(session, job, kind, reason, said) for kind, reason, said in hook.call(job)]

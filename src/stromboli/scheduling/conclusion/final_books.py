@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from stromboli.cluster import SHARED, Job, Matrix, Queue, QueueName, Status, Vector
+from stromboli.cluster import SHARED, Job, JobKey, Matrix, Queue, QueueName, Status, Vector
 from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.framework import Framework
 
 
@@ -21,6 +22,7 @@ class FinalBooks:
         self._session = session
         self.idle: Matrix = session.nodes.idle
         self._promised: dict[str, Vector] = {}  # by queue
+        self._promised_to: dict[JobKey, tuple[Job, Vector]] = {}
         tentative = [task for _, task in sorted(session.ledger.tentative.items())]
         taken = [t for t in tentative if t.status is Status.ALLOCATED and t.true_status is not Status.ALLOCATED]
         if taken:
@@ -36,6 +38,8 @@ class FinalBooks:
                 name = task.job.queue.name
                 known = self._promised.get(name)
                 self._promised[name] = task.request if known is None else known + task.request
+                job, before = self._promised_to.get(task.job.key, (task.job, 0))
+                self._promised_to[job.key] = (job, before + task.request)
 
     def allocated(self, queue: Queue) -> Vector:
         promised = self._promised.get(queue.name)
@@ -58,7 +62,16 @@ class FinalBooks:
         if has is None:
             return refusal
         counted = refusal.have + refusal.kept
-        return replace(refusal, have=has, kept=max(0, counted - has), spared=max(0, has - counted))
+        beside = max(0, counted - has)
+        promised = self._promised_in(refusal.subject, column)
+        own = min(beside, promised.pop(job.key, 0))
+        whose = [display_name(self._promised_to[other][0]) for other, amount in promised.items() if amount]
+        if sum(promised.values()) != beside - own:
+            whose = []  # something else is kept, too
+        return replace(
+            refusal, have=has, kept=beside - own, kept_own=own, kept_for=tuple(sorted(whose)),
+            spared=max(0, has - counted),
+        )  # fmt: skip
 
     def _held_in(self, name: str, job: Job, column: int) -> int | None:
         """What a queue has, together with the queues below it if it is an ancestor of the job's."""
@@ -67,6 +80,15 @@ class FinalBooks:
         queues = self._session.queues
         inside = {queue.name for queue in queues.values() if name in _with_ancestors(queue, queues)}
         return sum(int(self.allocated(queues[inner])[column]) for inner in sorted(inside)) if inside else None
+
+    def _promised_in(self, name: str, column: int) -> dict[JobKey, int]:
+        """What is promised in a queue and those below it, by job."""
+        queues = self._session.queues
+        return {
+            key: int(amount[column])
+            for key, (job, amount) in self._promised_to.items()
+            if name in _with_ancestors(job.queue, queues)
+        }
 
 
 def _with_ancestors(queue: Queue, queues: Mapping[QueueName, Queue]) -> set[str]:

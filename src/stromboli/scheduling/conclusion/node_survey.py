@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.cluster import PODS, Matrix, Status, Task
+from stromboli.cluster import PODS, Job, Matrix, Status, Task
 from stromboli.scheduling.explanation import Code, reasons
+from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.node_reasons import (
     HELD_BY_RESERVATIONS,
-    KEPT_FOR_OTHERS,
-    RELEASED_TO_OTHERS,
     TOO_MANY_PODS,
     insufficient,
+    kept_for,
+    released_to,
 )
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
@@ -27,6 +28,8 @@ from stromboli.scheduling.session import Session
 from .final_books import FinalBooks
 
 Mask = npt.NDArray[np.bool_]
+_PLACES = frozenset({Status.PIPELINED, Status.ALLOCATED, Status.RESERVED})
+"""Statuses of tasks that wait, and for which room is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,12 @@ class NodeSurveys:
         self._session = session
         self._books = books
         self._known: dict[Hashable, NodeSurvey] = {}
+        self._kept: dict[int, dict[str, Job]] | None = None  # by row, jobs with a place there that is not settled
 
     def of(self, task: Task) -> NodeSurvey:
         job = task.job
-        # Jobs with reserved room see more than others do.
-        holder = job.key if job is not None and job.counts[Status.RESERVED] else None
+        # Jobs with reserved room see more than others do, and room that is promised to a job is its own.
+        holder = job.key if job is not None and (job.counts[Status.RESERVED] or job.waiting_count) else None
         key = (self._session.placement.key(task), holder)
         survey = self._known.get(key)
         if survey is None:
@@ -93,7 +97,8 @@ class NodeSurveys:
             idle = self._books.idle
             later = left & ~fitting.has_room(idle) & fitting.has_room(idle + session.nodes.releasing)
             if later.any():
-                counts[RELEASED_TO_OTHERS] = int(later.sum())
+                names, own = self._owners(later, task)
+                counts[released_to(names, own=own)] = int(later.sum())
             left &= ~later
         if session.ledger.holdings:
             idle = self._books.idle
@@ -114,7 +119,8 @@ class NodeSurveys:
         room = session.placement.room_now(task.job)
         kept = left & ~fitting.has_room(room)
         if kept.any():
-            counts[KEPT_FOR_OTHERS] = int(kept.sum())
+            names, own = self._owners(kept, task)
+            counts[kept_for(names, own=own)] = int(kept.sum())
         left &= ~kept
         return NodeSurvey(
             nodes=len(left),
@@ -122,6 +128,20 @@ class NodeSurveys:
             counts=counts,
             fit_now=_number(fitting, room, left),
         )
+
+
+    def _owners(self, rows: Mask, task: Task) -> tuple[list[str], bool]:
+        """Whom something is promised to on these nodes, and whether the task's own job is among them."""
+        if self._kept is None:
+            self._kept = {}
+            for waiting in [*self._session.ledger.tentative.values(), *self._session.ledger.reserved_tasks.values()]:
+                if waiting.node is not None and waiting.job is not None and waiting.status in _PLACES:
+                    self._kept.setdefault(waiting.node.row, {})[waiting.job.key] = waiting.job
+        found: dict[str, Job] = {}
+        for row in np.flatnonzero(rows).tolist():
+            found |= self._kept.get(row, {})
+        own = task.job is not None and found.pop(task.job.key, None) is not None
+        return [display_name(job) for job in found.values()], own
 
 
 def rejected(session: Session, fitting: Fitting) -> dict[tuple[str, str], int]:

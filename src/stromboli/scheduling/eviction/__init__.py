@@ -3,19 +3,21 @@
 `victims` searches for one task, and `gang_evictions` for a whole gang. `candidates` says for all nodes what evictions
 could come to at best, `prospects` which node is next, and `victims_on_node` who would have to go there. `reprieve`
 spares those who turn out not to be needed, `nominations` keeps the room for those it was made for, also from one cycle
-to the next, and `turns` limits the work of one cycle.
+to the next, `returned_promises` says who gave such room back, and `turns` limits the work of one cycle.
 """
 
 from .candidates import may_lose_tasks
 from .gang_evictions import node_without_evictions, place_with_evictions, starving_jobs
 from .memory import EvictionMemory
 from .nominations import Nominations, open_nominations
+from .returned_promises import ReturnedPromises
 from .turns import Turns
 from .victims import VictimSearch
 
 __all__ = [
     "EvictionMemory",
     "Nominations",
+    "ReturnedPromises",
     "Turns",
     "VictimSearch",
     "may_lose_tasks",

@@ -18,6 +18,7 @@ from stromboli.scheduling.statement import Statement
 
 from .concessions import make_room
 from .reprieve import reprieve_needless
+from .returned_promises import ReturnedPromises
 from .turns import Turns
 from .victims import VictimSearch
 
@@ -60,6 +61,8 @@ def place_with_evictions(
     tasks = session.pending_tasks(job)
     if _all_fit(session, job, tasks):
         return True
+    if session.state(ReturnedPromises).until(job) is not None:
+        return False
     turns = session.state(Turns)
     if not turns.may_search(action, job):
         return False
@@ -106,7 +109,7 @@ class _Attempt:
                 break
             if job.ready_count + job.waiting_count + len(tasks) - number < job.min_available:
                 break  # too many were left without a place
-            if not _fits_without(session, statement, task) and self._may_evict(task):
+            if not fits_without(session, statement, task) and self._may_evict(task):
                 victim_search = victim_search or self._search()
                 make_room(statement, task, victim_search)
         # A gang counts on its pods without requests. Those that are still waiting now were tried and have no place.
@@ -145,7 +148,7 @@ def _is_hopeless(session: Session, job: Job, tasks: list[Task], search: Callable
     return search().most_places(tasks) < missing
 
 
-def _fits_without(session: Session, statement: Statement, task: Task) -> bool:
+def fits_without(session: Session, statement: Statement, task: Task) -> bool:
     """Promise the task what is idle, or is being released anyway; False if there is no such room."""
     if session.take_kept_place(statement, task, promised=True):
         return True

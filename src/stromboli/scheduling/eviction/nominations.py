@@ -3,14 +3,21 @@
 When pods are evicted for a task, the task is nominated to their node, and the nomination outlives the session (it is
 written to the pod). Until the task is placed, every session begins by promising it that room again, so that neither
 the evicted pods' successors nor anybody else takes it, and nobody is evicted a second time for the same task.
+
+A node may be lost while the pods leave it, or a limit reached. A gang that cannot start with what is left of its
+promise keeps that and completes it with room that is free or leaving. If that is not enough, it gives all of it back at
+once: half a promise is of no use to the gang, and nobody else could use the room (see `returned_promises`).
 """
 
 from __future__ import annotations
 
 from stromboli.cluster import Job, JobKey
-from stromboli.scheduling.gang import promise_rooms
+from stromboli.scheduling.gang import conditionally_ready, promise_rooms
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
+
+from .gang_evictions import fits_without
+from .returned_promises import ReturnedPromises, returned_conditions
 
 
 class Nominations:
@@ -25,18 +32,23 @@ class Nominations:
 
     def honour(self) -> None:
         """Pipeline nominated tasks onto their nodes; a nomination that cannot come true any more is withdrawn."""
-        jobs: dict[JobKey, Job] = {}
+        found: dict[JobKey, Job] = {}
         for task in self._session.ledger.nominated.values():
             if task.job is not None:
-                jobs[task.job.key] = task.job
-        for job in sorted(jobs.values(), key=self._session.job_key):
-            self.keep(job)
+                found[task.job.key] = task.job
+        jobs = sorted(found.values(), key=self._session.job_key)
+        nodes = {job.key: _nominated_nodes(job) for job in jobs}
+        for job in jobs:
+            self._hold(job)
+        # Only when all have what is left of their own: nobody completes a promise with the room of another.
+        for job in jobs:
+            self._complete(job, nodes[job.key])
 
     def keep(self, job: Job) -> None:
         """Promise the nominated tasks of a job their room again."""
-        statement = self._session.statement()
-        if _hold(self._session, statement, job):
-            self._kept[job.key] = statement
+        nodes = _nominated_nodes(job)
+        self._hold(job)
+        self._complete(job, nodes)
 
     def give_up(self, job: Job) -> None:
         self._kept.pop(job.key).discard()
@@ -46,9 +58,44 @@ class Nominations:
         kept = [job for job in self._session.jobs if job.key in self._kept] if self._kept else []
         return sorted(kept, key=self._session.job_key)
 
+    def _hold(self, job: Job) -> None:
+        statement = self._session.statement()
+        if _hold(self._session, statement, job):
+            self._kept[job.key] = statement
+
+    def _complete(self, job: Job, nodes: set[str]) -> None:
+        """See that the job can start with what it is promised, or give it back. `nodes`: that it was nominated to."""
+        session = self._session
+        if session.job_pipelined(job) or conditionally_ready(job):
+            return
+        statement = session.statement()
+        if job.key in self._kept:
+            for task in session.pending_tasks(job):
+                if session.job_pipelined(job) or not fits_without(session, statement, task):
+                    break
+        if session.job_pipelined(job):
+            for operation in statement.operations:
+                if operation.task.node is not None:
+                    session.ledger.nominate(operation.task, operation.task.node.name)
+            self._kept[job.key].merge(statement)
+            return
+        statement.discard()
+        if job.key in self._kept:
+            self.give_up(job)
+        for task in [task for task in job.tasks.values() if task.key in session.ledger.nominated]:
+            session.ledger.nominate(task, "")
+        if nodes:
+            session.state(ReturnedPromises).add(job, nodes)
+
 
 def open_nominations(session: Session) -> None:
     session.state(Nominations).honour()
+    with session.registering("eviction", tier=len(session.configuration.tiers)):
+        session.add_group_conditions(lambda job: returned_conditions(session, job))
+
+
+def _nominated_nodes(job: Job) -> set[str]:
+    return {task.nominated for task in job.tasks.values() if task.nominated}
 
 
 def _hold(session: Session, statement: Statement, job: Job) -> bool:

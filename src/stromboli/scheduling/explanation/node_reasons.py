@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from stromboli.api.quantity import format_amount
 from stromboli.scheduling.callbacks import NodeReason
 
-from .reasons import Code
+from .reasons import MOST_NAMES, Code
 
 NOT_READY = NodeReason(Code.PREDICATE_NODE_READY, "not ready", resolvable=False)
 CORDONED = NodeReason(Code.PREDICATE_NODE_UNSCHEDULABLE, "cordoned", resolvable=False)
@@ -95,6 +95,20 @@ def insufficient(resource: str, requested: int, most: int) -> tuple[str, str]:
 
 
 TOO_MANY_PODS = (Code.PREDICATE_POD_COUNT, "at the maximum number of pods")
-RELEASED_TO_OTHERS = (Code.INSUFFICIENT_NODE, "with resources that terminating pods release to other pods")
-KEPT_FOR_OTHERS = (Code.INSUFFICIENT_NODE, "with free resources that are kept for other pods")
 HELD_BY_RESERVATIONS = (Code.INSUFFICIENT_NODE, "with resources that Reservations hold")
+
+
+def released_to(jobs: Iterable[str], *, own: bool) -> tuple[str, str]:
+    """(code, phrase). `own`: also to other pods of the job that is told."""
+    return Code.INSUFFICIENT_NODE, f"with resources that terminating pods release to {_owners(jobs, own)}"
+
+
+def kept_for(jobs: Iterable[str], *, own: bool) -> tuple[str, str]:
+    return Code.INSUFFICIENT_NODE, f"with free resources that are kept for {_owners(jobs, own)}"
+
+
+def _owners(jobs: Iterable[str], own: bool) -> str:
+    found = sorted(jobs)
+    more = [f"{len(found) - MOST_NAMES} more jobs"] if len(found) > MOST_NAMES else []
+    named = [*(["other pods of this job"] if own else []), *found[:MOST_NAMES], *more]
+    return " and ".join(named) or "other pods"

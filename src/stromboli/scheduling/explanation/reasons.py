@@ -9,7 +9,7 @@ Amounts are those of the cluster at the end of a cycle, and requests those of al
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from stromboli.api import names
 from stromboli.api.quantity import format_amount, readable_amount
@@ -70,6 +70,7 @@ DOMINANT_AT_A_TIE = (Code.NODE_LOCKED_BY_QUEUE, Code.NODE_RESOURCE_RESERVED, Cod
 
 
 _MOST_DIGITS = 8
+MOST_NAMES = 3
 
 
 def refused(refusal: Refusal) -> str:
@@ -153,9 +154,18 @@ def _beside(refusal: Refusal) -> str:
     text = ""
     if refusal.spared:
         text += f" ({format_amount(refusal.resource, refusal.spared)} of it can be taken back)"
+    if refusal.kept_own:
+        text += f", {format_amount(refusal.resource, refusal.kept_own)} promised to other pods of this job"
     if refusal.kept:
-        text += f", {format_amount(refusal.resource, refusal.kept)} kept for other pods"
+        text += f", {format_amount(refusal.resource, refusal.kept)} kept for other pods{_whose(refusal.kept_for)}"
     return text
+
+
+def _whose(jobs: Sequence[str]) -> str:
+    if not jobs:
+        return ""
+    more = f" and {len(jobs) - MOST_NAMES} more" if len(jobs) > MOST_NAMES else ""
+    return " (" + ", ".join(jobs[:MOST_NAMES]) + more + ")"
 
 
 def says_never(message: str) -> bool:
@@ -331,6 +341,14 @@ def gang_unschedulable(missing: int, tasks: int, why: str) -> str:
 
 def waiting_for_release(nodes: Iterable[str]) -> str:
     return "Waiting for terminating pods on " + ", ".join(sorted(set(nodes))) + "; their resources go to this pod."
+
+
+def promise_returned(until: str) -> str:
+    """`until`: a timestamp."""
+    return (
+        "The job could no longer start on the resources that pods were evicted for, and gave them back. It evicts "
+        f"nobody until these pods are gone, at the latest until {until}."
+    )
 
 
 def cleared(node: str, queue: str) -> str:

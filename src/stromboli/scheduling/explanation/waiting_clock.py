@@ -1,7 +1,7 @@
 """Since when a job waits.
 
 A condition of the job's PodGroup stores it, so a restart does not reset it. The time of the condition is when the group
-was last ready, or had promised places.
+was last ready. A promise does not count: a job that has to give it back has waited all the time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _waiting_since(framework: Framework, job: Job) -> float:
     assert job.object is not None
     had_a_place = False
     for condition in job.object.status.conditions:
-        if condition.type == WAITING and condition.status == "True" and condition.last_transition_time is not None:
+        if condition.type == WAITING and condition.last_transition_time is not None:
             return parse_timestamp(condition.last_transition_time)
-        had_a_place = had_a_place or condition.type in ("Scheduled", WAITING)
+        had_a_place = had_a_place or condition.type == "Scheduled"
     return framework.now if had_a_place else job.created

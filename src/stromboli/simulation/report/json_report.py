@@ -216,19 +216,23 @@ def _namespaces(engine: Engine) -> Section:
 def _nodes(cluster: Cluster, kept: Mapping[str, Iterable[JobKey]], locked_by: Mapping[str, str]) -> Section:
     """`kept`: by node, jobs that keep room there until lent room is returned; `locked_by`: by node, the queue that it
     is locked for."""
-    table = cluster.ledger.table
+    table, promised = cluster.ledger.table, cluster.ledger.promised()
     nodes: Section = {}
     for node in table.nodes:
         allocatable = dict(sorted(node.allocatable.items()))
         none = dict.fromkeys((resource for resource in allocatable if resource != "pods"), 0)
         held = _without_pods(cluster.axis, table.held[node.row])
         used = _without_pods(cluster.axis, table.used[node.row] - table.held[node.row])
+        waiting = promised.get(node.name, [])
+        kept_free = sum((task.request for task in waiting), start=cluster.axis.zeros())
         nodes[node.name] = {
             "allocatable": _format(allocatable),
             "used": _format({**none, **used}),
             "held": _format({**none, **held}),
             "reserved": _format(_without_pods(cluster.axis, table.reserved[node.row])),
             "reservedFor": sorted({*_reserved_for(cluster, node.name), *kept.get(node.name, ())}),
+            "promised": _format(_without_pods(cluster.axis, kept_free)),
+            "promisedTo": sorted({task.job.key for task in waiting if task.job is not None}),
             "lockedBy": locked_by.get(node.name),
             **_scale_down(node.object.metadata.annotations),
         }
