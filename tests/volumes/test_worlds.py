@@ -30,6 +30,7 @@ from volumes.volume_scenes import (
     csi_node,
     gang,
     node,
+    patch,
     pod,
     restart,
     storage_class,
@@ -37,6 +38,12 @@ from volumes.volume_scenes import (
     with_claims,
     zone,
 )
+
+CLOSED: list[tuple[Document, Document]] = [
+    ({"unschedulable": True}, {"unschedulable": False}),
+    ({"taints": [{"key": "broken", "effect": "NoSchedule"}]}, {"taints": []}),
+]
+"""Ways to close a node to pods, and to open it again."""
 
 
 def world(seed: int) -> list[Document]:
@@ -85,6 +92,13 @@ def world(seed: int) -> list[Document]:
                 documents += [claim(name, of=dice.choice(["quick", "slow", "now", "local"])) for name in created]
             else:
                 documents.append(one)
+    for name in nodes:
+        if dice.random() < 0.4:
+            begin = dice.randint(1, 15)
+            closed, opened = dice.choice(CLOSED)
+            documents.append(patch("Node", name, {"spec": closed}, at=begin))
+            if dice.random() < 0.7:
+                documents.append(patch("Node", name, {"spec": opened}, at=begin + dice.randint(2, 20)))
     if dice.random() < 0.5:
         documents += [restart(dice.randint(1, 20), "scheduler") for _ in range(3)]
     return documents
@@ -92,7 +106,8 @@ def world(seed: int) -> list[Document]:
 
 class Checker:
     """Each bound pod can reach its volumes, nodes have no more volumes than they take, gangs start as a whole, and no
-    volume is for two claims."""
+    volume is for two claims. No pod is bound to a node that is closed, and no volume is made for one that a pod waits
+    for."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -108,6 +123,7 @@ class Checker:
         self._gangs(running, at)
         self._volumes(at)
         self._one_pod(running, at)
+        self._closed_nodes(running, at)
         self._seen |= {one.metadata.uid for one in running}
 
     def _claims(self, one: Pod) -> list[PersistentVolumeClaim]:
@@ -175,6 +191,19 @@ class Checker:
         assert all(count == 1 for count in users.values()), f"{at}: {users}"
 
 
+    def _closed_nodes(self, running: list[Pod], at: float) -> None:
+        closed = {n.metadata.name for n in self._store.list(Node) if n.spec.unschedulable or n.spec.taints}
+        for one in running:
+            assert one.metadata.uid in self._seen or one.spec.node_name not in closed, f"{at}: {one.metadata.name}"
+        pending = [one for one in self._store.list(Pod) if not one.spec.node_name]
+        wanted = {v["persistentVolumeClaim"]["claimName"] for one in pending for v in one.spec.volumes}
+        for own in self._store.list(PersistentVolumeClaim):
+            where = own.metadata.annotations.get("volume.kubernetes.io/selected-node", "")
+            if where and not own.spec.volume_name and own.metadata.name in wanted:
+                self.judged["selected nodes"] += 1
+                assert where not in closed, f"{at}: a volume for {own.metadata.name} is made on {where}"
+
+
 def run_world(seed: int) -> Counter[str]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "scenario.yaml"
@@ -202,4 +231,4 @@ def test_random_worlds(first: int) -> None:
     judged: Counter[str] = Counter()
     for seed in range(first, first + 10):
         judged += run_world(seed)
-    assert min(judged[what] for what in ("volumes of pods", "limits", "gangs")) > 0
+    assert min(judged[what] for what in ("volumes of pods", "limits", "gangs", "selected nodes")) > 0

@@ -11,6 +11,7 @@ All functions are pure.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from .kinds.core import Node, Taint
 from .kinds.metadata import LabelSelector, LabelSelectorRequirement
@@ -25,6 +26,12 @@ from .kinds.pods import (
 )
 
 Labels = Mapping[str, str]
+
+KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
+"""Effects of taints that close a node to pods that do not tolerate them."""
+
+CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""A cordoned node is treated as if it had this taint, so a pod can tolerate a cordon."""
 
 
 def matches_labels(selector: LabelSelector | None, labels: Labels) -> bool:

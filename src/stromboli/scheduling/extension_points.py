@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import Job, NodeTable, Queue, Shape, Task, Vector
+from stromboli.cluster import Job, NodeTable, Queue, Shape, Task, TaskKey, Vector
 
 from . import callbacks as cb
 from .callbacks import Hook, NodeReason, Refusal, Scope
@@ -270,6 +270,11 @@ class ExtensionPoints:
     def add_room(self, adjust: cb.RoomAdjustment) -> None:
         """Subtract from the room on all nodes what a job may not use."""
         self._add("room", adjust)
+
+    def add_narrow(self, find: Callable[[Job, Sequence[Task]], Collection[TaskKey]]) -> None:
+        """Which of the tasks of a gang can run on a few nodes only: they are placed first, so that the others do not
+        take their room."""
+        self._add("narrow", find)
 
     def add_hold(self, hold: Callable[[Job, Sequence[Task]], bool]) -> None:
         """Whether the binds of tasks that were placed together must wait. Then the feature binds them later."""

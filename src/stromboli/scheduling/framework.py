@@ -39,7 +39,8 @@ class Framework(ExtensionPoints):
         self.jobs: list[Job] = snapshot.jobs
         self.active: list[Job] = snapshot.active
         # Those with tasks to place. No task begins to wait during a session.
-        self.waiting: list[Job] = [job for job in self.active if job.pending_count]
+        self.waiting: list[Job] = []
+        self.list_waiting()
         self.queues: dict[QueueName, Queue] = snapshot.queues
         self.namespaces = snapshot.namespaces
         self.budgets = snapshot.budgets
@@ -66,6 +67,10 @@ class Framework(ExtensionPoints):
 
     def job_key(self, job: Job) -> tuple[Any, ...]:
         return (*[hook.call(job) for hook in self.hooks("jobOrder")], job.created, job.key)
+
+    def list_waiting(self) -> None:
+        """Find the jobs with tasks that wait for a place, again if tasks gave theirs up before the actions began."""
+        self.waiting = [job for job in self.active if job.pending_count]
 
     def queue_key(self, queue: Queue) -> tuple[Any, ...]:
         return (*[hook.call(queue) for hook in self.hooks("queueOrder")], queue.created, queue.name)

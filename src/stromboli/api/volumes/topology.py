@@ -52,6 +52,10 @@ def reaches(volume: PersistentVolume, labels: Labels, node: str, *, zones: bool 
     return matches_affinity(volume, labels, node) and (not zones or in_zones(zones_of(volume), labels))
 
 
+EVERYWHERE: Final = (None, ())
+"""The `reach_key` of volumes that can be reached from all nodes."""
+
+
 def reach_key(volume: PersistentVolume) -> Hashable:
     """Equal for volumes that can be reached from the same nodes."""
     affinity = volume.spec.node_affinity

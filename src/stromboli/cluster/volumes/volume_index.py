@@ -49,6 +49,7 @@ class VolumeIndex:
         self._alike_ids: dict[Hashable, int] = {}
         # Claims that had a selected node at some time: a provisioner that gives up removes it, perhaps at once.
         self.selected: set[str] = set()
+        self.selecting: dict[str, str] = {}  # the selected nodes of claims that are not bound yet
         # From where volumes can be reached: equal for volumes that are alike in this.
         self.reaches: dict[str, int] = {}
         self._reach_ids: dict[Hashable, int] = {}
@@ -101,8 +102,12 @@ class VolumeIndex:
     def _apply_claim(self, claim: PersistentVolumeClaim) -> None:
         claim_key = key(claim)
         self.claims[claim_key] = claim
-        if selected_node(claim):
+        if node := selected_node(claim):
             self.selected.add(claim_key)
+        if node and not is_bound(claim):
+            self.selecting[claim_key] = node
+        else:
+            self.selecting.pop(claim_key, None)
         before = self._claim_specs.get(claim_key)
         if before is None or before != claim.spec:
             self._claim_specs[claim_key] = spec = claim.spec
@@ -148,6 +153,7 @@ class VolumeIndex:
             case PersistentVolumeClaim():
                 self.claims.pop(key(obj), None)
                 self.selected.discard(key(obj))
+                self.selecting.pop(key(obj), None)
                 self.kinds.pop(key(obj), None)
                 self._claim_specs.pop(key(obj), None)
                 self.for_one_pod.discard(key(obj))

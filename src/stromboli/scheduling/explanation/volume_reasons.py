@@ -78,6 +78,26 @@ def node_is_gone(node: str) -> str:
     return f"node {node} does not exist any more"
 
 
+def node_not_ready(node: str) -> str:
+    return f"node {node} is not ready"
+
+
+def node_too_small(node: str) -> str:
+    return f"node {node} no longer has what the pod requests"
+
+
+def node_cordoned(node: str) -> str:
+    return f"node {node} was cordoned"
+
+
+def node_tainted(node: str, taint: str) -> str:
+    return f"node {node} has the taint {taint}, which the pod does not tolerate"
+
+
+def node_not_selected(node: str) -> str:
+    return f"node {node} no longer matches the pod's node selector or affinity"
+
+
 def claim_gone(claim: str) -> str:
     return f"claim {claim} was deleted or has lost its volume"
 
@@ -103,7 +123,7 @@ def volumes_late(claims: Sequence[str], seconds: float) -> str:
 
 
 def mate_failed() -> str:
-    return "a pod that must start together with this one did not get its volumes"
+    return "a pod that must start together with this one gave up its place"
 
 
 def place_given_back(node: str, why: str) -> str:

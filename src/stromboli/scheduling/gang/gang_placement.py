@@ -58,6 +58,7 @@ def place_gang(
     failed: set[tuple[str, object]] = set()
     failed_roles: set[str] = set()
     before = len(statement)
+    _narrow_first(session, job, tasks)
     kept = _few_places_first(session, tasks) if session.hooks("keptPlace") else frozenset()
     while tasks:
         ready = session.job_ready(job)
@@ -145,6 +146,18 @@ def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey
         tasks.extend(task for _, task in sorted(found, key=lambda pair: pair[0]))
         tasks.extend(others)
     return places
+
+
+def _narrow_first(session: Session, job: Job, tasks: deque[Task]) -> None:
+    """Tasks that few nodes can run come first, if the gang does not run yet. Not before tasks that a role needs."""
+    hooks = session.hooks("narrow")
+    if not hooks or len(tasks) < 2 or session.job_ready(job) or (job.roles_matter and missing_tasks(job) < len(tasks)):
+        return
+    narrow = {key for hook in hooks for key in hook.call(job, list(tasks))}
+    if narrow:
+        ordered = sorted(tasks, key=lambda task: task.key not in narrow)
+        tasks.clear()
+        tasks.extend(ordered)
 
 
 def alike(session: Session, tasks: deque[Task], kept: frozenset[TaskKey], most: int) -> list[Task]:

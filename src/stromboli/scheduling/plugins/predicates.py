@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stromboli.api.selectors import KEEPS_AWAY
 from stromboli.cluster import Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Scope
 from stromboli.scheduling.configuration.arguments import Arguments
@@ -22,7 +23,7 @@ from stromboli.scheduling.explanation.node_reasons import CORDONED, NOT_SELECTED
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.plugins.node_filters.attach_limits import AttachLimitsFilter, ClaimInUseFilter
 from stromboli.scheduling.plugins.node_filters.host_ports import HostPortsFilter
-from stromboli.scheduling.plugins.node_filters.node_facts import KEEPS_AWAY, NodeFacts
+from stromboli.scheduling.plugins.node_filters.node_facts import NodeFacts
 from stromboli.scheduling.plugins.node_filters.pod_affinity import PodAffinityFilter
 from stromboli.scheduling.plugins.node_filters.population import Population
 from stromboli.scheduling.plugins.node_filters.topology_spread import SpreadFilter

@@ -20,12 +20,14 @@ from stromboli.api.volumes.claims import (
     suits,
     volume_size,
 )
-from stromboli.cluster import JobKey, Task
+from stromboli.api.volumes.topology import EVERYWHERE, reach_key
+from stromboli.cluster import Job, JobKey, Task, TaskKey
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation import volume_reasons as reasons
 from stromboli.scheduling.session import Session
 
+from .chosen_nodes import ChosenNodes
 from .rules import VolumeRules, volume_rules
 
 
@@ -55,7 +57,9 @@ class ClaimStates:
         self._index = session.snapshot.volumes
         rules = volume_rules(session.configuration)
         self.rules = rules if rules is not None else VolumeRules(False, False, False, 0.0)
+        self._chosen = session.state(ChosenNodes)
         self._known: dict[str, ClaimState] = {}
+        self._reopened: set[str] = set()
         self._free: dict[int, list[PersistentVolume]] = {}  # by the signature of a claim
         self._signatures: dict[Hashable, int] = {}
         self._plain: dict[int, ClaimState] = {}  # of the first of claims that are alike
@@ -72,8 +76,8 @@ class ClaimStates:
 
     def reopen(self, claim: str) -> None:
         """What was settled about an open claim is taken back in this session."""
-        state = self.of(claim)
-        state.named_by, state.selected = None, ""
+        self._reopened.add(claim)
+        self._known.pop(claim, None)
 
     def one_of_each_kind(self, tasks: Sequence[Task]) -> Collection[Task]:
         """Enough of these tasks of a job to find out about the claims of all. There may be ten thousand of them, and
@@ -88,6 +92,17 @@ class ClaimStates:
             return tasks[:1]
         one_of = {task.claim_kind: task for task in tasks}
         return tasks if None in one_of else one_of.values()
+
+    def bound_to_places(self, job: Job, tasks: Sequence[Task]) -> list[TaskKey]:
+        """The tasks of a job that have a volume somewhere, or one is being made for them, unless all are alike."""
+        if len(self.one_of_each_kind(tasks)) == 1:
+            return []
+        return [task.key for task in tasks if any(self._has_place(claim) for claim in task.volumes.claims)]
+
+    def _has_place(self, claim: str) -> bool:
+        state = self.of(claim)
+        volume = state.volume or state.named_by
+        return bool(state.selected) or (volume is not None and reach_key(volume) != EVERYWHERE)
 
     def open_claims(self, task: Task) -> list[ClaimState]:
         return [state for claim in task.volumes.claims if (state := self.of(claim)).is_open]
@@ -175,9 +190,9 @@ class ClaimStates:
             if class_name and class_name not in self._index.classes:
                 return self._problem(Code.CLAIM_UNBOUND, reasons.class_missing(key, class_name))
             return self._problem(Code.CLAIM_UNBOUND, reasons.claim_unbound(key, class_name))
-        naming = self._index.naming.get(key)
+        naming = None if key in self._reopened else self._index.naming.get(key)
         named_by = None if naming is None else next((v for v in naming.values() if is_for(v, claim)), None)
-        selected = "" if named_by is not None else self._selected(claim)
+        selected = "" if named_by is not None else self._selected(key, claim)
         which = None if named_by is None else named_by.metadata.name
         same = (self._index.kinds[key], which, selected, self._own(key))
         return ClaimState(None, claim, None, named_by, selected, self._signature(same))
@@ -210,12 +225,17 @@ class ClaimStates:
         """The claim itself, if it matters which one it is: tasks with the same claim affect each other."""
         return key if key in self._index.shared or key in self._index.for_one_pod else ""
 
-    def _selected(self, claim: PersistentVolumeClaim) -> str:
-        """The node that the claim's volume is made for; "" if there is no such node, or if it took too long."""
+    def _selected(self, key: str, claim: PersistentVolumeClaim) -> str:
+        """The node that the claim's volume is made for; "" if there is no such node, if no pod can use it any more, or
+        if it took too long."""
+        if key in self._chosen.moved:
+            return self._chosen.moved[key]
         node = selected_node(claim)
-        if not node or node not in self._session.nodes.by_name:
+        if not node or node not in self._session.nodes.by_name or key in self._reopened:
             return ""
         since = selected_at(claim)
+        if since is not None and self._chosen.is_lost(key, node):
+            return ""
         return "" if since is not None and self._session.now > since + self.rules.timeout else node
 
 

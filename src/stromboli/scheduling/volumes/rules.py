@@ -21,6 +21,9 @@ class VolumeRules:
     zones: bool  # zone labels of bound volumes
     limits: bool  # how many volumes of a driver a node takes
     timeout: float  # seconds until a place is given up whose volumes do not come
+    # What else decides whether the node of a pod that waits for volumes can still take it.
+    node_affinity: bool = True
+    taints: bool = True
 
     @property
     def any(self) -> bool:
@@ -33,6 +36,8 @@ def read_volume_rules(arguments: Arguments) -> VolumeRules:
         zones=arguments.boolean("predicate.VolumeZoneEnable", True),
         limits=arguments.boolean("predicate.NodeVolumeLimitsEnable", True),
         timeout=arguments.duration("predicate.VolumeBindingTimeout", _TIMEOUT, minimum=1),
+        node_affinity=arguments.boolean("predicate.NodeAffinityEnable", True),
+        taints=arguments.boolean("predicate.TaintTolerationEnable", True),
     )
 
 

@@ -2,7 +2,8 @@
 
     placed ──▶ held: claims get a volume, or a selected node ──▶ all claims bound ──▶ bound
                  │
-                 └─ the provisioner gives up, a volume is lost, it takes too long ──▶ pending, and another node is next
+                 └─ the provisioner gives up, a volume is lost, the node takes no pods any more (`chosen_nodes`), or
+                    it takes too long ──▶ pending, and another node is next
 
 Tasks that were placed together are held together: none of them is bound before the claims of all are. If one of them
 fails, all give their places back. So do those of the job that were placed after them, because they were placed on the
@@ -19,16 +20,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stromboli.api import PersistentVolumeClaim, is_backfill, key
+import numpy as np
+
+from stromboli.api import PersistentVolumeClaim, is_backfill
 from stromboli.api.timestamps import format_timestamp
 from stromboli.api.volumes.claims import LOST, is_bound, is_for, selected_at, selected_node
 from stromboli.api.volumes.topology import reaches
-from stromboli.cluster import HeldBind, Job, JobKey, RefusedBind, Status, Task
-from stromboli.scheduling.decisions import Bind, ClaimVolume, Notice, SelectNode, UnclaimVolume, UnselectNode
+from stromboli.cluster import HeldBind, Job, JobKey, Node, RefusedBind, Status, Task
+from stromboli.scheduling.decisions import Bind, ClaimVolume, Notice, SelectNode, UnclaimVolume
 from stromboli.scheduling.explanation import volume_reasons as reasons
 from stromboli.scheduling.session import Session
 
 from .choices import VolumeChoices
+from .chosen_nodes import GIVEN_BACK, ChosenNodes
 from .claim_states import ClaimState, ClaimStates
 from .rules import VolumeRules, volume_rules
 
@@ -37,16 +41,23 @@ FEATURE = "volumes"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a held task cannot have its volumes on its node. `refused`: another attempt there would fail again."""
+    """Why a held task cannot have its volumes on its node. `refused`: another attempt there would fail again.
+    `by_node`: the node does not take the task any more."""
 
     why: str
     refused: bool = False
+    by_node: bool = False
 
 
 def settle_volumes(session: Session) -> None:
     """Continue with what waits. Before plugins are opened: they must see the room that is given back."""
+    if not session.ledger.held and not session.snapshot.volumes.selecting:
+        return
+    rules = volume_rules(session.configuration)
     if session.ledger.held:
-        _continue(session, volume_rules(session.configuration))
+        _continue(session, rules)
+    if rules is not None and rules.binding:
+        session.state(ChosenNodes).free()
 
 
 def open_volumes(session: Session) -> None:
@@ -54,6 +65,8 @@ def open_volumes(session: Session) -> None:
     if rules is not None and rules.binding and session.snapshot.volumes.users:
         with session.registering(FEATURE, tier=len(session.configuration.tiers)):
             session.add_hold(_Beginning(session, rules.timeout).hold)
+            session.add_narrow(session.state(ClaimStates).bound_to_places)
+            session.add_close(session.state(ChosenNodes).close)
             session.add_withdrawal(lambda task, reason, message: _withdraw(session, task, reason, message))
 
 
@@ -68,6 +81,7 @@ class _Beginning:
         self._timeout = timeout
         self._states = session.state(ClaimStates)
         self._choices = session.state(VolumeChoices)
+        self._chosen = session.state(ChosenNodes)
         self._index = session.snapshot.volumes
         self._decisions = session.cycle.decisions
         self._at = format_timestamp(session.now)
@@ -129,18 +143,11 @@ class _Beginning:
             before = selected_at(claim)
             held.since = held.since if before is None else min(held.since, before)
         elif claim_key not in self._settled and volume:
-            decision = ClaimVolume(volume, claim_key, claim.metadata.uid, task.key, task.uid, node)
-            self._decide(decision, claim_key)
+            self._decisions.append(ClaimVolume(volume, claim_key, claim.metadata.uid, task.key, task.uid, node))
+            self._settled.add(claim_key)
         elif claim_key not in self._settled:
-            self._select(task, node, claim_key)
-
-    def _select(self, task: Task, node: str, claim_key: str) -> None:
-        self._index.selected.discard(claim_key)
-        self._decide(SelectNode(claim_key, node, task.key, task.uid, self._at), claim_key)
-
-    def _decide(self, decision: ClaimVolume | SelectNode, claim_key: str) -> None:
-        self._decisions.append(decision)
-        self._settled.add(claim_key)
+            self._chosen.select(SelectNode(claim_key, node, task.key, task.uid, self._at))
+            self._settled.add(claim_key)
 
 
 def _stand(session: Session, tasks: Sequence[Task]) -> None:
@@ -160,8 +167,12 @@ def _continue(session: Session, rules: VolumeRules | None) -> None:
         assert task.job is not None
         held = session.ledger.held[task.key]
         by_job.setdefault(task.job.key, {}).setdefault(held.group, []).append(task)
+    before = len(session.ledger.held)
+    crowded = set(np.flatnonzero((session.nodes.idle < 0).any(axis=1)).tolist())
     for groups in by_job.values():
-        _continue_job(session, rules, groups)
+        _continue_job(session, rules, groups, crowded)
+    if len(session.ledger.held) < before:
+        session.list_waiting()  # who gave its place up is placed again in this cycle
 
 
 def _held_tasks(session: Session) -> list[Task]:
@@ -171,11 +182,15 @@ def _held_tasks(session: Session) -> list[Task]:
     return [found[task_key] for task_key in held if task_key in found]
 
 
-def _continue_job(session: Session, rules: VolumeRules | None, groups: dict[int, list[Task]]) -> None:
+def _continue_job(
+    session: Session, rules: VolumeRules | None, groups: dict[int, list[Task]], crowded: set[int]
+) -> None:
+    """`crowded`: nodes that have less than their pods request."""
     earlier_failed = waiting = False
     for group in sorted(groups):
         tasks = groups[group]
-        failures = {task.key: failure for task in tasks if (failure := _failure(session, rules, task)) is not None}
+        found = [(task.key, _failure(session, rules, task, crowded)) for task in tasks]
+        failures = {task_key: failure for task_key, failure in found if failure is not None}
         if failures or earlier_failed or _is_torn(session, tasks):
             earlier_failed = True
             for task in tasks:
@@ -196,12 +211,16 @@ def _is_torn(session: Session, tasks: Sequence[Task]) -> bool:
     return len(tasks) < size
 
 
-def _failure(session: Session, rules: VolumeRules | None, task: Task) -> Failure | None:
+def _failure(session: Session, rules: VolumeRules | None, task: Task, crowded: set[int]) -> Failure | None:
     """Why a task must give up its place; None if it has its volumes or may still get them."""
     held = session.ledger.held[task.key]
     node = task.node
-    if node is None or node.name not in session.nodes.by_name:
-        return Failure(reasons.node_is_gone(held.node))
+    if node is None:
+        return Failure(reasons.node_is_gone(held.node), by_node=True)
+    if why := session.state(ChosenNodes).why_not(task, node.name):
+        return Failure(why, by_node=True)
+    if node.row in crowded and _is_crowded_out(session, task, node):
+        return Failure(reasons.node_too_small(node.name), by_node=True)
     waits = []
     for claim_key in task.volumes.claims if rules is not None and rules.binding else ():
         claim = session.snapshot.volumes.claims.get(claim_key)
@@ -222,6 +241,13 @@ def _failure(session: Session, rules: VolumeRules | None, task: Task) -> Failure
     if waits and rules is not None and session.now > held.since + rules.timeout:
         return Failure(reasons.volumes_late(waits, rules.timeout), refused=True)
     return None
+
+
+def _is_crowded_out(session: Session, task: Task, node: Node) -> bool:
+    """Whether a node has less than its pods request of something that the task requests: it has become smaller, or
+    somebody else has put a pod there."""
+    idle = session.nodes.idle[node.row]
+    return bool(((idle < 0) & (task.shape.request > 0)).any())
 
 
 def _failure_of_open(session: Session, held: HeldBind, key: str, claim: PersistentVolumeClaim) -> Failure | None:
@@ -250,13 +276,14 @@ def _give_back(session: Session, task: Task, failure: Failure | None) -> None:
     """The task is pending again. Without a failure of its own, it was placed with one that failed."""
     ledger = session.ledger
     held = ledger.held[task.key]
-    if failure is not None and failure.refused:
+    if failure is not None and (failure.refused or failure.by_node):
         _clean_up(session, held, task)
+    if failure is not None and failure.refused:
         task.refused = task.refused or RefusedBind()
         task.refused.add(held.node, failure.why, session.now, by_volumes=True)
         ledger.refused_binds[task.key] = task
     why = failure.why if failure is not None else reasons.mate_failed()
-    _leave(session, task, "VolumesNotReady", reasons.place_given_back(held.node, why))
+    _leave(session, task, GIVEN_BACK, reasons.place_given_back(held.node, why))
 
 
 def _withdraw(session: Session, task: Task, reason: str, message: str) -> None:
@@ -295,7 +322,7 @@ def _clean_up(session: Session, held: HeldBind, task: Task) -> None:
         if volume is not None and is_for(volume, claim):
             decide(UnclaimVolume(volume.metadata.name, claim_key))
         elif selected_at(claim) is not None and selected_node(claim):
-            decide(UnselectNode(key(claim)))
+            session.state(ChosenNodes).freed[claim_key] = None
         else:
             continue
         states.reopen(claim_key)

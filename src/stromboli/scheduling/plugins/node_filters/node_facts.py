@@ -17,17 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from stromboli.api import NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration
-from stromboli.api.selectors import matches_node_term, tolerates, untolerated
+from stromboli.api.selectors import CORDON, KEEPS_AWAY, matches_node_term, tolerates, untolerated
 from stromboli.cluster import Node
 from stromboli.scheduling.callbacks import Rows, Scores
 
 Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int64]
 
-KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 DISCOURAGES = frozenset({"PreferNoSchedule"})
-CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""A cordoned node is treated as if it had this taint, so a pod can tolerate a cordon."""
 
 
 @dataclass(frozen=True, slots=True)
