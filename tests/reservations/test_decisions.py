@@ -234,13 +234,12 @@ class TestUsersAsVictims:
         assert outcome.phases()[-1] == (2, "Pending")
         assert outcome.bound()["urgent"] == (3, "n1")
 
-    @pytest.mark.parametrize("priority", ["high", "higher"])
-    def test_not_if_the_reservation_ranks_as_high(self, priority: str) -> None:
+    @pytest.mark.parametrize("priority", [100, 200])
+    def test_not_if_the_reservation_ranks_as_high(self, priority: int) -> None:
         """The pod has no priority, but the resources that it leaves would return to a Reservation that has. A pod
         beside it goes instead, if there is one."""
         scene = [
-            HIGH, priority_class("higher", 200), node("n1", 4),
-            reservation("r", 4, template={"priorityClassName": priority}), owned(pod("a", 3, at=1)),
+            HIGH, node("n1", 4), reservation("r", 4, template={"priority": priority}), owned(pod("a", 3, at=1)),
         ]  # fmt: skip
         urgent = pod("urgent", 3, at=3, priority="high")
         alone = play(scene, urgent, until=6)

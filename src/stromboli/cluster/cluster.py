@@ -287,6 +287,7 @@ class Cluster:
             self._warnings.take_new(),
             self._waiting_stand_ins(),
             self._reservations.priority_of,
+            self._reservations.least_priority_of,
             self._reservations.expire,
             self.volumes,
             has_pod_terms=bool(self._shapes.with_pod_terms),

@@ -31,6 +31,8 @@ class Snapshot:
     warnings: list[ObjectWarning]  # values in objects to warn about, new since the last snapshot
     stand_ins: list[Job] = field(default_factory=list)  # for Reservations that wait for a node; not among the jobs
     reservation_priority: Callable[[Reservation], int] = lambda reservation: 0  # that of its template
+    # Of pods that may use a Reservation; None: of any priority.
+    least_priority: Callable[[Reservation], int | None] = lambda reservation: None
     expire_reservations: Callable[[float], float | None] = lambda now: None  # see ReservationIndex.expire
     volumes: VolumeIndex = field(default_factory=VolumeIndex)
 

@@ -217,6 +217,8 @@ HardLimits = Callable[[Queue, Vector, Vector | None], Refusal | None]
 SharedLimits = Callable[[Queue, Vector, Vector | None, Mapping[QueueName, Vector]], Refusal | None]
 """(queue, request, credit, kept): may the queue take this much more under the limits that it shares with other queues?
 `kept`: what these limits have to leave to jobs, by the queue of those jobs."""
+DeservedAmounts = Callable[[Queue, Mapping[QueueName, Vector]], Sequence[int]]
+"""(queue, less): what the queue deserves, by column, if queues request so much less than when the session began."""
 Preemptive = Callable[[Queue, Vector, Vector | None], Refusal | None]
 JobVote = Callable[[Job], Vote | Refusal]  # a refusal is a reject that says why
 AllAtOnce = Callable[[Mapping[QueueName, list[int]]], bool]

@@ -99,6 +99,7 @@ class PatchReservation:
     node: str
     allocatable: dict[str, int]  # exact amounts by resource
     conditions: tuple[Condition, ...]  # those that change
+    event: str = ""  # the reason of an event with the message of the last condition, once this is written
 
     def applied_to(self, reservation: Reservation) -> Reservation:
         """The reservation with this status."""

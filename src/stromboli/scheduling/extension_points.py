@@ -199,6 +199,11 @@ class ExtensionPoints:
         """Asked while nodes are kept for jobs of other queues, which need room under the same limits."""
         self._add("sharedLimits", test, "allocatable")
 
+    def add_deserved_amounts(self, amounts: cb.DeservedAmounts) -> None:
+        """What queues deserve. Asked where resources go from one queue to another: the first no longer requests
+        them."""
+        self._add("deservedAmounts", amounts, "always")
+
     def add_preemptive(self, test: cb.Preemptive) -> None:
         self._add("preemptive", test)
 
@@ -252,13 +257,14 @@ class ExtensionPoints:
         self._add("keptPlaces", find)
         self._add("keptPlace", place)
 
-    def add_admission_credit(self, credit: Callable[[Job, bool], Vector | None]) -> None:
+    def add_admission_credit(self, credit: Callable[[Job, Collection[str] | None], Vector | None]) -> None:
         """What counts as used already and is there for this job, when it is to be admitted, or for jobs that were
-        admitted before and are counted, too. Called with whether all queues are meant, or only that of the job."""
+        admitted before and are counted, too. Called with the queues that are meant; None: all."""
         self._add("admissionCredit", credit)
 
-    def add_kept_room(self, find: Callable[[Job], Mapping[int, Vector]]) -> None:
-        """By row: what counts as used there and does not drain, but is there for this job."""
+    def add_kept_room(self, find: Callable[[Job, bool], Mapping[int, Vector]]) -> None:
+        """By row: what counts as used there and does not drain, but is there for this job. Called with whether only
+        that is meant which the job's own queue is charged for."""
         self._add("keptRoom", find)
 
     def add_concessions(self, find: cb.Concessions, is_possible: Callable[[str], bool]) -> None:
@@ -313,6 +319,10 @@ class ExtensionPoints:
     def add_group_conditions(self, conditions: Callable[[Job], Iterable[tuple[str, str, str]]]) -> None:
         """(type, reason, message) of conditions that a waiting job's PodGroup gets."""
         self._add("groupConditions", conditions, "always")
+
+    def add_remark(self, remark: Callable[[Job], str]) -> None:
+        """What else the reason of a waiting job says, after its own sentence; "" if nothing."""
+        self._add("remarks", remark, "always")
 
     def add_close(self, call: Callable[[], None]) -> None:
         """Called at the end of the session, before the outcome of each job is recorded."""

@@ -48,6 +48,8 @@ class Framework(ExtensionPoints):
         self.books = QueueBooks(snapshot.total)
         self.cycle = Cycle()
         self.deserved: dict[QueueName, Vector] = {}  # empty if no plugin divides the cluster
+        # What tasks took in this session of what was held for them, by the queue that was charged for it.
+        self.consumed: dict[QueueName, Vector] = {}
         # Set while filters and scores are computed: who counts as a neighbour, and, if all that may drain has drained,
         # for which job.
         self.horizon = cb.Horizon.NOW
@@ -168,16 +170,17 @@ class Framework(ExtensionPoints):
             return False
         return queue.capability is None or int(queue.capability[column]) > refusal.total
 
-    def kept_room(self, job: Job) -> list[tuple[int, Vector]]:
-        """(row, how much) of what counts as used there and does not drain, but is there for this job."""
-        return [pair for hook in self.hooks("keptRoom") for pair in hook.call(job).items()]
+    def kept_room(self, job: Job, *, of_queue: bool = False) -> list[tuple[int, Vector]]:
+        """(row, how much) of what counts as used there and does not drain, but is there for this job. `of_queue`: only
+        what its own queue is charged for."""
+        return [pair for hook in self.hooks("keptRoom") for pair in hook.call(job, of_queue).items()]
 
-    def admission_credit(self, job: Job, *, everywhere: bool = False) -> Vector | int:
-        """What counts as used in the queue of a job, or everywhere, but is there for this job or for others whose
+    def admission_credit(self, job: Job, queues: Collection[str] | None) -> Vector | int:
+        """What counts as used in these queues, or in all of them, but is there for this job or for others whose
         promises count as well."""
         total: Vector | int = 0
         for hook in self.hooks("admissionCredit"):
-            credit: Vector | None = hook.call(job, everywhere)
+            credit: Vector | None = hook.call(job, queues)
             total = total if credit is None else total + credit
         return total
 

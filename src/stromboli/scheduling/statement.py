@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from stromboli.api.reservations import AVAILABLE, PENDING
+from stromboli.api.reservations import AVAILABLE, PENDING, queue_of
 from stromboli.api.waiting_reservations import waiting_name, waiting_reservation
-from stromboli.cluster import Job, JobKey, Node, Status, Task, Vector
+from stromboli.cluster import Job, JobKey, Node, QueueName, Status, Task, Vector
 
 from .callbacks import Objection
 from .decisions import Bind, Evict, Reserve, Unreserve
@@ -143,6 +143,7 @@ class Statement:
     def consume(self, task: Task, reservation: str, amount: Vector) -> None:
         """Use this much of a Reservation for a task that was placed there."""
         self.session.ledger.draw(reservation, amount)
+        self._count_consumed(reservation, amount)
         was = (task.status, task.node)
         self.operations.append(Operation(Kind.CONSUME, task, was, reservation=reservation, amount=amount))
 
@@ -155,6 +156,13 @@ class Statement:
             totals[reservation] = amount if known is None else known + amount
             done(Operation(Kind.CONSUME, task, (task.status, task.node), "", "", reservation, amount))
         self.session.ledger.draw_many(totals)
+        for reservation, total in totals.items():
+            self._count_consumed(reservation, total)
+
+    def _count_consumed(self, reservation: str, amount: Vector) -> None:
+        """The queue that is charged for a Reservation no longer requests what is used of it."""
+        consumed, name = self.session.consumed, QueueName(queue_of(self.session.snapshot.reservations[reservation]))
+        consumed[name] = consumed[name] + amount if name in consumed else amount
 
     def give_way(self, reservation: str, task: Task, *, reason: str, message: str) -> Operation:
         """Let a Reservation go for a task, with all it holds; it will wait for a node again."""
@@ -248,6 +256,8 @@ class Statement:
         elif operation.kind in (Kind.CONSUME, Kind.YIELD):
             assert operation.amount is not None
             self.session.ledger.draw(operation.reservation, -operation.amount)
+            if operation.kind is Kind.CONSUME:
+                self._count_consumed(operation.reservation, -operation.amount)
         else:
             self.session.ledger.move(operation.task, *operation.was)
 

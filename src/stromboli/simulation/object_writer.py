@@ -101,6 +101,8 @@ class ObjectWriter:
                 reservation = store.get(Reservation, decision.reservation)
                 if reservation is not None and reservation.metadata.uid == decision.uid:
                     self._put(decision.applied_to(reservation), at)
+                    if decision.event:
+                        self._journal.warn(at, decision.reservation, decision.event, decision.conditions[-1].message)
             case PatchPod():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:

@@ -22,10 +22,12 @@ from .fields import (
     is_waiting_for_room,
     namespace_of,
     pinned_node,
+    preemptor_class,
     queue_of,
     reserved_amounts,
+    serves_queue,
 )
-from .owners import UsedReservation, may_use, named_reservation, reservation_annotation
+from .owners import UsedReservation, may_use, may_use_elsewhere, named_reservation, reservation_annotation
 
 __all__ = [
     "AVAILABLE",
@@ -42,10 +44,13 @@ __all__ = [
     "is_over",
     "is_waiting_for_room",
     "may_use",
+    "may_use_elsewhere",
     "named_reservation",
     "namespace_of",
     "pinned_node",
+    "preemptor_class",
     "queue_of",
     "reservation_annotation",
     "reserved_amounts",
+    "serves_queue",
 ]

@@ -53,13 +53,28 @@ def is_migration(reservation: Reservation) -> bool:
 
 
 def queue_of(reservation: Reservation) -> str:
+    """The queue that is charged for what nobody uses."""
     return reservation.spec.queue or DEFAULT_QUEUE
+
+
+def serves_queue(reservation: Reservation, queue: str) -> bool:
+    """Whether pods of a queue may use it: one that names no queue serves all of them."""
+    return reservation.spec.queue in ("", queue)
 
 
 def namespace_of(reservation: Reservation) -> str:
     """The namespace of the pods that it is for, which is charged for it."""
     template = reservation.spec.template
     return (template.metadata.namespace if template is not None else "") or DEFAULT_NAMESPACE
+
+
+def preemptor_class(reservation: Reservation) -> str | None:
+    """The PriorityClass with which it may preempt, and that its users must have at least. Only the one that its
+    template names: what a cluster gives to all pods was not asked for. None for successors of pods that are moved."""
+    template = reservation.spec.template
+    if template is None or is_migration(reservation):
+        return None
+    return template.spec.priority_class_name or None
 
 
 def pinned_node(reservation: Reservation) -> str:

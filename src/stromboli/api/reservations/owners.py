@@ -34,6 +34,17 @@ def may_use(reservation: Reservation, pod: Pod) -> bool:
     return any(_includes(owner, pod.metadata, default_namespace) for owner in reservation.spec.owners)
 
 
+def may_use_elsewhere(reservation: Reservation, pod: Pod) -> bool:
+    """Whether the labels of a pod match an owner, and its namespace does not."""
+    default_namespace = namespace_of(reservation)
+    return any(
+        owner.label_selector is not None
+        and not _is_in_reach(owner, pod.metadata, default_namespace)
+        and _is_meant(owner, pod.metadata)
+        for owner in reservation.spec.owners
+    )
+
+
 def reservation_annotation(reservation: Reservation) -> str:
     """What a pod that uses this reservation has in its annotation."""
     return f"{reservation.metadata.name}/{reservation.metadata.uid}"
@@ -48,16 +59,22 @@ def named_reservation(pod: Pod) -> UsedReservation | None:
 
 
 def _includes(owner: ReservationOwner, pod: ObjectMeta, default_namespace: str) -> bool:
-    if owner.namespaces and pod.namespace not in owner.namespaces:
-        return False
+    return _is_in_reach(owner, pod, default_namespace) and _is_meant(owner, pod)
+
+
+def _is_in_reach(owner: ReservationOwner, pod: ObjectMeta, default_namespace: str) -> bool:
+    if owner.namespaces:
+        return pod.namespace in owner.namespaces
+    return owner.label_selector is None or pod.namespace == default_namespace
+
+
+def _is_meant(owner: ReservationOwner, pod: ObjectMeta) -> bool:
+    """Whatever its namespace is, unless a part of the owner names one."""
     if owner.object is not None and not _is_object(owner.object, pod):
         return False
     if owner.controller is not None and not _is_controlled(owner.controller, pod):
         return False
-    if owner.label_selector is None:
-        return True
-    in_reach = bool(owner.namespaces) or pod.namespace == default_namespace
-    return in_reach and matches_labels(owner.label_selector, pod.labels)
+    return owner.label_selector is None or matches_labels(owner.label_selector, pod.labels)
 
 
 def _is_object(wanted: ObjectReference, pod: ObjectMeta) -> bool:

@@ -28,6 +28,7 @@ from stromboli.api.reservations import (
     expires_at,
     is_over,
     namespace_of,
+    preemptor_class,
     queue_of,
     reservation_annotation,
     reserved_amounts,
@@ -325,11 +326,18 @@ class ReservationIndex:
         self._ledger.forget(job)
 
     def priority_of(self, obj: Reservation) -> int:
-        """That of its template."""
+        """That of its template. A pod that is moved has the number already; nobody else writes it for a class."""
         spec = obj.spec.template.spec if obj.spec.template is not None else None
         if spec is None:
             return 0
-        return self._queues.priority_of(spec.priority_class_name) if spec.priority is None else spec.priority
+        named = spec.priority_class_name and obj.spec.replaces is None
+        return self._queues.priority_of(spec.priority_class_name) if named or spec.priority is None else spec.priority
+
+    def least_priority_of(self, obj: Reservation) -> int | None:
+        """Of pods that may use it: it may have preempted others with the class that its template names. None if it
+        names none; successors of pods that are moved have the same class."""
+        named = preemptor_class(obj)
+        return None if named is None else self._queues.priority_of(named)
 
     def widen(self) -> None:
         """Pad all vectors to the width of the axis."""

@@ -172,7 +172,7 @@ DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
         "owners": "The pods that may use them; one match is enough.",
         "ttl": "The Reservation expires after this time, such as 1h.",
         "allocateOnce": "Whether it ends when the first pod has used it.",
-        "queue": "The queue that is charged for what is held.",
+        "queue": "The queue that is charged, and whose pods may use it; without one: default, and pods of any queue.",
         "nodeName": "The node; by default the scheduler chooses one.",
         "replaces": "The running pod, by UID, whose successor it is for. Only migrations have it.",
     },
@@ -180,7 +180,7 @@ DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
         "object": "This pod.",
         "controller": "Pods of this controller.",
         "labelSelector": "Pods with these labels.",
-        "namespaces": "Pods in these namespaces; by default in all.",
+        "namespaces": "Pods in these namespaces. By default labels mean the namespace of the template.",
     },
     ReservationStatus: {
         "phase": "Pending, Waiting, Available, Succeeded, Failed or Expired.",

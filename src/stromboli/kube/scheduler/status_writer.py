@@ -114,13 +114,18 @@ class StatusWriter:
         self._patches.enqueue(status_patch, delay=SOON)
 
     def write_reservation(self, patch: PatchReservation, reservation: Reservation) -> None:
-        """Why a Reservation still waits for a node."""
+        """Why a Reservation still waits for a node, or has no use for a pod."""
         conditions = msgspec.to_builtins(patch.applied_to(reservation).status.conditions)
         meta = reservation.metadata
         reworded = bool(reservation.status.conditions)
+
+        def on_written() -> None:
+            if patch.event:
+                self._warn(reservation, patch.event, patch.conditions[-1].message)
+
         status_patch = StatusPatch(
             RESERVATIONS, patch.reservation, meta.uid, {"conditions": conditions}, meta.resource_version,
-            reworded=reworded,
+            reworded=reworded, on_written=on_written,
         )  # fmt: skip
         self._patches.enqueue(status_patch, delay=REWORDED if reworded else SOON)
 

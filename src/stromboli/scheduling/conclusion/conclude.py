@@ -72,7 +72,13 @@ def _explain(session: Session, jobs: Sequence[Job]) -> dict[JobKey, Explanation]
     findings = {job.key: (job, explainer.find(job)) for job in waiting}
     room = [job for job, finding in findings.values() if finding.is_room]
     standings = Standings(session, room)
-    return {key: finding.explain(standings.ahead_of(job)) for key, (job, finding) in findings.items()}
+    found = {key: finding.explain(standings.ahead_of(job)) for key, (job, finding) in findings.items()}
+    if remarks := session.hooks("remarks"):
+        for key, why in found.items():
+            said = " ".join(filter(None, (hook.call(findings[key][0]) for hook in remarks)))
+            if said:
+                found[key] = Explanation(why.code, f"{why.message} {said}")
+    return found
 
 
 def _waits(job: Job) -> bool:

@@ -134,7 +134,7 @@ class Explainer:
         if job.min_resources is None or note.refusals[0].code not in _SUMS:
             return self._why_kept_out(job, note)
         # Only sums decided, so the answer is the same for all jobs that request the same and have the same kept.
-        kept = self._session.admission_credit(job)
+        kept = self._session.admission_credit(job, (job.queue.name,))
         like = (
             job.queue.name, job.priority, job.min_available, job.min_resources.tobytes(),
             kept if isinstance(kept, int) else kept.tobytes(),
@@ -214,7 +214,7 @@ class Explainer:
         session = self._session
         request = _total_request(session, needed)
         refusal = session.allocatable(job.queue, request, job=job)
-        if refusal is not None and (kept := session.kept_room(job)):
+        if refusal is not None and (kept := session.kept_room(job, of_queue=True)):
             # What is kept for its pods counts in its queue already.
             credit = np.minimum(sum(amount for _, amount in kept), request)
             refusal = session.allocatable(job.queue, request, job=job, credit=credit)

@@ -24,7 +24,7 @@ from functools import partial
 
 import numpy as np
 
-from stromboli.cluster import Job, Queue, QueueName, Vector
+from stromboli.cluster import UNLIMITED, Job, Queue, QueueName, Vector
 from stromboli.scheduling.callbacks import QueuePath, Refusal, Vote
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.explanation import Code
@@ -61,6 +61,7 @@ class Capacity(Plugin):
         session.add_allocatable(self._may_take)
         session.add_allocatable_on_own_rows(lambda queue, request, credit: self._may_take(queue, request, credit, True))
         session.add_shared_limits(self._leaves)
+        session.add_deserved_amounts(lambda queue, less: self._deserves(queue))
         session.add_preemptive(self._may_claim)
         rule = ReclaimRule(
             session, [column for _, column in self._columns], line=self._tree.line, held=self._tree.held,
@@ -171,6 +172,10 @@ class Capacity(Plugin):
                 return Refusal(Code.QUEUE_CLOSED, subject=place.name)
         return None
 
+    def _deserves(self, queue: Queue) -> list[int]:
+        """As it is stated: it does not depend on what others request. What is not stated limits nothing."""
+        return [amount or UNLIMITED for amount in self._tree.places[queue.name].deserved]
+
     # -- reclaim ----------------------------------------------------------------------------------------------
 
     def _may_claim(self, queue: Queue, request: Vector, credit: Vector | None) -> Refusal | None:
@@ -205,21 +210,23 @@ class Capacity(Plugin):
             return refusal
         if job.min_resources is None:
             return Vote.PERMIT
-        answer = self._has_quota(job, job.min_resources, 0)
-        credit = 0 if answer is Vote.PERMIT else self._session.admission_credit(job)
-        return answer if isinstance(credit, int) else self._has_quota(job, job.min_resources, credit)
+        answer = self._has_quota(job, job.min_resources, with_credit=False)
+        if answer is Vote.PERMIT or not self._session.hooks("admissionCredit"):
+            return answer
+        return self._has_quota(job, job.min_resources, with_credit=True)
 
-    def _has_quota(self, job: Job, minimum: Vector, credit: Vector | int) -> Vote | Refusal:
-        """`credit`: what counts as used and is there for this job."""
+    def _has_quota(self, job: Job, minimum: Vector, *, with_credit: bool) -> Vote | Refusal:
+        """`with_credit`: what counts as used and is there for this job is taken off."""
         queue, need = job.queue, minimum.tolist()
-        spared = self._session.axis.zeros() + credit
+        spared = self._session.axis.zeros()
         if self._session.has_action("preempt"):
             spared = spared + self._promises.room_below(job, with_elastic=False)
         line = self._tree.line(queue)
         if self._session.has_action("reclaim") and self._stays_within_deserved(line[0], need):
             line = line[:1]  # if an ancestor is full, other queues in it have borrowed, and this one can reclaim
         for place in line:
-            held = (self._tree.sum(place, self._promises.committed) - spared).tolist()
+            credit = self._session.admission_credit(job, place.names) if with_credit else 0
+            held = (self._tree.sum(place, self._promises.committed) - spared - credit).tolist()
             for name, column in self._columns:
                 limit = place.real_capability[column]
                 if need[column] > 0 and held[column] + need[column] > limit:

@@ -55,7 +55,7 @@ class Overcommit(Plugin):
         if self._may_reclaim(job) or self._is_guaranteed(job):
             return Vote.PERMIT
         answer = self._fits(job, job.min_resources, 0)
-        credit = 0 if answer is Vote.PERMIT else self._session.admission_credit(job, everywhere=True)
+        credit = 0 if answer is Vote.PERMIT else self._session.admission_credit(job, None)
         return answer if isinstance(credit, int) else self._fits(job, job.min_resources, credit)
 
     def _fits(self, job: Job, wanted: Vector, credit: Vector | int) -> Vote | Refusal:

@@ -20,7 +20,7 @@ Reclaim follows `sharing.reclaim_rule`: a queue that has less than it deserves t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,6 +76,7 @@ class Proportion(Plugin):
         self._session = session
         self._promises = session.state(AdmissionPromises)
         self._limits: dict[QueueName, _Limits] = {}
+        self._divided_anew: tuple[Hashable, dict[int, dict[QueueName, int]]] | None = None  # for the last question
         self._order_of: dict[QueueName, tuple[bytes, tuple[int, RatioKey]]] = {}  # by what the queue had then
         for name, entitlement in self.entitlements.items():
             session.deserved[name] = np.array(entitlement.deserved, dtype=np.int64)
@@ -83,6 +84,7 @@ class Proportion(Plugin):
         session.add_overused(self._is_overused)
         session.add_allocatable(self._may_take)
         session.add_allocatable_on_own_rows(self._may_use)
+        session.add_deserved_amounts(self._deserves)
         session.add_preemptive(self._may_claim)
         rule = ReclaimRule(
             session, [column for _, column in self._columns],
@@ -103,14 +105,12 @@ class Proportion(Plugin):
         for position, queue in enumerate(queues):
             if queue.capability is not None:
                 real[position] = np.minimum(real[position], queue.capability)
-        requests = self._requests(session, queues)
+        self._requested = dict(zip([q.name for q in queues], self._requests(session, queues), strict=True))
         deserved = np.zeros((len(queues), session.axis.width), dtype=np.int64)
         for _, column in self._columns:
             claims = [
-                Claim(queue.weight, least, max(min(int(limit[column]), int(request[column])), least))
-                for queue, limit, request, least in zip(
-                    queues, real, requests, (int(own[column]) for own in guarantees), strict=True
-                )
+                _claim(queue, least, int(limit[column]), int(self._requested[queue.name][column]))
+                for queue, limit, least in zip(queues, real, (int(own[column]) for own in guarantees), strict=True)
             ]
             deserved[:, column] = divide(self._total[column], claims)
         return {
@@ -119,6 +119,32 @@ class Proportion(Plugin):
             )
             for i, queue in enumerate(queues)
         }
+
+    def _deserves(self, queue: Queue, less: Mapping[QueueName, Vector]) -> list[int]:
+        """What a queue deserves if queues request so much less than when the cluster was divided."""
+        own = self.entitlements[queue.name].deserved
+        if not less:
+            return own
+        key = tuple((name, less[name].tobytes()) for name in sorted(less))
+        if self._divided_anew is None or self._divided_anew[0] != key:
+            self._divided_anew = (key, self._divide_anew(less))
+        anew = self._divided_anew[1]
+        return [anew[column][queue.name] if column in anew else amount for column, amount in enumerate(own)]
+
+    def _divide_anew(self, less: Mapping[QueueName, Vector]) -> dict[int, dict[QueueName, int]]:
+        """By column in which queues request less, and by queue."""
+        members = {name: entitlement.members[0] for name, entitlement in self.entitlements.items()}
+        anew: dict[int, dict[QueueName, int]] = {}
+        for _, column in self._columns:
+            if not any(amount[column] for amount in less.values()):
+                continue
+            claims = []
+            for name, entitlement in self.entitlements.items():
+                request = int(self._requested[name][column]) - (int(less[name][column]) if name in less else 0)
+                least, limit = entitlement.guarantee[column], entitlement.real_capability[column]
+                claims.append(_claim(members[name], least, limit, request))
+            anew[column] = dict(zip(members, divide(self._total[column], claims), strict=True))
+        return anew
 
     def _requests(self, session: Session, queues: list[Queue]) -> list[Vector]:
         """All that queues request: what their pods have and request, and the minimum of jobs whose pods are created
@@ -240,7 +266,7 @@ class Proportion(Plugin):
         if job.min_resources is None:
             return Vote.PERMIT
         answer = self._has_quota(job, job.min_resources, 0)
-        credit = 0 if answer is Vote.PERMIT else self._session.admission_credit(job)
+        credit = 0 if answer is Vote.PERMIT else self._session.admission_credit(job, (queue.name,))
         return answer if isinstance(credit, int) else self._has_quota(job, job.min_resources, credit)
 
     def _has_quota(self, job: Job, minimum: Vector, credit: Vector | int) -> Vote | Refusal:
@@ -269,6 +295,11 @@ class Proportion(Plugin):
             if any(need[column] > 0 and held[column] + need[column] > limits[column] for _, column in self._columns):
                 return False
         return True
+
+
+def _claim(queue: Queue, least: int, limit: int, request: int) -> Claim:
+    """`least`: its guarantee, which it always gets."""
+    return Claim(queue.weight, least, max(min(limit, request), least))
 
 
 def _held(queue: Queue, credit: Vector | None) -> list[int]:

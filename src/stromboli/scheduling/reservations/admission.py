@@ -7,6 +7,8 @@ will have (`names.POD_LABELS`); the group's own owner is the Job.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 import numpy as np
 
@@ -33,15 +35,20 @@ class HeldForJobs:
         self._epoch = -1
         self._usable: dict[JobKey, list[str]] = {}
         self._left: dict[str, Vector] = {}  # by Reservation: what is held for nobody of them
-        self._taken: dict[str, Vector] = {}  # by queue: what is held for them
+        # What is held for them, by the queue that is charged for it and the queue of the job.
+        self._taken: dict[tuple[str, str], Vector] = {}
 
-    def credit(self, job: Job, everywhere: bool) -> Vector | None:
-        """What counts as used, in all queues or in that of the job, and is there for it or counts twice."""
+    def credit(self, job: Job, queues: Collection[str] | None) -> Vector | None:
+        """What counts as used, in these queues or in all of them, and is there for the job or counts twice."""
         if not self._matches or job.min_resources is None:
             return None
         self._look()
-        parts = [self._left[name] for name in self._usable_by(job) if name in self._left]
-        parts += [taken for queue, taken in self._taken.items() if everywhere or queue == job.queue.name]
+        parts = [
+            self._left[name]
+            for name in self._usable_by(job)
+            if name in self._left and (queues is None or self._charged(name) in queues)
+        ]
+        parts += [taken for pair, taken in self._taken.items() if queues is None or all(q in queues for q in pair)]
         if not parts:
             return None
         credit = sum(parts, start=self._session.axis.zeros())
@@ -62,9 +69,14 @@ class HeldForJobs:
                 if part.any():
                     self._left[name] -= part
                     needs -= part
-                    known = self._taken.get(job.queue.name)
-                    self._taken[job.queue.name] = part if known is None else known + part
+                    pair = (self._charged(name), job.queue.name)
+                    self._taken[pair] = self._taken[pair] + part if pair in self._taken else part
         self._seen = len(jobs)
+
+    def _charged(self, name: str) -> str:
+        """The queue that is charged for a Reservation; "" if none is."""
+        queue = self._session.ledger.holdings[name].queue
+        return "" if queue is None else queue.name
 
     def _usable_by(self, job: Job) -> list[str]:
         """The Reservations that pods of a job may use, by name. They are the same all through a session."""
@@ -78,7 +90,7 @@ class HeldForJobs:
             sets = {id(one): one for one in map(self._matches.of, job.tasks.values())}
             return sorted({usable.name for one in sets.values() for usable in one.usable})
         expected = _expected_pods(job)
-        return sorted({usable.name for pod in expected for usable in self._matches.for_pod(pod, job.queue.name)})
+        return sorted({usable.name for pod in expected for usable in self._matches.for_pod(pod, job).usable})
 
 
 def _expected_pods(job: Job) -> list[Pod]:

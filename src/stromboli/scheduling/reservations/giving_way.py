@@ -56,7 +56,8 @@ def is_possible(session: Session, kind: str) -> bool:
 
 def protect_users(session: Session, kind: str) -> VictimVerdict:
     """A Reservation goes with a pod that uses it and is evicted. So such a pod is evicted only for somebody to whom the
-    Reservation would give way: the priority of the pod alone does not open what is held with a higher one."""
+    Reservation would give way: the priority of the pod alone does not open what is held with a higher one. If another
+    queue is charged for what is left of the Reservation, a preemptor in the pod's queue has no right to that."""
 
     def verdict(evictor: Task, candidate: Task, whole: bool) -> Verdict:
         name = candidate.uses.partition("/")[0]
@@ -66,11 +67,14 @@ def protect_users(session: Session, kind: str) -> VictimVerdict:
         reservation = session.snapshot.reservations.get(name)
         if reservation is None or held.queue is None:
             return Verdict.NOTHING
+        is_own = candidate.job is None or candidate.job.queue is held.queue
         if kind == "preemptable":
             job = evictor.job
             ranks_lower = job is None or _priority(session, reservation) < job.priority
-            return Verdict.NOTHING if ranks_lower or not _by_priority(session) else Verdict.NO
-        leaves = held.remainder + candidate.request
+            if not ranks_lower and _by_priority(session):
+                return Verdict.NO
+            return Verdict.NOTHING if is_own or not np.delete(held.remainder, PODS).any() else Verdict.NO
+        leaves = held.remainder + candidate.request if is_own else held.remainder
         return Verdict.NOTHING if _keeps_guarantee(session, held.queue, leaves) else Verdict.NO
 
     return verdict

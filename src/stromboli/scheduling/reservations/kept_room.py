@@ -18,8 +18,9 @@ from .matches import Matches
 from .room import ReservedRoom
 
 
-def kept_room(session: Session, job: Job) -> Mapping[int, Vector]:
-    """By row: how much of what is held there the waiting pods of a job can use."""
+def kept_room(session: Session, job: Job, of_queue: bool) -> Mapping[int, Vector]:
+    """By row: how much of what is held there the waiting pods of a job can use. `of_queue`: only of Reservations that
+    its own queue is charged for."""
     if not session.state(Matches):
         return {}
     room, found = session.state(ReservedRoom), dict[str, tuple[int, Vector]]()
@@ -32,6 +33,8 @@ def kept_room(session: Session, job: Job) -> Mapping[int, Vector]:
     for kind, number in kinds.items():
         task = examples[kind]
         for _, usable, held, pods in room.usable(task):
+            if of_queue and held.queue is not job.queue:
+                continue
             amount = np.zeros_like(held.remainder)
             columns = list(usable.columns)
             amount[columns] = task.request[columns] * min(number, pods)

@@ -1,4 +1,5 @@
-"""Which Reservations a pod may use: those of its own queue whose owners include it.
+"""Which Reservations a pod may use: those whose owners include it, of its own queue or of none, and of no higher
+priority than it has. Those that are for such pods otherwise are remembered, too: people want to know why it waits.
 
 There may be thousands of both. So Reservations are found by something that their owners name (a label, a UID, a name),
 and only those found are compared in full. Pods that look the same to all owners share one answer: most pods are copies.
@@ -8,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple
 
 from stromboli.api import Pod, Reservation, ReservationOwner
 from stromboli.api.quantity import amounts
-from stromboli.api.reservations import may_use, queue_of, reserved_amounts
+from stromboli.api.reservations import may_use, may_use_elsewhere, reserved_amounts, serves_queue
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import PODS, Job, JobKey, Shape, Task, TaskKey
 from stromboli.scheduling.session import Session
@@ -27,14 +29,25 @@ class Usable(NamedTuple):
     object: Reservation
     columns: tuple[int, ...]  # the resources that it has, without "pods"
     created: float
+    least_priority: int | None  # of pods that may use it
+
+
+class Bar(Enum):
+    """Why a pod may not use a Reservation that is for pods like it."""
+
+    QUEUE = "queue"
+    NAMESPACE = "namespace"
+    PRIORITY = "priority"
 
 
 @dataclass(slots=True, eq=False)
 class MatchSet:
-    """The Reservations that pods of one kind may use, whether or not they have enough for a pod. `by_shape`: what is
-    known about those that have (see `room`)."""
+    """The Reservations that pods of one kind may use, whether or not they have enough for a pod, and those that they
+    would use but for something that has nothing to do with amounts. `by_shape`: what is known about those that have
+    enough (see `room`)."""
 
     usable: list[Usable]
+    barred: list[tuple[Usable, Bar]] = field(default_factory=list)
     by_shape: dict[int, Any] = field(default_factory=dict)
 
 
@@ -51,6 +64,7 @@ class Matches:
         self._label_keys: tuple[str, ...] = ()
         self._by_reference = False
         self._by_name = False
+        self._by_priority = False
         self._sets: dict[Hashable, MatchSet] = {}
         self.known: dict[TaskKey, MatchSet] = {}  # of tasks that were asked about
         self._of_jobs: dict[JobKey, tuple[MatchSet, Shape] | None] = {}
@@ -105,25 +119,42 @@ class Matches:
             kind = (*kind, *[(r.api_version, r.kind, r.name, r.uid, r.controller) for r in references])
         if self._by_name:
             kind = (*kind, meta.name, meta.uid)
+        if self._by_priority:
+            kind = (*kind, job.priority)
         found = self._sets.get(kind)
         if found is None:
-            found = self._sets[kind] = MatchSet(self.for_pod(task.pod, job.queue.name))
+            found = self._sets[kind] = self.for_pod(task.pod, job)
         return found
 
-    def for_pod(self, pod: Pod, queue: str) -> list[Usable]:
+    def for_pod(self, pod: Pod, job: Job) -> MatchSet:
         """By name. The pod need not exist yet."""
-        found: dict[str, Usable] = {}
+        found: dict[str, tuple[Usable, Bar | None]] = {}
         for place in self._places(pod):
             for usable in self._index.get(place, ()):
-                reservation = usable.object
-                if usable.name not in found and queue_of(reservation) == queue and may_use(reservation, pod):
-                    found[usable.name] = usable
-        return [found[name] for name in sorted(found)]
+                if usable.name in found:
+                    continue
+                if may_use(usable.object, pod):
+                    found[usable.name] = (usable, self._bar(usable, job))
+                elif may_use_elsewhere(usable.object, pod):
+                    found[usable.name] = (usable, Bar.NAMESPACE)
+        in_order = [found[name] for name in sorted(found)]
+        return MatchSet(
+            [usable for usable, bar in in_order if bar is None],
+            [(usable, bar) for usable, bar in in_order if bar is not None],
+        )
+
+    def _bar(self, usable: Usable, job: Job) -> Bar | None:
+        if not serves_queue(usable.object, job.queue.name):
+            return Bar.QUEUE
+        least = usable.least_priority
+        return Bar.PRIORITY if least is not None and job.priority < least else None
 
     def _add(self, reservation: Reservation, keys: set[str]) -> None:
         timestamp = reservation.metadata.creation_timestamp
         created = 0.0 if timestamp is None else parse_timestamp(timestamp)
-        usable = Usable(reservation.metadata.name, reservation, self._columns_of(reservation), created)
+        least = self._session.snapshot.least_priority(reservation)
+        self._by_priority = self._by_priority or least is not None
+        usable = Usable(reservation.metadata.name, reservation, self._columns_of(reservation), created, least)
         for owner in reservation.spec.owners:
             here = self._index.setdefault(self._place(owner), [])
             if not here or here[-1] is not usable:

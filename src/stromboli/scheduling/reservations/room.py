@@ -6,8 +6,8 @@ several, the one with the least left over is used; then the oldest; then by name
 
 The node must still pass all filters, with what the pod uses given back. Two are left out: a node that was locked for
 another queue, or is being kept for a starved job, stays open to those it was held for before. Scores are not computed.
-The queue's hard limits apply, and the pod is tested without what the Reservation has counted for it; what the queue
-deserves does not matter, because the Reservation has it already.
+The queue's hard limits apply, and the pod is tested without what the Reservation has counted for it. What the queue
+deserves does not matter if it is charged for the Reservation already; otherwise it must stay within that.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ import numpy as np
 
 from stromboli.api.migration_reservations import is_lent
 from stromboli.cluster import PODS, Holding, Job, NodeTable, Task, Vector
+from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing import over_deserved
 from stromboli.scheduling.statement import Statement
 
 from .matches import Matches, MatchSet, Usable
@@ -169,7 +171,7 @@ class ReservedRoom:
         first, session = tasks[0], self._session
         if len(tasks) == 1 or not self.usable(first) or session.hooks("allocate"):
             return 0
-        fitting = session.placement.fitting(first, without=_LEFT_OUT)
+        fitting = self.fitting(first)
         if fitting.depends_on_neighbours or session.hooks("prePredicate"):
             return 0
         plan = self._plan(first, len(tasks), fitting)
@@ -194,7 +196,7 @@ class ReservedRoom:
                 left = left - taken if times > 1 else left
         statement.consume_many(uses)
         assert first.job is not None
-        if session.within_hard_limits(first.job.queue, first.request * len(uses)) is None:
+        if self.refusal(first, plan[0][1], len(uses)) is None:
             return statement.allocate_many([task for task, _, _ in uses], nodes)
         statement.discard(down_to=mark)
         return 0
@@ -245,7 +247,7 @@ class ReservedRoom:
         statement.consume(task, usable.name, self._consumed(held.remainder, task, usable))
         session.ledger.tried = usable.name
         try:
-            fits = session.within_hard_limits(task.job.queue, task.request) is None and self._fits(task, node.row)
+            fits = self.refusal(task, held) is None and self._fits(task, node.row)
         finally:
             session.ledger.tried = ""
         if fits and (statement.pipeline(task, node) if promised else statement.allocate(task, node)):
@@ -254,6 +256,33 @@ class ReservedRoom:
             return True
         statement.discard(down_to=mark)
         return False
+
+    def refusal(self, task: Task, held: Holding, count: int = 1) -> Refusal | None:
+        """Why the queue of a task may not have so many like it, when what they use of a Reservation is given back. If
+        another queue was charged for that, they take it to theirs, so they are tested as on any other place; only
+        whose turn it is does not matter."""
+        session, job = self._session, task.job
+        assert job is not None
+        queue, request = job.queue, task.request * count
+        if held.queue is None or held.queue is queue:
+            return session.within_hard_limits(queue, request)
+        own = session.books.own_rows(task)
+        if own is not None and own[held.node.row]:
+            return session.allocatable_on_own_rows(task, count)
+        refusal = session.allocatable(queue, request, job=job, lending=True)
+        return refusal or over_deserved(session, queue, request)
+
+    def refusal_on_trial(self, task: Task, usable: Usable, held: Holding) -> Refusal | None:
+        """The same for a task that has not given anything back yet."""
+        statement = self._session.statement()
+        statement.consume(task, usable.name, self._consumed(held.remainder, task, usable))
+        refusal = self.refusal(task, held)
+        statement.discard()
+        return refusal
+
+    def fitting(self, task: Task) -> Fitting:
+        """What the node of a Reservation must pass for a task that uses it."""
+        return self._session.placement.fitting(task, without=_LEFT_OUT)
 
     def _consumed(self, remainder: Vector, task: Task, usable: Usable) -> Vector:
         """What a pod takes of a Reservation. One that is for a single pod goes whole: what is left of it is free. Not
@@ -271,6 +300,5 @@ class ReservedRoom:
         return taken
 
     def _fits(self, task: Task, row: int) -> bool:
-        placement = self._session.placement
-        return placement.fitting(task, without=_LEFT_OUT).takes(row, placement.room_now_on(row))
+        return self.fitting(task).takes(row, self._session.placement.room_now_on(row))
 

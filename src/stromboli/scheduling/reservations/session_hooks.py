@@ -9,6 +9,7 @@ from stromboli.scheduling.session import Session
 from .admission import HeldForJobs
 from .giving_way import concessions, is_possible, protect_users
 from .kept_room import kept_room
+from .mismatches import Mismatches
 from .room import ReservedRoom
 from .unplaced import is_configured
 
@@ -21,9 +22,12 @@ def open_reservations(session: Session) -> None:
         return
     room = session.state(ReservedRoom)
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):
+        mismatches = session.state(Mismatches)
+        session.add_remark(mismatches.remark)
+        session.add_close(mismatches.tell_reservations)
         session.add_kept_places(room.find, room.place, room.place_many)
         session.add_admission_credit(session.state(HeldForJobs).credit)
-        session.add_kept_room(lambda job: kept_room(session, job))
+        session.add_kept_room(lambda job, of_queue: kept_room(session, job, of_queue))
         session.add_concessions(
             lambda kind, task: concessions(session, kind, task), lambda kind: is_possible(session, kind)
         )

@@ -3,8 +3,19 @@ may reclaim what from whom."""
 
 from .admission_promises import AdmissionPromises
 from .division import Claim, divide
+from .entitlement import over_deserved
 from .pending_request import pending_request
 from .ratio import Ratio, RatioKey, ratio_key
 from .reclaim_rule import ReclaimRule
 
-__all__ = ["AdmissionPromises", "Claim", "Ratio", "RatioKey", "ReclaimRule", "divide", "pending_request", "ratio_key"]
+__all__ = [
+    "AdmissionPromises",
+    "Claim",
+    "Ratio",
+    "RatioKey",
+    "ReclaimRule",
+    "divide",
+    "over_deserved",
+    "pending_request",
+    "ratio_key",
+]

@@ -50,7 +50,7 @@ class DrainedRoom:
     def stays_in_queue(self, job: Job) -> Vector:
         """What the job's queue will still have, in other jobs and for other pods."""
         own = [-task.request for task in self._of_job.get(job.key, ()) if not self._may_evict(job, task)]
-        kept = [-amount for _, amount in self._session.kept_room(job)]
+        kept = [-amount for _, amount in self._session.kept_room(job, of_queue=True)]
         return sum([*own, *kept], start=self.stays_in(job, job.queue))
 
     def stays_in(self, job: Job, queue: Queue) -> Vector:

@@ -34,7 +34,8 @@ class Place:
     """A queue's place in the tree. Amounts are by column, as lists of int, because they are read thousands of times."""
 
     __slots__ = (
-        "children", "deserved", "guarantee", "held", "line", "members", "name", "own", "queue", "real_capability",
+        "children", "deserved", "guarantee", "held", "line", "members", "name", "names", "own", "queue",
+        "real_capability",
     )  # fmt: skip
 
     def __init__(self, queue: Queue | None, amount: list[int]) -> None:
@@ -43,6 +44,7 @@ class Place:
         self.children: list[Place] = []
         self.line: tuple[Place, ...] = ()  # itself and its ancestors, nearest first, without the root
         self.members: list[Queue] = []  # the queues at or below it
+        self.names: set[QueueName] = set()  # theirs
         self.guarantee = list(amount)
         self.deserved = list(amount)
         self.real_capability = list(amount)
@@ -114,6 +116,7 @@ class QueueTree:
                 assert child.queue is not None
                 for above in child.line:
                     above.members.append(child.queue)
+                    above.names.add(child.queue.name)
             from_the_top.extend(place.children)
         for queue in queues.values():
             self._count(queue)
