@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import msgspec
+import pytest
 
 from builders import START, established, group, node, pod, queue
 from stromboli.api import (
@@ -18,6 +20,7 @@ from stromboli.api import (
     Pod,
     PodGroup,
 )
+from stromboli.api.kinds.pods import ContainerState, ContainerStateTerminated, ContainerStatus
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster.events import Applied, Deleted
 from stromboli.kube.client import Event
@@ -48,7 +51,7 @@ class Watching:
         jobs = [obj for obj in objects if isinstance(obj, Job)]
         before, after = self.document, self._live.refresh(happened, evicted, jobs, self._scheduler, START + at)
         if before is not None:
-            sample = None if self._live.samples.was_thinned else self._live.samples.last()
+            sample = None if self._live.samples.was_thinned else self._live.samples.tail()
             self.sent = msgspec.to_builtins(changes(before, after, sample))
         self.document = after
         return after
@@ -80,7 +83,7 @@ def test_a_job_waits_and_runs_and_is_gone() -> None:
     assert (span.pod, span.job, span.node, span.start, span.end) == ("ns/p", "ns/g", "n1", START + 12, None)
     assert seen.jobs[0].runs == [(START + 12, None)]
     assert seen.nodes[0].used == {"cpu": 3000}
-    assert seen.series.resources["cpu"].used == [0.0, 3000.0]
+    assert seen.series.resources["cpu"].used == [0.0, 3000.0, 3000.0]  # at 10 s, from 12 s on, and at 13 s
 
     seen = page.see(deleted=(running(p, "n1", 12),), at=20)
     assert (seen.spans[0].end, seen.spans[0].outcome) == (START + 20, "Deleted")
@@ -187,3 +190,70 @@ def test_samples_stay_few_and_are_sent_whole_when_thinned() -> None:
         assert len(seen.series.times) <= 2 * MOST_POINTS
         assert len(seen.series.resources["cpu"].capacity) == len(seen.series.times)
     assert whole == 1
+
+
+def finished(described: Pod, at: float) -> Pod:
+    state = ContainerState(terminated=ContainerStateTerminated(finished_at=format_timestamp(START + at)))
+    statuses = [ContainerStatus(name="main", state=state)]
+    status = msgspec.structs.replace(described.status, phase="Succeeded", container_statuses=statuses)
+    return msgspec.structs.replace(described, status=status)
+
+
+# The page refreshes at 0 s and at 20 s. A pod of 3 CPUs has run from 5 s to 15 s: 75 % of the node, not 0 %.
+def test_what_ran_between_two_refreshes_is_drawn() -> None:
+    page = Watching()
+    n1, default, g, p = objects(
+        node("n1", cpu=4), queue("default"), group("ns/g", phase="Running"), pod("ns/p", group="g", cpu=3)
+    )
+    assert isinstance(p, Pod)
+    page.see(n1, default, g, at=0)
+    seen = page.see(finished(running(p, "n1", 5), 15), at=20)
+    assert [time - START for time in seen.series.times] == [0, 5, 15, 20]
+    assert seen.series.resources["cpu"].used == [0, 3000, 0, 0]
+    assert [time - START for time in page.sent["sample"]["times"]] == [5, 15, 20]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_views_agree_at_every_instant(seed: int) -> None:
+    """Resources in use over time, pods over time, the facts, the nodes and the store of a browser."""
+    random = Random(seed)
+    page = Watching()
+    pods = [pod(f"ns/p{i}", group="g", cpu=random.choice((1, 2))) for i in range(12)]
+    n1, default, g, *waiting = objects(node("n1", cpu=64), queue("default"), group("ns/g", phase="Running"), *pods)
+    page.see(n1, default, g, *waiting, at=0)
+    in_browser = msgspec.to_builtins(page.document)["series"] if page.document else {}
+    active: list[tuple[Pod, float]] = []
+    now = 0.0
+    for _ in range(15):
+        before, now = now, now + random.uniform(0.3, 6)
+        happened: list[KObject] = []
+        deleted: list[KObject] = []
+        for _ in range(random.randrange(3)):
+            # Clusters round to seconds, so what is seen now may have happened before the last refresh.
+            at = float(max(0, int(random.uniform(before - 1, now))))
+            if waiting and random.random() < 0.6:
+                one = waiting.pop()
+                assert isinstance(one, Pod)
+                active.append((running(one, "n1", at), at))
+                happened.append(active[-1][0])
+            elif active:
+                ended, since = active.pop(random.randrange(len(active)))
+                if random.random() < 0.3:
+                    deleted.append(ended)
+                else:
+                    happened.append(finished(ended, max(since, at)))
+        seen = page.see(*happened, deleted=tuple(deleted), at=now)
+        series, sample = seen.series, page.sent["sample"]
+        for time, used in zip(series.times, series.resources["cpu"].used, strict=True):
+            on_nodes = sum(
+                span.amounts["cpu"]
+                for span in seen.spans
+                if span.start <= time and (span.end is None or round(span.end, 3) > time)
+            )
+            assert used == on_nodes, time - START
+        [shown] = seen.nodes
+        assert series.resources["cpu"].used[-1] == shown.used.get("cpu", 0)
+        assert dict(seen.facts)["Used of cpu"] == f"{series.resources['cpu'].used[-1] / 64000:.0%}"
+        kept = [time for time in in_browser["times"] if time < sample["times"][0]]
+        in_browser["times"] = [*kept, *sample["times"]]
+        assert in_browser["times"] == series.times == sorted(set(series.times))

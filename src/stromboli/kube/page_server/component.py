@@ -146,7 +146,7 @@ class PageComponent:
         self._crashed = False
         content, before = b": refreshed\n\n", self._document
         if before is not None and self._server.browsers:
-            sample = None if self._live.samples.was_thinned else self._live.samples.last()
+            sample = None if self._live.samples.was_thinned else self._live.samples.tail()
             content = await loop.run_in_executor(
                 self._thread, lambda: encode_event("change", changes(before, after, sample))
             )

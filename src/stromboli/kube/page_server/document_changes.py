@@ -22,7 +22,7 @@ _KEYS: Final[dict[str, Callable[[Any], str]]] = {
 
 
 def changes(before: Document, after: Document, sample: Series | None) -> dict[str, Any]:
-    """`sample`: what to add to the series; None if they changed as a whole."""
+    """`sample`: the points that replace the end of the series; None if they changed as a whole."""
     change: dict[str, Any] = {"end": after.end}
     if sample is None:
         change["series"] = after.series

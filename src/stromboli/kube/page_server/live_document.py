@@ -60,7 +60,7 @@ class LiveDocument:
         self._moves.see(self._groups.values(), picture, self._job_of_group)
         spans, evicted = self._history.spans(), self._history.evictions()
         rows = live_job_rows(picture, jobs, spans, evicted, outlook)
-        self.samples.add(picture, rows)
+        self.samples.add(picture, rows, spans)
         return Document(
             title=self._title,
             clock="wall",

@@ -133,11 +133,13 @@ function byName(a, b) {
   return a.name.localeCompare(b.name, "en", { numeric: true });
 }
 
-// A series with one more sample. Both have the same form; a name that is new was 0 before.
+// A series with another end: the points of the sample replace all from the first of them on. Both have the same form; a
+// name that is new was 0 before.
 function withSample(series, sample) {
   const zeros = (count) => Array.from({ length: count }, () => 0);
-  const count = series.times.length;
-  const joined = (before = zeros(count), after = [0]) => [...before, ...after];
+  const replaced = series.times.findIndex((time) => time >= sample.times[0]);
+  const count = replaced < 0 ? series.times.length : replaced;
+  const joined = (before = zeros(count), after = zeros(sample.times.length)) => [...before.slice(0, count), ...after];
   const all = (before, after, join) =>
     Object.fromEntries([...new Set([...Object.keys(before), ...Object.keys(after)])].map((name) =>
       [name, join(before[name], after[name])]));
