@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from itertools import count
+from threading import Event
+from typing import Any
+
 from msgspec.structs import replace
 
 from builders import START, established, group, node, pod, queue
@@ -10,6 +17,7 @@ from stromboli.api.timestamps import format_timestamp
 from stromboli.console.whatif.page_answers import PageAnswers
 from stromboli.insight import State
 from stromboli.kube.page_server.outlook import ExpectedRun, Outlook, look_ahead
+from stromboli.kube.page_server.trials import Trials
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
 
@@ -57,8 +65,35 @@ def test_what_would_start_it() -> None:
     objects += [pod(f"ns/wide-{number}", group="wide", cpu=3) for number in range(2)]
     state = State([established(obj, number) for number, obj in enumerate(objects)], START + 10)
     answers, scheduler = PageAnswers(), Scheduler(registry.default(), registry)
-    found = answers.prospects(state, scheduler, "ns/wide")
+    steps: list[dict[str, Any]] = []
+    found = answers.prospects(state, scheduler, "ns/wide", steps.append)
     assert found is not None
     assert (found["startsNow"], found["expectedStart"]) == (False, None)
     assert {"sentence": "starts now with minMember 1", "evicts": [], "at": None} in found["counterfactuals"]
-    assert answers.prospects(state, scheduler, "ns/other") is None
+    assert steps[0] == {"trying": "as it is", "tried": 0, "most": 40, "counterfactuals": []}
+    assert any(step["trying"] == "with minMember 1" for step in steps)
+    # What is found is told before the forecast, which may take long.
+    assert steps[-1]["trying"] == "as it is"
+    assert steps[-1]["counterfactuals"] == found["counterfactuals"]
+    assert answers.prospects(state, scheduler, "ns/other", steps.append) is None
+
+
+def test_trials_end_when_nobody_reads_the_answers() -> None:
+    ended = Event()
+
+    def work(tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        try:
+            for number in count():
+                tell({"tried": number})
+        finally:
+            ended.set()
+        raise AssertionError("it is stopped before")
+
+    async def main() -> None:
+        trials = Trials()
+        async with aclosing(trials.answers(work)) as answers:
+            assert await anext(answers) == {"tried": 0}
+        assert await asyncio.to_thread(ended.wait, 60)
+        trials.close()
+
+    asyncio.run(main())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,12 @@ async def why(job: str) -> bytes | None:
     return b'{"reasons": []}' if job == "ns/j" else None
 
 
-async def what_if(job: str) -> bytes | None:
-    return b'{"counterfactuals": []}' if job == "ns/j" else None
+async def what_if(job: str) -> AsyncGenerator[bytes | None, None]:
+    if job != "ns/j":
+        yield None
+        return
+    yield b'{"trying": "as it is"}'
+    yield b'{"counterfactuals": []}'
 
 
 Script = Callable[[aiohttp.ClientSession, PageHttpServer], Awaitable[None]]
@@ -142,7 +146,8 @@ def test_a_job_is_explained() -> None:
         async with session.get("/api/why?job=ns/j", headers=AUTHORIZED) as response:
             assert (response.status, await response.json()) == (200, {"reasons": []})
         async with session.get("/api/what-if?job=ns/j", headers=AUTHORIZED) as response:
-            assert (response.status, await response.json()) == (200, {"counterfactuals": []})
+            steps = [json.loads(line) for line in (await response.read()).splitlines()]
+            assert (response.status, steps) == (200, [{"trying": "as it is"}, {"counterfactuals": []}])
         for question in ("why", "what-if"):
             async with session.get(f"/api/{question}?job=ns/other", headers=AUTHORIZED) as response:
                 assert (response.status, (await response.json())["message"]) == (404, "There is no job ns/other.")

@@ -96,8 +96,9 @@ class Rehearsal:
         self._at = at
         self._cycles += 1
 
-    def run(self, job: str, *, seconds: float) -> Outcome:
-        """Until the job ("namespace/name" of what the user created, or of its PodGroup) has started, or so long."""
+    def run(self, job: str, *, seconds: float, on_cycle: Callable[[], None] = lambda: None) -> Outcome:
+        """Until the job ("namespace/name" of what the user created, or of its PodGroup) has started, or so long.
+        `on_cycle` may raise an error to end it."""
         before = _present(self._record(job))
         horizon = later(self._asked, microseconds(seconds))
         if seconds <= _SHORT:
@@ -105,6 +106,7 @@ class Rehearsal:
         has_started = [False]
 
         def is_over() -> bool:
+            on_cycle()
             if self._at <= horizon:  # cycles that change nothing are skipped, also beyond it
                 has_started[0] = _has_started(self._record(job), before)
             return has_started[0] or self._at >= horizon or self._cycles >= _MAX_CYCLES

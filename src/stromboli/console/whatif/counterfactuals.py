@@ -7,7 +7,7 @@ other ways.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -76,6 +76,20 @@ class Prospects:
     counterfactuals: list[Counterfactual]
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Of trials that are still made."""
+
+    trying: str  # what is tried now
+    tried: int  # before it
+    most: int  # trials altogether
+    found: Sequence[Counterfactual]  # so far
+
+
+Tell = Callable[[Progress], None]
+"""Called before each trial. It may raise an error to end them."""
+
+
 def most_trials(objects: int, budget: int = _OBJECTS_IN_ALL_TRIALS) -> int:
     """`budget`: how many objects all trials together may load."""
     return max(LEAST_TRIALS, min(MOST_TRIALS, budget // max(1, objects)))
@@ -85,13 +99,21 @@ class Trials:
     """Tries changes on copies of one state."""
 
     def __init__(
-        self, state: State, target: Target, registry: Registry, configuration: Configuration, budget: int
+        self,
+        state: State,
+        target: Target,
+        registry: Registry,
+        configuration: Configuration,
+        budget: int,
+        tell: Tell = lambda progress: None,
     ) -> None:
+        self.found: list[Counterfactual] = []
         self._state = state
         self._target = target
         self._registry = registry
         self._configuration = configuration
-        self._left = most_trials(len(state.objects), budget)
+        self._most = self._left = most_trials(len(state.objects), budget)
+        self._tell = tell
 
     def rehearsal(self, objects: Iterable[KObject], submitted: Sequence[KObject] = ()) -> Rehearsal:
         state = self._state
@@ -100,14 +122,20 @@ class Trials:
             scheduler_name=state.scheduler_name, submitted=submitted,
         )  # fmt: skip
 
+    def _trying(self, what: str) -> None:
+        self._tell(Progress(what, self._most - self._left, self._most, tuple(self.found)))
+
     def as_it_is(self, seconds: float) -> tuple[Outcome, Rehearsal]:
+        what = "as it is"
+        self._trying(what)
         rehearsal = self.rehearsal(self._state.objects)
-        return rehearsal.run(self._target.name, seconds=seconds), rehearsal
+        return rehearsal.run(self._target.name, seconds=seconds, on_cycle=lambda: self._trying(what)), rehearsal
 
     def starts(self, change: Change) -> Outcome | None:
         """The outcome if the job starts now with this change."""
         if self._left == 0:
             return None
+        self._trying(change.phrase)
         self._left -= 1
         outcome = self.rehearsal(*change.apply(self._state.objects, self._target)).run(
             self._target.name, seconds=NOW_SECONDS
@@ -123,23 +151,23 @@ def prospects(
     configuration: Configuration,
     *,
     budget: int = _OBJECTS_IN_ALL_TRIALS,
+    tell: Tell = lambda progress: None,
 ) -> Prospects:
+    """The forecast may take long, so what can be answered without it comes first."""
     target = target_of(state.objects, explanation.job)
-    trials = Trials(state, target, registry, configuration, budget)
+    trials = Trials(state, target, registry, configuration, budget, tell)
+    without_end = sum(job.pods.running > 0 and job.ends is None for job in picture.jobs)
+    outcome, _ = trials.as_it_is(NOW_SECONDS)
+    if outcome.started is not None:
+        return Prospects(True, outcome.started, [], without_end, [])
+    search = _Search(state, picture, explanation, target, trials)
+    for found in (search.of_the_job(), search.of_the_cluster()):
+        for one in found:  # one by one, so that each can be told before the next is tried
+            trials.found.append(one)
     outcome, rehearsal = trials.as_it_is(FAR_SECONDS)
-    starts_now = outcome.started is not None and outcome.started <= state.now + NOW_SECONDS
-    after = [] if outcome.started is None or starts_now else _ended_before(rehearsal, outcome, explanation.job.name)
-    found: list[Counterfactual] = []
-    if not starts_now:
-        search = _Search(state, picture, explanation, target, trials)
-        found = [*search.of_the_job(), *search.of_the_cluster(), *search.of_others(after, outcome.started)]
-    return Prospects(
-        starts_now=starts_now,
-        expected_start=outcome.started,
-        after=after,
-        without_end=sum(job.pods.running > 0 and job.ends is None for job in picture.jobs),
-        counterfactuals=found,
-    )
+    after = [] if outcome.started is None else _ended_before(rehearsal, outcome, explanation.job.name)
+    trials.found += search.of_others(after, outcome.started)
+    return Prospects(False, outcome.started, after, without_end, trials.found)
 
 
 def _ended_before(rehearsal: Rehearsal, outcome: Outcome, job: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from stromboli.api import ApiError, KObject, Pod, group_name_of
@@ -12,7 +12,7 @@ from stromboli.kube.page_server.outlook import ExpectedRun
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.simulation.rehearsal import Rehearsal
 
-from .counterfactuals import prospects
+from .counterfactuals import Counterfactual, Progress, prospects
 
 _OBJECTS_IN_ALL_TRIALS: Final = 40_000
 """Fewer than on the command line: the scheduler shares the process."""
@@ -34,22 +34,36 @@ class PageAnswers:
             for group, start in starts.items()
         }
 
-    def prospects(self, state: State, scheduler: Scheduler, job: str) -> dict[str, Any] | None:
+    def prospects(
+        self, state: State, scheduler: Scheduler, job: str, tell: Callable[[dict[str, Any]], None]
+    ) -> dict[str, Any] | None:
         explanation = explain(state, _copy(scheduler), job)
         if explanation is None:
             return None
         picture = inspect(state, _copy(scheduler)).picture
         found = prospects(
-            state, picture, explanation, scheduler.registry, scheduler.configuration, budget=_OBJECTS_IN_ALL_TRIALS
-        )
+            state, picture, explanation, scheduler.registry, scheduler.configuration, budget=_OBJECTS_IN_ALL_TRIALS,
+            tell=lambda progress: tell(_so_far(progress)),
+        )  # fmt: skip
         return {
             "startsNow": found.starts_now,
             "expectedStart": found.expected_start,
             "expectedAfter": found.after,
-            "counterfactuals": [
-                {"sentence": one.sentence, "evicts": one.evicts, "at": one.at} for one in found.counterfactuals
-            ],
+            "counterfactuals": _rows(found.counterfactuals),
         }
+
+
+def _so_far(progress: Progress) -> dict[str, Any]:
+    return {
+        "trying": progress.trying,
+        "tried": progress.tried,
+        "most": progress.most,
+        "counterfactuals": _rows(progress.found),
+    }
+
+
+def _rows(found: Iterable[Counterfactual]) -> list[dict[str, Any]]:
+    return [{"sentence": one.sentence, "evicts": one.evicts, "at": one.at} for one in found]
 
 
 def _copy(scheduler: Scheduler) -> Scheduler:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -27,10 +28,10 @@ from .http_server import ActionRequest, PageHttpServer, PageOptions
 from .job_actions import ACTIONS, act_on_job
 from .live_document import LiveDocument
 from .outlook import MOST_OBJECTS, Outlook, WhatIf, look_ahead
+from .trials import Trials
 from .watched_objects import WatchedObjects
 
 _log = Log("page")
-T = TypeVar("T")
 
 _SECONDS_WATCHED: Final = 1.0  # between two refreshes while somebody looks
 _SECONDS_ALONE: Final = 5.0
@@ -71,7 +72,8 @@ class PageComponent:
         self._outlook = Outlook()
         self._server = PageHttpServer(options, self._first_event, self._why, self._try, self._act)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="page")
-        self._trials = ThreadPoolExecutor(1, thread_name_prefix="page-trials")  # of which one runs at a time
+        self._forecasts = ThreadPoolExecutor(1, thread_name_prefix="page-forecasts")
+        self._trials = Trials()
         self._crashed = False
 
     @property
@@ -105,7 +107,8 @@ class PageComponent:
             await asyncio.gather(*background, return_exceptions=True)
             await self._server.stop()
             self._thread.shutdown(wait=True)
-            self._trials.shutdown(wait=False, cancel_futures=True)
+            self._forecasts.shutdown(wait=False, cancel_futures=True)
+            self._trials.close()
 
     # -- refreshing ---------------------------------------------------------------------------------------------------
 
@@ -171,7 +174,8 @@ class PageComponent:
 
     async def _look_ahead(self) -> None:
         state, scheduler, what_if = self._state(), self._new_scheduler(), self._what_if
-        self._outlook = await self._tried(lambda: look_ahead(state, scheduler, what_if))
+        loop = asyncio.get_running_loop()
+        self._outlook = await loop.run_in_executor(self._forecasts, lambda: look_ahead(state, scheduler, what_if))
         self._objects.changed.set()
 
     def _state(self) -> State:
@@ -182,16 +186,17 @@ class PageComponent:
         current = self._configuration.current
         return Scheduler(current.configuration, current.registry)
 
-    async def _tried(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._trials, work)
-
-    async def _try(self, job: str) -> bytes | None:
-        """What would start a job; or why nothing is tried."""
+    async def _try(self, job: str) -> AsyncGenerator[bytes | None, None]:
+        """What would start a job, step by step; or why nothing is tried. None: there is no such job."""
         state, scheduler, what_if = self._state(), self._new_scheduler(), self._what_if
         if what_if is None or len(state.objects) > MOST_OBJECTS:
-            return msgspec.json.encode({"message": f"It cannot be tried here. Try: stromboli why {job}"})
-        found = await self._tried(lambda: what_if.prospects(state, scheduler, job))
-        return None if found is None else msgspec.json.encode(found)
+            yield msgspec.json.encode({"message": f"It cannot be tried here. Try: stromboli why {job}"})
+            return
+        async with aclosing(
+            self._trials.answers(lambda tell: what_if.prospects(state, scheduler, job, tell))
+        ) as answers:
+            async for answer in answers:
+                yield None if answer is None else msgspec.json.encode(answer)
 
     def _first_event(self) -> bytes | None:
         if self._document is None:

@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import hmac
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -54,6 +55,8 @@ class ActionRequest(msgspec.Struct):
 
 Act = Callable[[ActionRequest], Awaitable[tuple[HTTPStatus, str]]]
 Why = Callable[[str], Awaitable[bytes | None]]
+WhatIf = Callable[[str], AsyncGenerator[bytes | None, None]]
+"""Answers one after the other; None alone if there is no such job."""
 
 
 class PageHttpServer:
@@ -61,7 +64,7 @@ class PageHttpServer:
     job, and `act` changes one."""
 
     def __init__(
-        self, options: PageOptions, first_event: Callable[[], bytes | None], why: Why, what_if: Why, act: Act
+        self, options: PageOptions, first_event: Callable[[], bytes | None], why: Why, what_if: WhatIf, act: Act
     ) -> None:
         self.url = ""
         self._options = options
@@ -176,8 +179,20 @@ class PageHttpServer:
     async def _explain(self, request: web.Request) -> web.Response:
         return await _about_job(request, self._why)
 
-    async def _try(self, request: web.Request) -> web.Response:
-        return await _about_job(request, self._what_if)
+    async def _try(self, request: web.Request) -> web.StreamResponse:
+        """A line of JSON for each step. When the browser goes away, this is cancelled, and with it the trials."""
+        job = request.query.get("job", "")
+        async with aclosing(self._what_if(job)) as answers:
+            first = await anext(answers)
+            if first is None:
+                return _no_job(job)
+            response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+            await response.prepare(request)
+            await response.write(first + b"\n")
+            async for answer in answers:
+                if answer is not None:
+                    await response.write(answer + b"\n")
+            return response
 
     async def _action(self, request: web.Request) -> web.Response:
         if not self._options.may_write:
@@ -193,8 +208,12 @@ async def _about_job(request: web.Request, ask: Why) -> web.Response:
     job = request.query.get("job", "")
     answer = await ask(job)
     if answer is None:
-        return _says(HTTPStatus.NOT_FOUND, f"There is no job {job}.")
+        return _no_job(job)
     return web.Response(body=answer, content_type="application/json")
+
+
+def _no_job(job: str) -> web.Response:
+    return _says(HTTPStatus.NOT_FOUND, f"There is no job {job}.")
 
 
 async def _file(request: web.Request) -> web.Response:

@@ -9,7 +9,7 @@ the process gives the page somebody who answers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -32,8 +32,11 @@ class WhatIf(Protocol):
         """Of waiting jobs, by the key of their group; those that start soon enough to be worth a forecast."""
         ...
 
-    def prospects(self, state: State, scheduler: Scheduler, job: str) -> dict[str, Any] | None:
-        """What would start a job, as data; None if there is no such job."""
+    def prospects(
+        self, state: State, scheduler: Scheduler, job: str, tell: Callable[[dict[str, Any]], None]
+    ) -> dict[str, Any] | None:
+        """What would start a job, as data; None if there is no such job. `tell` is called again and again with what is
+        known so far, and may raise an error to end the trials."""
         ...
 
 

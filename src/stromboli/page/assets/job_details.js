@@ -28,41 +28,61 @@ function inquiry(store, changed) {
   };
 }
 
-// What would start the job: tried by the server when the user asks, because it takes a while.
+// What would start the job: tried by the server when the user asks, because it takes a while. What is found comes step
+// by step, and the same button stops it.
 function whatIf(store, changed) {
   let asked = "";
-  let found = null;
-  const isPending = (job) => asked === job.key && !found;
-  const ask = (job) => {
-    if (isPending(job)) return;
+  let found = null; // the last answer
+  let trial = null; // while it runs
+  const stop = () => {
+    trial?.abort();
+    trial = null;
+    if (found) found = { ...found, stopped: true };
+    changed();
+  };
+  const ask = async (job) => {
+    stop();
+    const own = (trial = new AbortController());
     asked = job.key;
     found = null;
     changed();
-    store.ask(`api/what-if?job=${encodeURIComponent(job.key)}`).then((answer) => {
-      if (asked !== job.key) return;
-      found = answer ?? { message: "The server did not answer." };
+    const answered = await store.askForSteps(`api/what-if?job=${encodeURIComponent(job.key)}`, (answer) => {
+      if (trial !== own) return;
+      found = answer;
       changed();
-    });
+    }, own.signal);
+    if (trial !== own) return;
+    trial = null;
+    if (!answered || !found || found.trying) found = { message: "The server did not answer." };
+    changed();
   };
   let shown = null;
-  const button = element("button", { type: "button", text: "Try what would start it", onclick: () => ask(shown) });
+  const isPending = () => trial !== null && asked === shown?.key;
+  const button = element("button", { type: "button", onclick: () => (isPending() ? stop() : ask(shown)) });
   return (job) => {
-    if (!store.ask || job.state !== "waiting") return null;
+    if (!store.askForSteps || job.state !== "waiting") return null;
     shown = job;
-    button.setAttribute("aria-disabled", String(isPending(job))); // a disabled button would lose the focus
-    const said = asked !== job.key ? [] : found ? outcomes(store.document.clock, found) : ["Trying on a copy of the cluster …"];
+    button.textContent = isPending() ? "Stop trying" : "Try what would start it";
+    const said = asked !== job.key ? [] : found ? outcomes(store.document.clock, found) : isPending() ? ["Trying on a copy of the cluster …"] : ["Stopped."];
     return element("div", { class: "trials" }, button, ...said.map((text) => element("p", { text })));
   };
 }
 
-function outcomes(clock, { message, startsNow, expectedStart, expectedAfter, counterfactuals = [] }) {
+function outcomes(clock, { message, startsNow, expectedStart, expectedAfter, counterfactuals = [], ...progress }) {
   if (message) return [message];
   if (startsNow) return ["It starts in the next cycles, without a change."];
+  if (progress.trying) {
+    const step = `Trial ${progress.tried + 1} of at most ${progress.most + 1}: ${progress.trying} …`;
+    return [...counterfactuals.map((one) => found(clock, one)), progress.stopped ? "Stopped." : step];
+  }
   const after = expectedAfter?.length ? `, when ${expectedAfter.join(", ")} ends` : "";
   const expected = expectedStart ? `Expected to start about ${formatTime(clock, expectedStart)}${after}.` : "No start is in sight.";
-  const tried = counterfactuals.map(({ sentence, evicts, at }) =>
-    `It ${sentence}${at ? `, about ${formatTime(clock, at)}` : ""}${evicts.length ? ` (evicts ${evicts.join(", ")})` : ""}.`);
+  const tried = counterfactuals.map((one) => found(clock, one));
   return [expected, ...(tried.length ? tried : ["Nothing that was tried starts it now."])];
+}
+
+function found(clock, { sentence, evicts, at }) {
+  return `It ${sentence}${at ? `, about ${formatTime(clock, at)}` : ""}${evicts.length ? ` (evicts ${evicts.join(", ")})` : ""}.`;
 }
 
 export function jobDetails(store, actions) {

@@ -125,8 +125,24 @@ async function ask(path) {
   return response?.ok ? response.json() : null;
 }
 
+// Calls `receive` with each line of the answer, as it comes; false if there is none.
+async function askForSteps(path, receive, signal) {
+  const response = await request(path, { signal }).catch(() => null);
+  if (!response?.ok) return false;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read().catch(() => ({ done: true }));
+    if (done) return true;
+    const lines = (text + value).split("\n");
+    text = lines.pop();
+    for (const line of lines) receive(JSON.parse(line));
+  }
+}
+
 async function live() {
   store.ask = ask;
+  store.askForSteps = askForSteps;
   if (!takeToken()) await signIn("A token is needed.");
   for (;;) {
     try {
