@@ -222,11 +222,19 @@ AWAY = scene(
     policy=policy(defragment(), interval=0), until=40,
 )  # fmt: skip
 
-# The set is scaled to 0 while its pod terminates. The place is kept for 30 minutes from the eviction, then given up.
+# The set is scaled to 0 while its pod terminates: no successor can come, so the place is given up at once.
 NO_SUCCESSOR = scene(
     node("a", cpu=10), node("b", cpu=10), replicas("x", "a", 6, cpu=1), replicas("y", "b", 1, cpu=1, grace=1),
     run_by_hand(5), patch(6.5, "ReplicaSet", "y", {"spec": {"replicas": 0}}),
-    policy=policy(defragment(coolDownTime=10000), interval=0), until=1900,
+    policy=policy(defragment(coolDownTime=10000), interval=0), until=30,
+)  # fmt: skip
+
+# Nobody knows how many pods this owner wants, and its controller is away: the place is kept for 30 minutes from the
+# eviction, then given up.
+UNKNOWN_OWNER = scene(
+    node("a", cpu=10), node("b", cpu=10), replicas("x", "a", 6, cpu=1),
+    replicas("y", "b", 1, cpu=1, grace=1, kind="ReplicationController")[1:],
+    run_by_hand(5), policy=policy(defragment(coolDownTime=10000), interval=0), until=1900,
 )  # fmt: skip
 
 
@@ -239,6 +247,15 @@ def check_away(found: Scene) -> None:
 
 
 def check_no_successor(found: Scene) -> None:
+    outcome = found.outcome
+    (evicted,) = outcome.times("Evicted")
+    (failed,) = outcome.times("MigrationFailed")
+    assert failed <= evicted + 2
+    assert outcome.reasons("MigrationFailed") == ["NoSuccessor"]
+    assert outcome.held == []
+
+
+def check_unknown_owner(found: Scene) -> None:
     outcome = found.outcome
     (evicted,) = outcome.times("Evicted")
     assert outcome.times("MigrationFailed") == [evicted + 1800]
@@ -377,6 +394,7 @@ CASES: Final[dict[str, tuple[Scene, Check]]] = {
     "67 held": (HELD, check_held),
     "69 away": (AWAY, check_away),
     "69 no successor": (NO_SUCCESSOR, check_no_successor),
+    "69 unknown owner": (UNKNOWN_OWNER, check_unknown_owner),
     "70 counted on": (COUNTED_ON, check_counted_on),
     "70 rested": (RESTED, check_rested),
     "70 spare": (SPARE, check_spare),

@@ -68,6 +68,12 @@ def replicas(
     return [owner, *pods]
 
 
+def with_names(found: Scene) -> Scene:
+    """The same with StatefulSets: successors have the names of those that left."""
+    text = json.dumps(found.documents).replace('"ReplicaSet"', '"StatefulSet"')
+    return replace(found, documents=tuple(json.loads(text)))
+
+
 def job(
     name: str, count: int, *, least: int | None = None, cpu: float = 0, gpu: int = 0, queue: str = "",
     movable: bool = True, selector: dict[str, str] | None = None, **times: Any,

@@ -12,11 +12,26 @@ from collections.abc import Callable
 import pytest
 
 from descheduling.decision_scenes import NO_SUCCESSOR, STATE
-from descheduling.scenes import Outcome, Scene
+from descheduling.scenes import (
+    Outcome,
+    Scene,
+    defragment,
+    node,
+    patch,
+    policy,
+    replicas,
+    run_by_hand,
+    scene,
+    with_names,
+)
 from descheduling.test_decisions import MOTIVATING
+from stromboli.api import Reservation
 from stromboli.descheduling import Write
+from stromboli.descheduling.migration import EvictPod
 from stromboli.simulation.descheduler_component import DeschedulerComponent
-from stromboli.simulation.virtual_time import Microseconds
+from stromboli.simulation.engine import Engine
+from stromboli.simulation.virtual_time import Microseconds, later, microseconds
+from stromboli.simulation.world import World
 
 
 def motivating_is_whole(outcome: Outcome) -> bool:
@@ -35,7 +50,26 @@ def set_is_gone(outcome: Outcome) -> bool:
     return [len(outcome.running_on(name)) for name in "ab"] == [6, 0]
 
 
+def service_is_whole(outcome: Outcome) -> bool:
+    """Both pods have moved, or none."""
+    running = [len(outcome.running_on(name)) for name in "abc"]
+    return running in ([5, 0, 5], [4, 2, 4]) and not states(outcome) & {"Pending", "Running"}
+
+
+def states(outcome: Outcome) -> set[str | None]:
+    return {group["migrationState"] for group in outcome.report["podGroups"].values()}
+
+
+# Two pods of one set leave b, one for a and one for c: each has room for one.
+SERVICE = scene(
+    *(node(name, cpu=size) for name, size in (("a", 5), ("b", 10), ("c", 5))),
+    replicas("x", ["a"] * 4 + ["c"] * 4, cpu=1), replicas("w", "b", 2, cpu=1, grace=1),
+    run_by_hand(5), policy=policy(defragment(high=100), interval=0), until=30,
+)  # fmt: skip
+
 STORIES: dict[str, tuple[Scene, Callable[[Outcome], bool]]] = {
+    "of a service": (SERVICE, service_is_whole),
+    "of a set with names": (with_names(SERVICE), service_is_whole),
     "for a job": (MOTIVATING, motivating_is_whole),
     "of a gang": (STATE, gang_is_whole),
     "without a successor": (NO_SUCCESSOR, set_is_gone),
@@ -43,39 +77,71 @@ STORIES: dict[str, tuple[Scene, Callable[[Outcome], bool]]] = {
 
 
 class Crash:
-    """Ends the descheduler after its `after`th write, once; counts all writes."""
+    """Ends the descheduler after its `after`th write, once, and a new one starts `away` seconds later; counts all
+    writes."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, after: int | None = None) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, after: int | None = None, *, away: float = 0.0,
+                 meanwhile: Callable[[World, Microseconds], None] | None = None) -> None:  # fmt: skip
         self.count = 0
+        self.evictions: list[int] = []  # which of the writes they are
         self.happened = False
-        carry_out = DeschedulerComponent._carry_out
+        self._back = Microseconds(0)
+        self._meanwhile = meanwhile
+        self._engine: Engine | None = None
+        carry_out, advance = DeschedulerComponent._carry_out, DeschedulerComponent.advance
+        run_controllers = Engine._run_controllers
+
+        def run_controllers_of(engine: Engine, at: Microseconds) -> None:
+            self._engine = engine
+            run_controllers(engine, at)
+
+        def advance_if_there(component: DeschedulerComponent, at: Microseconds) -> None:
+            if at >= self._back:
+                advance(component, at)
 
         def carry_out_until_the_crash(component: DeschedulerComponent, writes: list[Write], at: Microseconds) -> None:
             left = len(writes) if after is None or self.happened else after - self.count
-            carry_out(component, writes[: max(0, left)], at)
-            self.count += min(len(writes), max(0, left))
+            done = writes[: max(0, left)]
+            carry_out(component, done, at)
+            self.evictions += [
+                number for number, write in enumerate(done, self.count + 1) if isinstance(write, EvictPod)
+            ]
+            self.count += len(done)
             if writes and left <= len(writes) and after is not None and not self.happened:
                 self.happened = True
-                component.restart()
+                self._stop(component, at, away)
 
         monkeypatch.setattr(DeschedulerComponent, "_carry_out", carry_out_until_the_crash)
+        monkeypatch.setattr(DeschedulerComponent, "advance", advance_if_there)
+        monkeypatch.setattr(Engine, "_run_controllers", run_controllers_of)
+
+    def _stop(self, component: DeschedulerComponent, at: Microseconds, away: float) -> None:
+        if not away:
+            component.restart()
+            return
+        assert self._engine is not None
+        self._back = later(at, microseconds(away))
+        self._engine._stop("descheduler", at, self._back)
+        if self._meanwhile is not None:
+            self._meanwhile(self._engine.world, at)
 
 
-def writes_of(scene: Scene) -> int:
-    with pytest.MonkeyPatch.context() as patch:
-        crash = Crash(patch)
+def writes_of(scene: Scene) -> Crash:
+    with pytest.MonkeyPatch.context() as context:
+        crash = Crash(context)
         assert scene.but().outcome
-    return crash.count
+    return crash
 
 
+@pytest.mark.parametrize("away", [0, 3])
 @pytest.mark.parametrize("story", STORIES)
-def test_a_crash_after_any_write(story: str) -> None:
+def test_a_crash_after_any_write(story: str, away: int) -> None:
     scene, is_whole = STORIES[story]
-    total = writes_of(scene)
+    total = writes_of(scene).count
     assert total > 5
     for after in range(1, total + 1):
-        with pytest.MonkeyPatch.context() as patch:
-            crash = Crash(patch, after)
+        with pytest.MonkeyPatch.context() as context:
+            crash = Crash(context, after, away=away)
             outcome = scene.but().outcome
         assert crash.happened, after
         for kind in ("Evicted", "ReservationAvailable"):
@@ -83,3 +149,33 @@ def test_a_crash_after_any_write(story: str) -> None:
             assert all(count == 1 for count in counts.values()), (after, kind, counts)
         assert outcome.held == [], after
         assert is_whole(outcome), after
+
+
+CORDONED = {"spec": {"unschedulable": True}}
+LOSSES = {
+    "its target": patch(6.5, "Node", "a", CORDONED), "the other target": patch(6.5, "Node", "c", CORDONED),
+    "its place": None,
+}  # fmt: skip
+
+
+def delete_place(world: World, at: Microseconds) -> None:
+    """A user deletes the place of the pod that was evicted."""
+    gone = next(each for each in world.store.list(Reservation) if each.metadata.name.startswith("migration-w-0"))
+    world.delete(gone, at)
+
+
+@pytest.mark.parametrize("lost", LOSSES)
+def test_a_plan_that_has_lost_a_place_evicts_nothing_more(lost: str) -> None:
+    """The descheduler is away for 3 s after its first eviction, and a place is lost meanwhile."""
+    cordoned = LOSSES[lost]
+    scene = SERVICE.but() if cordoned is None else SERVICE.but(cordoned)
+    with pytest.MonkeyPatch.context() as context:
+        first = writes_of(SERVICE).evictions[0]
+        Crash(context, first, away=3, meanwhile=delete_place if cordoned is None else None)
+        outcome = scene.outcome
+    assert len(outcome.times("Evicted")) == 1
+    assert outcome.reasons("MigrationFailed")
+    assert len(outcome.running_on("b")) >= 1
+    assert sum(len(outcome.running_on(name)) for name in "abc") == 10
+    assert outcome.held == []
+    assert not states(outcome) & {"Pending", "Running"}

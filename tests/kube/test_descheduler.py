@@ -24,7 +24,6 @@ from kube.moves import (
     two_nodes,
 )
 
-EVICTING = "scheduling.stromboli.io/migration-evicting"
 RUNS = int(os.environ.get("STROMBOLI_GANG_RUNS", "2"))
 """Runs of the gang with random offsets; the full test has 50."""
 
@@ -52,7 +51,7 @@ def test_a_leader_that_slept_evicts_nothing_without_a_place(cluster: Cluster) ->
         slow = ("--lease-duration", "3s", "--qps", "1", "--burst", "1")
         leader = descheduler(cluster, *slow, leader=True)
         eventually(
-            lambda: any(EVICTING in one["metadata"].get("annotations", {}) for one in migrations(cluster)),
+            lambda: any(one.get("status", {}).get("evictionTime") for one in migrations(cluster)),
             timeout=TIMEOUT, every=0.02,
         )  # fmt: skip
         leader.pause()

@@ -1,8 +1,9 @@
 """Migration reservations: a place that is kept for the successor of a pod that is moved.
 
-There is one Reservation per move. It is pinned to the target node, used once, and open to pods of the same controller.
-`spec.replaces` names the pod that leaves, and annotations hold the rest, so the Reservation tells everything about the
-move. A descheduler that is killed at any moment finds on its next start how far each move is.
+There is one Reservation per move. It is pinned to the target node, used once, and open to pods of the same controller;
+where a successor has the name of the pod that leaves, only to that one. `spec.replaces` names the pod that leaves,
+`status.evictionTime` says that it is evicted, and annotations hold the rest, so the Reservation tells everything about
+the move. A descheduler that is killed at any moment finds on its next start how far each move is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .timestamps import format_timestamp, parse_timestamp
 MIGRATION_TTL = 1800.0
 """Seconds that the place is kept: from its creation, and, once the pod is evicted, from the eviction."""
 
+_VOLCANO_JOBS = "batch.volcano.sh/"
 _COPIED = (*names.GROUP_NAMES, names.QUEUE_NAME, names.TASK_SPEC, names.TASK_PRIORITY)
 
 
@@ -79,7 +81,7 @@ def migration_reservation(
                 metadata=ObjectMeta(namespace=meta.namespace, labels=dict(meta.labels), annotations=copied),
                 spec=replace(pod.spec, node_name=""),
             ),
-            owners=[ReservationOwner(controller=_controller_of(pod))],
+            owners=[_owner_of(pod)],
             ttl=f"{MIGRATION_TTL:g}s",
             allocate_once=True,
             queue=queue or names.DEFAULT_QUEUE,
@@ -96,7 +98,7 @@ def migration_of(reservation: Reservation) -> Migration | None:
     replaced, notes = reservation.spec.replaces, reservation.metadata.annotations
     if replaced is None or names.MIGRATION_PLAN not in notes:
         return None
-    since = notes.get(names.MIGRATION_EVICTING)
+    since = reservation.status.eviction_time
     return Migration(
         reservation,
         pod=f"{replaced.namespace}/{replaced.name}",
@@ -117,14 +119,7 @@ def is_lent(reservation: Reservation) -> bool:
 
 def with_eviction(reservation: Reservation, now: float) -> Reservation:
     """The Reservation once its pod is about to be evicted: its time to live counts from now on."""
-    created = reservation.metadata.creation_timestamp
-    age = 0.0 if created is None else max(0.0, now - parse_timestamp(created))
-    annotations = {**reservation.metadata.annotations, names.MIGRATION_EVICTING: format_timestamp(now)}
-    return replace(
-        reservation,
-        metadata=replace(reservation.metadata, annotations=annotations),
-        spec=replace(reservation.spec, ttl=f"{MIGRATION_TTL + age:g}s"),
-    )
+    return replace(reservation, status=replace(reservation.status, eviction_time=format_timestamp(now)))
 
 
 def controlling_owner(pod: Pod) -> OwnerReference | None:
@@ -136,14 +131,29 @@ def controlling_owner(pod: Pod) -> OwnerReference | None:
     return next((reference for reference in references if reference.kind in ("ReplicaSet", "StatefulSet")), None)
 
 
-def _controller_of(pod: Pod) -> ReservationController:
-    owner = controlling_owner(pod)
-    if owner is None:
-        return ReservationController(kind="None", name="none", namespace=pod.metadata.namespace)
-    return ReservationController(
-        api_version=owner.api_version, kind=owner.kind, name=owner.name, uid=owner.uid,
-        namespace=pod.metadata.namespace,
+def _owner_of(pod: Pod) -> ReservationOwner:
+    """The successor: a pod of the same controller; where those have fixed names, the one of the same name. Otherwise
+    one pod of a Job could take the place of another, which may request more, or need that node."""
+    meta, controller = pod.metadata, controlling_owner(pod)
+    if controller is None:
+        return ReservationOwner(
+            controller=ReservationController(kind="None", name="none", namespace=meta.namespace)
+        )
+    same_name = ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name)
+    return ReservationOwner(
+        object=same_name if keeps_names(controller) else None,
+        controller=ReservationController(
+            api_version=controller.api_version, kind=controller.kind, name=controller.name, uid=controller.uid,
+            namespace=meta.namespace,
+        ),
     )  # fmt: skip
+
+
+def keeps_names(controller: OwnerReference) -> bool:
+    """Whether the successor of one of its pods has the same name."""
+    if controller.kind == "StatefulSet":
+        return True
+    return controller.kind == "Job" and controller.api_version.startswith(_VOLCANO_JOBS)
 
 
 def _whole(text: str) -> int:

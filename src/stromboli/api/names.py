@@ -66,7 +66,7 @@ MIGRATION_PLAN = "scheduling.stromboli.io/migration-plan"
 MIGRATION_MOVES = "scheduling.stromboli.io/migration-moves"
 MIGRATION_FOR = "scheduling.stromboli.io/migration-for"
 MIGRATION_COOLDOWN = "scheduling.stromboli.io/migration-cooldown"
-MIGRATION_EVICTING = "scheduling.stromboli.io/migration-evicting"
+FAILED_PLANS = "scheduling.stromboli.io/failed-plans"
 # On nodes and groups that took part in moves: until when they rest, and for which group a node was emptied.
 COOLDOWN_UNTIL = "scheduling.stromboli.io/cooldown-until"
 EMPTIED_FOR = "scheduling.stromboli.io/emptied-for"

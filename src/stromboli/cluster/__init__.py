@@ -22,6 +22,7 @@ from .model import (
     Status,
     Task,
     TaskKey,
+    role_minimums_apply,
 )
 from .node_table import NodeTable
 from .object_fields import group_status
@@ -70,4 +71,5 @@ __all__ = [
     "VolumeIndex",
     "fits",
     "group_status",
+    "role_minimums_apply",
 ]

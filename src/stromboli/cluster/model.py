@@ -17,7 +17,7 @@ Allocated, Pipelined and Conditional exist only during a session; the others out
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NewType
@@ -162,6 +162,12 @@ _FAILED = int(Status.FAILED)
 _UNKNOWN = int(Status.UNKNOWN)
 
 
+def role_minimums_apply(min_available: int, role_minimums: Mapping[str, int]) -> bool:
+    """Whether the minimums of a gang's roles apply. If their sum exceeds the gang's own, they are ignored, as in
+    Volcano."""
+    return bool(role_minimums) and min_available >= sum(role_minimums.values())
+
+
 @dataclass(eq=False, slots=True)
 class Job:
     key: JobKey
@@ -257,8 +263,7 @@ class Job:
 
     @property
     def roles_matter(self) -> bool:
-        """Whether role minimums apply. If their sum exceeds the gang's own minimum, they are ignored, as in Volcano."""
-        return bool(self.role_minimums) and self.min_available >= sum(self.role_minimums.values())
+        return role_minimums_apply(self.min_available, self.role_minimums)
 
     def role_occupied(self, role: str, *, with_pipelined: bool = False) -> int:
         counts = self.role_counts.get(role)

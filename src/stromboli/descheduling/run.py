@@ -186,9 +186,14 @@ class Run:
         job: JobKey | None = None,
         places: Sequence[Place] = (),
         emptied: Sequence[str] = (),
-    ) -> Plan:
-        """Make a plan of the moves since a mark. `subject` tells it from the other plans of the same moment."""
+    ) -> Plan | None:
+        """Make a plan of the moves since a mark. `subject` tells it from the other plans of the same moment. None, and
+        the moves are undone, if this plan has failed and nothing has changed since; by hand it is made again."""
         taken = self.taken[mark[1] :]
+        moves = tuple(self.moves_since(mark))
+        if self.is_regular and self.view.circumstances.has_failed(moves):
+            self.undo(mark)
+            return None
         frees: Counter[str] = Counter()
         for each in taken:
             self.source_rows.add(each.source.row)
@@ -199,7 +204,7 @@ class Run:
             profile=self.profile,
             plugin=plugin,
             goal=goal,
-            moves=tuple(self.moves_since(mark)),
+            moves=moves,
             cooldown=cooldown,
             job=job,
             places=tuple(places),

@@ -101,7 +101,7 @@ class DeschedulerComponent:
                     world.create(reservation, at)
                 case UpdateReservation(reservation):
                     self._change(reservation, at)
-                case DeleteReservation(reservation):
+                case DeleteReservation(reservation):  # what a pass has seen is still so, also of a pod that is spared
                     world.delete(reservation, at)
                 case UpdateGroup(group):
                     current = world.store.get(PodGroup, key(group))
@@ -138,6 +138,8 @@ class DeschedulerComponent:
         if pod is None or pod.metadata.uid != write.uid or is_terminating(pod):
             return
         if not isinstance(reservation, Reservation) or reservation.status.phase != AVAILABLE:
+            return
+        if reservation.status.eviction_time is None:
             return
         if not self._take_from_budgets(pod, at):
             return

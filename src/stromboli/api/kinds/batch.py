@@ -291,12 +291,15 @@ class ReservationSpec(ApiStruct):
 
 
 class ReservationStatus(ApiStruct):
+    """`eviction_time`: since when the pod that the reservation replaces is evicted; written before the eviction."""
+
     phase: str = ""
     node_name: str = ""
     allocatable: ResourceList = field(default_factory=dict)
     allocated: ResourceList = field(default_factory=dict)
     current_owners: list[ObjectReference] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
+    eviction_time: str | None = None
 
 
 class Reservation(ApiObject):

@@ -90,10 +90,10 @@ def reserved_amounts(reservation: Reservation) -> dict[str, int]:
 
 
 def expires_at(reservation: Reservation) -> float | None:
-    """When its time is over, counted from its creation; None: never."""
+    """When its time is over, from its creation on, or from the eviction of the pod that it replaces; None: never."""
     ttl = parse_duration(RESERVATION_TTL if reservation.spec.ttl is None else reservation.spec.ttl)
-    created = reservation.metadata.creation_timestamp
-    return None if ttl == 0 or created is None else parse_timestamp(created) + ttl
+    since = reservation.status.eviction_time or reservation.metadata.creation_timestamp
+    return None if ttl == 0 or since is None else parse_timestamp(since) + ttl
 
 
 def has_expired(reservation: Reservation, now: float) -> bool:

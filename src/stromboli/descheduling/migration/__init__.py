@@ -7,6 +7,8 @@
 writes           what is to be written
 start            the first writes of a plan
 progress         what follows from the objects, in every pass
+move_state       how far one move is, and what is wrong with it
+successors       whether a successor can still come
 gang_minimums    whether gangs can still spare the pods that are evicted next
 group_status     `migrationInfo` and `migrationState` of PodGroups
 """

@@ -15,6 +15,8 @@ from stromboli.api.generated_groups import is_generated_group
 from stromboli.api.migration_reservations import Migration
 from stromboli.cluster.object_fields import role_of
 from stromboli.descheduling.planning import Objects
+from stromboli.descheduling.planning.disruptions import shortage_clause
+from stromboli.scheduling.gang import shortage
 
 
 def short_gang(objects: Objects, leaving: Iterable[Migration]) -> str | None:
@@ -30,13 +32,16 @@ def short_gang(objects: Objects, leaving: Iterable[Migration]) -> str | None:
     for name, gone in sorted(uids.items()):
         group = objects.get(PodGroup, name)
         assert group is not None
-        left = [pod for pod in members[name] if pod.metadata.uid not in gone]
-        if len(left) < group.spec.min_member:
-            return f"its gang {name} would have {len(left)} pods, and needs {group.spec.min_member}"
-        roles = Counter(role_of(pod) for pod in left)
-        for role, least in sorted(group.spec.min_task_member.items()):
-            if roles[role] < least and any(role_of(pod) == role for pod in members[name] if pod.metadata.uid in gone):
-                return f'its gang {name} would have {roles[role]} pods of task "{role}", and needs {least}'
+        roles = Counter(role_of(pod) for pod in members[name] if pod.metadata.uid not in gone)
+        short = shortage(
+            group.spec.min_member,
+            group.spec.min_task_member,
+            left=roles.total(),
+            left_of=roles.__getitem__,
+            leaving=[role_of(pod) for pod in members[name] if pod.metadata.uid in gone],
+        )
+        if short is not None:
+            return shortage_clause(name, short)
     return None
 
 

@@ -4,12 +4,15 @@ Nothing is remembered between passes. The Reservations say which moves there are
 
     its Reservation is not Available yet         wait, for five minutes at most
     all of the plan are Available                mark them: from now on the pods are evicted
-    marked, and the pod runs                     evict it, for five minutes at most
+    all of the plan are marked, the pod runs     evict it, for five minutes at most
     marked, and the pod is gone                  the place is kept until a successor uses it, or its time is over
 
 The mark is written before the eviction. So a descheduler that is killed between the two repeats the eviction, which
-does nothing the second time because it names the pod's uid. Before the mark, whatever goes wrong gives up the whole
-plan; after the eviction only success or the end of its time frees the place.
+does nothing the second time because it names the pod's uid.
+
+The Reservations of a plan stay until all of its moves are over. So if one is missing, a place was lost. Then, and after
+any other failure, nothing more is evicted: moves whose pods still run are given up. The places of pods that were
+evicted are kept until a successor uses them, none can come any more, or their time is over.
 """
 
 from __future__ import annotations
@@ -21,22 +24,20 @@ from msgspec.structs import replace
 
 from stromboli.api import Node, Pod, PodGroup, Reservation, key, names
 from stromboli.api.migration_reservations import Migration, migration_of, with_eviction
-from stromboli.api.reservations import AVAILABLE, EXPIRED, SUCCEEDED, has_expired
-from stromboli.api.reservations import FAILED as RESERVATION_FAILED
-from stromboli.api.timestamps import format_timestamp, parse_timestamp
+from stromboli.api.reservations import AVAILABLE
+from stromboli.api.timestamps import format_timestamp
 from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
-from stromboli.descheduling.planning import Objects
+from stromboli.descheduling.planning import Circumstances, Objects, with_mark
 
 from . import writes as w
 from .gang_minimums import short_gang
 from .group_status import is_unfinished, progressed
+from .move_state import EVICTION_TIMEOUT, RESERVATION_TIMEOUT, Failure, MoveState, Step, created_at
+from .successors import Successors
 from .writes import AnnotateNode, DeleteReservation, EvictPod, Report, UpdateGroup, UpdateReservation, Write
 
-RESERVATION_TIMEOUT: Final = 300.0  # seconds until a place must be found
-EVICTION_TIMEOUT: Final = 300.0  # seconds that a refused eviction is repeated
-
-_FINISHED: Final = ("Succeeded", "Failed")
-Failure = tuple[str, str]  # a reason in one word, and a sentence
+# Failures that say something about the plan itself. Of the others, nobody knows whether it would fail again.
+_VERDICTS: Final = frozenset({"GangAtMinimum", "ReservationFailed", "EvictionBlocked", "NoPlaceFound"})
 
 
 def advance(objects: Objects, now: float) -> list[Write]:
@@ -57,6 +58,7 @@ def advance(objects: Objects, now: float) -> list[Write]:
         found.go_on(moves, set_aside.get(plan, []))
     for plan in sorted(set(set_aside) - set(plans)):  # killed before the first place was asked for
         found.delete_set_aside(set_aside[plan], "its plan was not completed")
+    found.mark_sources()
     found.update_groups([move for moves in plans.values() for move in moves])
     return found.in_order()
 
@@ -68,7 +70,7 @@ def next_deadline(objects: Objects, now: float) -> float | None:
         move = migration_of(reservation)
         if move is None:
             continue
-        since = _created(reservation) + RESERVATION_TIMEOUT
+        since = created_at(reservation) + RESERVATION_TIMEOUT
         if move.evicting_since is not None:
             since = move.evicting_since + EVICTION_TIMEOUT
         deadlines.append(since)
@@ -79,11 +81,15 @@ class _Pass:
     def __init__(self, objects: Objects, now: float) -> None:
         self._objects = objects
         self._now = now
+        self._successors = Successors(objects)
+        self._circumstances = Circumstances(objects, now)
         self.writes: list[Write] = []
         self._deletions: list[Write] = []  # last: until then the objects tell what is going on
-        self._over: dict[str, Failure | None] = {}  # by the name of the Reservation
+        self._over: set[str] = set()  # names of Reservations
+        self._done: set[str] = set()  # those that a successor uses
         self._failures: dict[str, Failure] = {}  # by group
         self._cooldowns: dict[str, float] = {}  # by group
+        self._marks: dict[str, list[str]] = {}  # by source: of plans that failed
 
     def in_order(self) -> list[Write]:
         return [*self.writes, *self._deletions]
@@ -91,48 +97,46 @@ class _Pass:
     # -- one plan -----------------------------------------------------------------------------------------------
 
     def go_on(self, moves: Sequence[Migration], set_aside: Sequence[Reservation]) -> None:
-        planned = [move for move in moves if move.evicting_since is None]
-        started = [move for move in moves if move.evicting_since is not None]
-        failure = self._plan_failure(planned, started, set_aside) if planned else None
-        for move in started:
-            outcome = self._started(move, started)
-            if isinstance(outcome, tuple):
-                failure = failure or outcome
+        states = [MoveState(self._objects, move, self._now) for move in moves]
+        by_step: dict[Step, list[MoveState]] = {step: [] for step in Step}
+        for state in states:
+            by_step[state.step].append(state)
+        self._done |= {state.name for state in by_step[Step.DONE]}
+        staying = [*by_step[Step.PLANNED], *by_step[Step.LEAVING]]
+        failure = self._plan_failure(states, set_aside) if staying else None
         if failure is not None:
-            for move in planned:
-                self._fail(move, failure)
+            self._note_verdict(failure, moves)
+            for state in staying:
+                self._fail(state.move, failure, runs=True)
             self._give_up(set_aside)
-        elif planned and all(move.reservation.status.phase == AVAILABLE for move in planned):
-            for move in planned:
-                self.writes.append(UpdateReservation(with_eviction(move.reservation, self._now)))
-                self.writes.append(
-                    Report(w.STARTED, move.pod, move.uid, move.target, "", f"Node {move.target} has a place for it.")
-                )
-        elif moves and all(self._over.get(move.reservation.metadata.name, ()) is None for move in moves):
-            # All have succeeded. What is set aside stays so until the job starts, as any reserved node.
-            for each in set_aside:
-                self.writes.append(UpdateReservation(_without_plan(each)))
+        elif by_step[Step.PLANNED]:
+            self._mark(by_step[Step.PLANNED])
+        else:
+            for state in by_step[Step.LEAVING]:
+                self._evict(state.move)
+        if failure is not None or not staying:
+            self._end_plan(by_step, moves, set_aside)
 
-    def _plan_failure(
-        self, planned: Sequence[Migration], started: Sequence[Migration], set_aside: Sequence[Reservation]
-    ) -> Failure | None:
-        """Why a plan cannot go on whose pods all run; None if nothing is wrong."""
-        first = planned[0]
-        if not started and len(planned) < first.moves:
-            return "PlanIncomplete", f"{len(planned)} of {first.moves} places were asked for"
+    def _plan_failure(self, states: Sequence[MoveState], set_aside: Sequence[Reservation]) -> Failure | None:
+        """Why nothing more of a plan is evicted; None if nothing is wrong."""
+        first = states[0].move
+        started = any(state.move.evicting_since is not None for state in states)
+        if len(states) < first.moves:
+            if started:
+                return "PlaceLost", "another place of its plan was deleted"
+            return "PlanIncomplete", f"{len(states)} of {first.moves} places were asked for"
         if first.job and not set_aside and not started and not self._job_holds(first):
             return "NotSetAside", f"no node is set aside for {first.job} any more"
-        for move in planned:
-            failure = self._planned_failure(move)
+        for state in states:
+            failure = state.failure()
             if failure is not None:
                 return failure
-        if all(move.reservation.status.phase == AVAILABLE for move in planned):
-            return self._gang_failure([*planned, *started])
+        staying = [state for state in states if state.step in (Step.PLANNED, Step.LEAVING)]
+        if all(state.phase == AVAILABLE for state in staying):
+            short = short_gang(self._objects, [state.move for state in staying])
+            if short is not None:
+                return "GangAtMinimum", short
         return None
-
-    def _gang_failure(self, leaving: Sequence[Migration]) -> Failure | None:
-        short = short_gang(self._objects, leaving)
-        return None if short is None else ("GangAtMinimum", short)
 
     def _job_holds(self, move: Migration) -> bool:
         """Whether a node that the plan clears is set aside for its job, also by the scheduler itself."""
@@ -143,53 +147,41 @@ class _Pass:
                 return True
         return False
 
-    def _planned_failure(self, move: Migration) -> Failure | None:
-        phase = move.reservation.status.phase
-        pod = self._pod(move)
-        if pod is None or pod.status.phase in _FINISHED or pod.metadata.deletion_timestamp is not None:
-            return "PodGone", f"pod {move.pod} is gone"
-        if phase in (RESERVATION_FAILED, EXPIRED) or has_expired(move.reservation, self._now):
-            return f"Reservation{phase or EXPIRED}", _why(move.reservation) or f"node {move.target} has no place for it"
-        if phase == SUCCEEDED:
-            return "ReservationTaken", "another pod took the place"
-        node = self._objects.get(Node, move.target)
-        if node is None or node.spec.unschedulable:
-            return "TargetLost", f"node {move.target} is gone or cordoned"
-        if phase != AVAILABLE and self._now - _created(move.reservation) >= RESERVATION_TIMEOUT:
-            waited = f"no place was found on node {move.target} in {RESERVATION_TIMEOUT:g} seconds"
-            return "Timeout", _why(move.reservation) or waited
-        return None
+    def _mark(self, planned: Sequence[MoveState]) -> None:
+        if any(state.phase != AVAILABLE for state in planned):
+            return
+        for state in planned:
+            move = state.move
+            self.writes.append(UpdateReservation(with_eviction(move.reservation, self._now)))
+            self.writes.append(
+                Report(w.STARTED, move.pod, move.uid, move.target, "", f"Node {move.target} has a place for it.")
+            )
 
-    def _started(self, move: Migration, of_plan: Sequence[Migration]) -> Failure | bool:
-        """A move whose eviction was decided: a failure, or whether it is over. `of_plan`: all such moves of a plan."""
-        assert move.evicting_since is not None
-        phase = move.reservation.status.phase
-        pod = self._pod(move)
-        runs = pod is not None and pod.metadata.deletion_timestamp is None and pod.status.phase not in _FINISHED
-        failure: Failure | None = None
-        if phase == SUCCEEDED and not runs:
-            self._succeed(move)
-            return True
-        if runs and phase != AVAILABLE:
-            failure = "ReservationTaken", "its place was lost before it was evicted"
-        elif runs and (short := self._gang_failure(of_plan)) is not None:
-            failure = short
-        elif runs and self._now - move.evicting_since >= EVICTION_TIMEOUT:
-            failure = "EvictionBlocked", f"its eviction was refused for {EVICTION_TIMEOUT:g} seconds"
-        elif not runs and (phase in (RESERVATION_FAILED, EXPIRED) or has_expired(move.reservation, self._now)):
-            failure = f"Reservation{phase or EXPIRED}", "no successor used its place"
-        if failure is not None:
-            self._fail(move, failure)
-            return failure
-        if runs:
-            message = f"It moves from node {move.source} to node {move.target}, where its place is kept."
-            self.writes.append(EvictPod(move.pod, move.uid, move.reservation, message))
-        return False
+    def _evict(self, move: Migration) -> None:
+        message = f"It moves from node {move.source} to node {move.target}, where its place is kept."
+        self.writes.append(EvictPod(move.pod, move.uid, move.reservation, message))
 
-    def _pod(self, move: Migration) -> Pod | None:
-        """The pod that leaves, as long as it is the same one."""
-        pod = self._objects.get(Pod, move.pod)
-        return pod if pod is not None and pod.metadata.uid == move.uid else None
+    def _end_plan(
+        self, by_step: dict[Step, list[MoveState]], moves: Sequence[Migration], set_aside: Sequence[Reservation]
+    ) -> None:
+        """If no successor is awaited any more. Nothing of the plan is evicted any more."""
+        awaited = [state for state in by_step[Step.AWAY] if self._successors.can_come(state.move)]
+        lost = by_step[Step.LOST]
+        if awaited:
+            for state in lost:
+                self._fail(state.move, state.failure() or _LOST)
+            return
+        for state in by_step[Step.DONE]:
+            self._succeed(state.move)
+        for state in lost:
+            self._fail(state.move, state.failure() or _LOST)
+        for state in by_step[Step.AWAY]:
+            self._fail(state.move, ("NoSuccessor", "no successor can come for its place"))
+        if len(by_step[Step.DONE]) < moves[0].moves:
+            self._give_up(set_aside)
+        else:  # what is set aside stays so until the job starts, as any reserved node
+            for each in set_aside:
+                self.writes.append(UpdateReservation(_without_plan(each)))
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
@@ -201,14 +193,16 @@ class _Pass:
         )
         self._deletions.append(DeleteReservation(move.reservation, "the move is complete"))
 
-    def _fail(self, move: Migration, failure: Failure) -> None:
+    def _fail(self, move: Migration, failure: Failure, *, runs: bool = False) -> None:
+        """`runs`: the pod was not evicted, as far as we know."""
         self._end(move, failure)
         reason, message = failure
         self.writes.append(Report(w.FAILED, move.pod, move.uid, move.target, reason, f"{_sentence(message)}"))
-        self._deletions.append(DeleteReservation(move.reservation, message))
+        spared = move if runs and move.evicting_since is not None else None
+        self._deletions.append(DeleteReservation(move.reservation, message, spared))
 
     def _end(self, move: Migration, failure: Failure | None) -> None:
-        self._over[move.reservation.metadata.name] = failure
+        self._over.add(move.reservation.metadata.name)
         if failure is not None:
             self._failures[move.group] = failure
         if not move.cooldown:
@@ -218,6 +212,19 @@ class _Pass:
         emptied = None if failure is not None else move.job
         self.writes.append(AnnotateNode(move.source, {names.COOLDOWN_UNTIL: until, names.EMPTIED_FOR: emptied}))
         self.writes.append(AnnotateNode(move.target, {names.COOLDOWN_UNTIL: until}))
+
+    def _note_verdict(self, failure: Failure, moves: Sequence[Migration]) -> None:
+        if failure[0] in _VERDICTS:
+            mark = self._circumstances.mark_of(moves, plan=moves[0].plan)
+            for source in {move.source for move in moves}:
+                self._marks.setdefault(source, []).append(mark)
+
+    def mark_sources(self) -> None:
+        """Plans that failed are not made again until something has changed."""
+        for source, marks in sorted(self._marks.items()):
+            node = self._objects.get(Node, source)
+            if node is not None:
+                self.writes.append(AnnotateNode(source, {names.FAILED_PLANS: with_mark(node, marks)}))
 
     def _give_up(self, set_aside: Iterable[Reservation]) -> None:
         """Before the places are deleted: a plan without places whose nodes are set aside was never complete."""
@@ -244,13 +251,16 @@ class _Pass:
                 groups[name] = group
         for name, group in sorted(groups.items()):
             of_group = by_group.get(name, [])
-            left = [move for move in of_group if move.reservation.metadata.name not in self._over]
+            left = [move for move in of_group if move.reservation.metadata.name not in self._over | self._done]
             failure = self._failures.get(name)
             if not of_group:  # somebody deleted its Reservations
                 failure = ("ReservationDeleted", "its Reservation was deleted")
             updated = progressed(group, left, self._now, failure=failure, cooldown=self._cooldowns.get(name))
             if updated != group:
                 self.writes.append(UpdateGroup(updated))
+
+
+_LOST: Final[Failure] = ("PlaceLost", "its place was lost")
 
 
 def _without_plan(reservation: Reservation) -> Reservation:
@@ -260,16 +270,6 @@ def _without_plan(reservation: Reservation) -> Reservation:
 
 def _in_group(pod: Pod, group: str) -> bool:
     return any(f"{pod.metadata.namespace}/{pod.metadata.annotations.get(name)}" == group for name in names.GROUP_NAMES)
-
-
-def _created(reservation: Reservation) -> float:
-    created = reservation.metadata.creation_timestamp
-    return 0.0 if created is None else parse_timestamp(created)
-
-
-def _why(reservation: Reservation) -> str:
-    """What the scheduler says about a Reservation that it could not place."""
-    return next((c.message for c in reservation.status.conditions if c.status == "False" and c.message), "")
 
 
 def _sentence(text: str) -> str:

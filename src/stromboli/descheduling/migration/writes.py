@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stromboli.api import PodGroup, Reservation
+from stromboli.api.migration_reservations import Migration
 
 PLANNED = "MigrationPlanned"
 STARTED = "MigrationStarted"
@@ -33,8 +34,12 @@ class UpdateReservation:
 
 @dataclass(frozen=True, slots=True)
 class DeleteReservation:
+    """`spared`: only if the pod of this move still runs. If its eviction was accepted after all, its successor needs
+    the place."""
+
     reservation: Reservation
     why: str = ""
+    spared: Migration | None = None
 
 
 @dataclass(frozen=True, slots=True)

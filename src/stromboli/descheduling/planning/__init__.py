@@ -1,8 +1,10 @@
 """Plans: which pods leave which nodes, and where they go.
 
 moves         a move and a plan
+objects       what plans read beside the cluster
 view          the cluster as plans change it, tentatively and with the scheduler's own predicates
 cooldowns     nodes and groups that rest after a move
+failed_plans  what must change before a plan that failed is made again
 disruptions   gangs and disruption budgets, with everything that is planned so far
 real_use      what pods really use
 anomalies     how long a node has been overloaded
@@ -12,13 +14,16 @@ picture       a plan as text, with the nodes before and after
 from .anomalies import Anomalies, AnomalyCondition
 from .cooldowns import Cooldowns, cooldown_of, resting_until
 from .disruptions import Disruptions
+from .failed_plans import Circumstances, with_mark
 from .moves import Move, Place, Plan
+from .objects import Objects
 from .real_use import RealUse, use_annotation
-from .view import Objects, View
+from .view import View
 
 __all__ = [
     "Anomalies",
     "AnomalyCondition",
+    "Circumstances",
     "Cooldowns",
     "Disruptions",
     "Move",
@@ -30,4 +35,5 @@ __all__ = [
     "cooldown_of",
     "resting_until",
     "use_annotation",
+    "with_mark",
 ]

@@ -13,6 +13,7 @@ from stromboli.api.generated_groups import is_generated_group
 from stromboli.api.migration_reservations import controlling_owner
 from stromboli.api.selectors import matches_labels
 from stromboli.cluster import Job, Status, Task
+from stromboli.scheduling.gang import Shortage, shortage
 
 from .view import View
 
@@ -38,13 +39,15 @@ class Disruptions:
         """Why this pod must not leave as well; None if it may."""
         job = task.job
         if job is not None and is_gang(job):
-            left = _running(job) - self._of_job[job.key] - 1
-            if left < job.min_available:
-                return f"its gang {job.key} would have {left} pods, and needs {job.min_available}"
-            if job.roles_matter and task.role in job.role_minimums:
-                left = _running_in_role(job, task.role) - self._of_role[job.key, task.role] - 1
-                if left < job.role_minimums[task.role]:
-                    return f'its gang {job.key} would have {left} pods of task "{task.role}"'
+            short = shortage(
+                job.min_available,
+                job.role_minimums,
+                left=_running(job) - self._of_job[job.key] - 1,
+                left_of=lambda role: _running_in_role(job, role) - self._of_role[job.key, role] - 1,
+                leaving=[task.role],
+            )
+            if short is not None:
+                return shortage_clause(job.key, short)
         for key, budget in self.budgets_of(task):
             if self._of_budget[key] >= budget.status.disruptions_allowed:
                 return f"its PodDisruptionBudget {key} allows {budget.status.disruptions_allowed} disruptions"
@@ -70,6 +73,11 @@ class Disruptions:
             self._of_role[task.job.key, task.role] += change
         for key, _ in self.budgets_of(task):
             self._of_budget[key] += change
+
+
+def shortage_clause(gang: str, short: Shortage) -> str:
+    of_task = f' of task "{short.role}"' if short.role else ""
+    return f"its gang {gang} would have {short.have} pods{of_task}, and needs {short.need}"
 
 
 def unavailable(job: Job) -> int:

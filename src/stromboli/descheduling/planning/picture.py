@@ -14,7 +14,7 @@ from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import amounts, format_amount
 
 from .moves import Plan
-from .view import Objects
+from .objects import Objects
 
 WIDTH: Final = 16
 _FINISHED: Final = ("Succeeded", "Failed")

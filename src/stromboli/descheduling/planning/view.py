@@ -8,12 +8,11 @@ written: the next snapshot of the copy reverts all of it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.api import KObject, LabelSelector
+from stromboli.api import LabelSelector
 from stromboli.api.migration_reservations import Migration, migration_of
 from stromboli.api.selectors import matches_labels
 from stromboli.cluster import OCCUPYING, Job, JobKey, Node, Status, Task
@@ -21,23 +20,16 @@ from stromboli.scheduling.session import Session
 
 from .anomalies import Anomalies
 from .cooldowns import Cooldowns
+from .failed_plans import Circumstances
 from .moves import Move
+from .objects import Objects
 from .real_use import RealUse, requested
 
 Mask = npt.NDArray[np.bool_]
-T = TypeVar("T", bound=KObject)
 
 _MIRROR = "kubernetes.io/config.mirror"
 _CRITICAL = "critical"
 _CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-
-
-class Objects(Protocol):
-    """The objects that plans read beside the cluster: owners of pods."""
-
-    def get(self, kind: type[T], key: str) -> T | None: ...
-
-    def list(self, kind: type[T]) -> Iterable[T]: ...
 
 
 class View:
@@ -58,6 +50,7 @@ class View:
         self.session = session
         self.nodes = session.nodes
         self.objects = objects
+        self.circumstances = Circumstances(objects, session.now)
         self.now = session.now
         self.real_use = real_use
         self.cooldowns = Cooldowns(session.now)

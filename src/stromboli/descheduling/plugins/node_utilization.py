@@ -63,10 +63,9 @@ class _ByUtilization(BalancePlugin):
             best = int(rows[np.argmax(score[rows])])
             target = run.view.nodes.nodes[best]
             if run.try_move(task, target, by=self.name):
-                run.accept(
-                    mark, plugin=self.name, subject=task.key, goal=self._goal(source, target), cooldown=self._cooldown
-                )
-                return True
+                goal = self._goal(source, target)
+                if run.accept(mark, plugin=self.name, subject=task.key, goal=goal, cooldown=self._cooldown):
+                    return True
             open_[best] = False
         return False
 

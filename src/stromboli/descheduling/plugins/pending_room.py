@@ -164,10 +164,12 @@ class PendingRoom:
             return False
         sources = sorted({move.source for move in moves})
         named = f"node {sources[0]}" if len(sources) == 1 else f"nodes {', '.join(sources)}"
-        run.accept(
+        plan = run.accept(
             mark, plugin=self._plugin, subject=job.key, goal=f"makes room for {job.key} on {named}",
             cooldown=self._cooldown, job=job.key, places=places,
         )  # fmt: skip
+        if plan is None:
+            return False
         self._served.add(job.key)
         self._set_aside |= new
         run.closed_rows |= self._closing

@@ -189,5 +189,6 @@ DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
         "allocated": "What its owners use of it, by resource.",
         "currentOwners": "The pods that use it.",
         "conditions": _CONDITIONS,
+        "evictionTime": "When the descheduler decided to evict the pod that it replaces.",
     },
 }  # fmt: skip

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stromboli.api import KObject, Node, Pod, PodGroup, Reservation, key
-from stromboli.api.migration_reservations import migration_of
+from stromboli.api.migration_reservations import Migration, migration_of
 from stromboli.api.reservations import AVAILABLE
 from stromboli.descheduling import Write
 from stromboli.descheduling.migration import (
@@ -30,6 +30,7 @@ from stromboli.descheduling.migration import (
 from stromboli.kube.client import (
     NODES,
     POD_GROUPS,
+    PODS,
     RESERVATIONS,
     Client,
     Failure,
@@ -107,8 +108,9 @@ class WriteExecutor:
                 await self._create(reservation)
             case UpdateReservation(reservation):
                 await self._update(RESERVATIONS, reservation, objects.get(Reservation, key(reservation)))
-            case DeleteReservation(reservation):
-                await self._delete(reservation)
+            case DeleteReservation(reservation, spared=spared):
+                if spared is None or await self._runs(spared):
+                    await self._delete(reservation)
             case UpdateGroup(group):
                 await self._update_group(group, objects.get(PodGroup, key(group)))
             case AnnotateNode(name, annotations):
@@ -166,6 +168,17 @@ class WriteExecutor:
                     )
                 )
                 self._on_object(written)
+
+    async def _runs(self, move: Migration) -> bool:
+        """Whether a pod was really not evicted. Our watch may not show yet that an eviction was accepted."""
+        try:
+            pod = await self._send(lambda: self._client.get(PODS, move.pod))
+        except Failure as failure:
+            if is_not_found(failure):
+                return False
+            raise
+        self._on_object(pod)
+        return pod.metadata.uid == move.uid and pod.metadata.deletion_timestamp is None
 
     async def _delete(self, reservation: Reservation) -> None:
         try:

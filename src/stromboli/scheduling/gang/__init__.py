@@ -5,7 +5,7 @@
 `failed_attempts` knows them from one cycle to the next, `enough_places` counts before anything is placed, and with
 `job_kinds` what is known of one job is known of all that are alike. `small_jobs` is a short cut for jobs of one task,
 `nominated_tasks` one for gangs that pods were evicted for. `empty_nodes` knows which gangs could not start even if
-nothing else ran.
+nothing else ran. `spare_pods` says whether pods of a gang may leave.
 """
 
 from .best_effort import complete_with_best_effort
@@ -18,12 +18,14 @@ from .job_kinds import JobKinds
 from .nominated_tasks import promise_rooms
 from .readiness import complete, condition_ready, conditionally_ready, reserved_tasks
 from .small_jobs import SmallJobs
+from .spare_pods import Shortage, shortage
 from .tentative_places import TentativePlaces
 
 __all__ = [
     "EmptyNodes",
     "FailedAttempts",
     "JobKinds",
+    "Shortage",
     "SmallJobs",
     "TentativePlaces",
     "complete",
@@ -39,5 +41,6 @@ __all__ = [
     "place_gang",
     "promise_rooms",
     "reserved_tasks",
+    "shortage",
     "start_gang",
 ]

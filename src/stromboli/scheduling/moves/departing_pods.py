@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from stromboli.api import PodDisruptionBudget, Reservation, is_generated_group, names
+from stromboli.api import PodDisruptionBudget, Reservation, is_generated_group
 from stromboli.api.reservations import AVAILABLE, is_over
 from stromboli.api.selectors import matches_labels
 from stromboli.cluster import OCCUPYING, Job, Task, TaskKey
 from stromboli.cluster.object_fields import ends_by_itself
+from stromboli.cluster.reservations import replaced_task
 from stromboli.scheduling.callbacks import Refusal, Verdict
 from stromboli.scheduling.explanation.reasons import Code
+from stromboli.scheduling.gang import Shortage, shortage
 from stromboli.scheduling.session import Session
 
 FEATURE: Final = "moves"
@@ -42,12 +44,8 @@ class Leaving:
 
 def _replaced_task(session: Session, reservation: Reservation) -> Task | None:
     """The running task that a Reservation replaces."""
-    replaced = reservation.spec.replaces
-    if replaced is None or is_over(reservation):
-        return None
-    node = session.nodes.by_name.get(reservation.metadata.annotations.get(names.MIGRATION_SOURCE, ""))
-    task = None if node is None else node.tasks.get(TaskKey(f"{replaced.namespace}/{replaced.name}"))
-    return task if task is not None and task.uid == replaced.uid and task.status in OCCUPYING else None
+    task = None if is_over(reservation) else replaced_task(session.nodes, reservation)
+    return task if task is not None and task.status in OCCUPYING else None
 
 
 def note_leaving(session: Session) -> None:
@@ -74,8 +72,7 @@ def open_leaving(session: Session) -> None:
         job = candidate.job
         if job is None or whole:
             return Verdict.NOTHING
-        gone = _gone_of(leaving, job)
-        if gone and _is_gang(job) and job.ready_count - gone - 1 < job.min_available:
+        if _gone_of(leaving, job) and _shortage(leaving, candidate, job) is not None:
             return Verdict.NO
         return Verdict.NO if _over_budget(session, leaving, candidate) else Verdict.NOTHING
 
@@ -104,18 +101,32 @@ def open_leaving(session: Session) -> None:
 def _refusal(session: Session, leaving: Leaving, task: Task) -> Refusal | None:
     """Why a pod cannot leave now; None if it can."""
     job = task.job
-    if job is not None and _is_gang(job):
-        left = job.ready_count - _gone_of(leaving, job) - 1
-        if left < job.min_available:
-            return Refusal(Code.NOT_ENOUGH_PODS, need=job.min_available, have=left, subject=str(job.key))
+    short = None if job is None else _shortage(leaving, task, job)
+    if job is not None and short is not None:
+        return Refusal(Code.NOT_ENOUGH_PODS, need=short.need, have=short.have, subject=str(job.key))
     if _over_budget(session, leaving, task):
         return Refusal(Code.NOT_ENOUGH_PODS, subject=str(task.key))
     return None
 
 
-def _gone_of(leaving: Leaving, job: Job) -> int:
-    """How many running pods of a job count as gone."""
-    return sum(task.job is job and task.status in OCCUPYING for task in leaving.promised.values())
+def _gone_of(leaving: Leaving, job: Job) -> list[Task]:
+    """The running pods of a job that count as gone."""
+    return [task for task in leaving.promised.values() if task.job is job and task.status in OCCUPYING]
+
+
+def _shortage(leaving: Leaving, task: Task, job: Job) -> Shortage | None:
+    """What the gang of a task would lack if the task left as well."""
+    if not _is_gang(job):
+        return None
+    gone = [*(other for other in _gone_of(leaving, job) if other is not task), task]
+
+    def left_of(role: str) -> int:
+        running = job.role_occupied(role) - job.role_pending_best_effort.get(role, 0)
+        return running - sum(other.role == role for other in gone)
+
+    return shortage(
+        job.min_available, job.role_minimums, left=job.ready_count - len(gone), left_of=left_of, leaving=[task.role]
+    )
 
 
 def _is_gang(job: Job) -> bool:

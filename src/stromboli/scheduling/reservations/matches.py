@@ -17,6 +17,7 @@ from stromboli.api.quantity import amounts
 from stromboli.api.reservations import may_use, may_use_elsewhere, reserved_amounts, serves_queue
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import PODS, Job, JobKey, Shape, Task, TaskKey
+from stromboli.cluster.reservations import waits_for_eviction
 from stromboli.scheduling.session import Session
 
 _ANY: Hashable = ("any",)
@@ -72,7 +73,9 @@ class Matches:
         keys: set[str] = set()
         for name in sorted(session.ledger.holdings):
             reservation = session.snapshot.reservations.get(name)
-            if reservation is not None and reservation.metadata.deletion_timestamp is None:
+            if reservation is None or reservation.metadata.deletion_timestamp is not None:
+                continue
+            if not waits_for_eviction(session.nodes, reservation):
                 self._add(reservation, keys)
         self._label_keys = tuple(sorted(keys))
 

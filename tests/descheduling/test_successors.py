@@ -1,0 +1,74 @@
+"""Who may use the place of a pod that is moved, and what becomes of a plan that has lost one."""
+
+from __future__ import annotations
+
+import pytest
+
+from descheduling.scenes import (
+    Outcome,
+    Scene,
+    defragment,
+    job,
+    node,
+    policy,
+    replicas,
+    restart,
+    run_by_hand,
+    scene,
+    with_names,
+)
+
+
+def states(outcome: Outcome) -> set[str | None]:
+    return {group["migrationState"] for group in outcome.report["podGroups"].values()}
+
+
+# Two pods of w leave b: one for a and one for c, each of which has room for one. A third one runs on d and is deleted
+# by its user at 6.5 s; its successor goes back to d. The descheduler is away from 5.5 s to 9 s, so at that time both
+# places are kept, and nobody has been evicted.
+def _sibling_goes() -> Scene:
+    service = replicas("w", ["b", "b", "d"], cpu=1, grace=1)
+    service[-1]["metadata"]["annotations"]["sim.stromboli.io/until"] = "6500ms"
+    return scene(
+        node("a", cpu=5), node("b", cpu=10), node("c", cpu=5), node("d", cpu=1, labels={"critical": "true"}),
+        replicas("x", ["a"] * 4 + ["c"] * 4, cpu=1), service, run_by_hand(5), restart(5.5, "descheduler", away=3.5),
+        policy=policy(defragment(high=100), interval=0), until=30,
+    )  # fmt: skip
+
+
+SIBLING = _sibling_goes()
+
+
+@pytest.mark.parametrize("found", [SIBLING, with_names(SIBLING)], ids=["ReplicaSet", "StatefulSet"])
+def test_a_place_is_not_used_before_its_pod_is_evicted(found: Scene) -> None:
+    outcome = found.outcome
+    assert outcome.moves["succeeded"] == 2
+    assert outcome.moves["failed"] == 0
+    assert [len(outcome.running_on(name)) for name in "abcd"] == [5, 0, 5, 1]
+    assert outcome.held == []
+    assert not states(outcome) & {"Pending", "Running"}
+
+
+def planned(outcome: Outcome) -> dict[str, str]:
+    return {name: target for _, _, name, target in outcome.events("MigrationPlanned")}
+
+
+def test_successors_with_names_get_their_own_places() -> None:
+    """y-0 (2 CPUs) and y-1 (1 CPU) of one Job are moved from b. Both fit into both places, since y-1 could use that of
+    y-0; then y-0 would have none."""
+    two = job("y", 1, cpu=2, selector={"name": "b"}, grace=1)
+    first = two["spec"]["tasks"][0]
+    second = job("y", 1, cpu=1, grace=1)["spec"]["tasks"][0] | {"name": "v"}
+    del first["template"]["spec"]["nodeSelector"]
+    two["spec"] |= {"minAvailable": 0, "tasks": [first, second]}
+    found = scene(
+        node("b", cpu=20), two,
+        node("a", cpu=10, at=3), node("c", cpu=10, at=3),
+        [document | {"metadata": document["metadata"] | {"annotations": {"sim.stromboli.io/at": "4s"}}}
+         for document in [*replicas("x", "a", 8, cpu=1), *replicas("z", "c", 9, cpu=1)]],
+        run_by_hand(6), policy=policy(defragment(high=100), interval=0), until=30,
+    )  # fmt: skip
+    outcome = found.outcome
+    assert planned(outcome) == {"y-w-0": "a", "y-v-0": "c"}
+    assert outcome.moves["succeeded"] == 2
+    assert {name: outcome.report["pods"][f"default/{name}"]["node"] for name in planned(outcome)} == planned(outcome)
