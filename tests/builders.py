@@ -207,6 +207,7 @@ def queue(
     reclaimable: bool = True,
     state: str = "Open",
     fifo: bool = False,
+    parent: str = "",
     created: float | None = None,
 ) -> Queue:
     return Queue(
@@ -219,6 +220,7 @@ def queue(
             deserved=dict(deserved or {}),
             reclaimable=reclaimable,
             dequeue_strategy="fifo" if fifo else "",
+            parent=parent,
         ),
         status=QueueStatus(state=state),
     )

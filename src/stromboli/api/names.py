@@ -75,6 +75,13 @@ KEEPS_NODE = "scheduling.stromboli.io/keeps-node"  # we set the next one
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 SELECTED_AT = "scheduling.stromboli.io/selected-at"
 
+# Of pods and nodes: Kubernetes' own. A mirror pod shows a static pod that a kubelet runs by itself.
+MIRROR = "kubernetes.io/config.mirror"
+# Taints that Kubernetes sets and removes by itself: not-ready, unschedulable, disk-pressure and so on.
+LIFECYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+MEMORY_PRESSURE = "node.kubernetes.io/memory-pressure"  # the one that all pods with requests tolerate
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
 # Of claims, volumes and classes: Kubernetes' own.
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"

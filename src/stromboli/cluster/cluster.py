@@ -284,6 +284,7 @@ class Cluster:
             self.budgets,
             self.reservations,
             self._total,
+            self._divisible(),
             self._warnings.take_new(),
             self._waiting_stand_ins(),
             self._reservations.priority_of,
@@ -292,6 +293,17 @@ class Cluster:
             self.volumes,
             has_pod_terms=bool(self._shapes.with_pod_terms),
         )
+
+    def _divisible(self) -> Vector:
+        """What the queues that exist divide. Pods of other schedulers, static pods and pods of queues that are gone use
+        the rest, or it is idle on nodes that take no pods."""
+        divisible = self.ledger.table.free_to_divide()
+        for queue in self.queues.values():
+            if queue.object is not None:
+                divisible += queue.occupied
+        divisible += self._reservations.free_of_charge()
+        divisible[PODS] = 0
+        return divisible
 
     def _waiting_stand_ins(self) -> list[Job]:
         jobs = self._reservations.jobs

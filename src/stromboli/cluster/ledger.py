@@ -38,6 +38,9 @@ EFFECTS: dict[Status, tuple[tuple[str, int], ...]] = {
 """Which columns a task's request is added to (+1) or taken from (-1) while it is on a node in that status.
 A backfill task in an occupying status counts in `backfilled` as well."""
 
+ON_NODE = frozenset(status for status, effects in EFFECTS.items() if ("used", +1) in effects)
+"""Statuses in which a task uses resources of its node."""
+
 SHARED = OCCUPYING | {Status.PIPELINED}
 """Statuses that count in the allocation of a job, its namespace and its queue. The share of a releasing task is free at
 once; conditional and reserved tasks have not been allocated yet."""
@@ -162,6 +165,9 @@ class Ledger(JobBooks):
         self.changes += len(plain)
         if plain:
             self.log.extend(self.table.occupy(rows, [task.shape for task in plain]))
+            for row, task in zip(rows, plain, strict=True):
+                if task.job is None:
+                    self.table.foreign[row] += task.shape.request
 
     def nominate(self, task: Task, node: str) -> None:
         """Record that pods are evicted from a node for a task ("" removes the nomination)."""
@@ -252,6 +258,8 @@ class Ledger(JobBooks):
                 table.column(column)[row] -= request
         if task.backfill and status in OCCUPYING:
             table.backfilled[row] += sign * request
+        if task.job is None and status in ON_NODE:
+            table.foreign[row] += sign * request
         self.log.append(row)
         if sign < 0 or status is _RELEASING:
             self.freed += 1

@@ -23,7 +23,7 @@ from enum import IntEnum
 from typing import Any, NewType
 
 from stromboli.api import Node as NodeObject
-from stromboli.api import Pod, PodGroup, PodGroupCondition
+from stromboli.api import Pod, PodGroup, PodGroupCondition, names
 from stromboli.api import Queue as QueueObject
 from stromboli.api.volumes.pod_volumes import NO_VOLUMES, PodVolumes
 
@@ -90,6 +90,19 @@ class Node:
     allocatable: dict[str, int]
     tasks: dict[TaskKey, Task] = field(default_factory=dict)  # all tasks on it, in any status
     lock: Lock | None = None
+
+    @property
+    def takes_pods(self) -> bool:
+        """Whether pods of queues can be placed on it. Not if it is cordoned or not ready, or has a taint that
+        Kubernetes sets on such nodes and on the control plane. Other taints are for some pods and against others."""
+        if not (self.ready and self.schedulable):
+            return False
+        return not any(
+            taint.effect != "PreferNoSchedule"
+            and taint.key != names.MEMORY_PRESSURE
+            and (taint.key in names.CONTROL_PLANE or taint.key.startswith(names.LIFECYCLE_TAINTS))
+            for taint in self.object.spec.taints
+        )
 
     def is_closed_to(self, queue: Queue) -> bool:
         """Whether it is locked for a queue other than this one and those above it."""

@@ -5,6 +5,7 @@
     pipelined    promised out of releasing
     backfilled   the part of used that is lent   conditional  promised out of idle + backfilled
     reserved     reserved for starving jobs      held         remainders of Reservations, part of used
+    foreign      the part of used that pods outside all groups have: those of other schedulers, and static pods
 
 `idle` may be negative: the allocatable amount of a node can fall below what runs on it.
 """
@@ -22,7 +23,7 @@ from .resources import Matrix, ResourceAxis, Vector
 NO_POD_LIMIT = 1 << 40
 """The value of the column "pods" for a node without a limit."""
 
-COLUMNS = ("idle", "used", "releasing", "pipelined", "backfilled", "conditional", "reserved", "held")
+COLUMNS = ("idle", "used", "releasing", "pipelined", "backfilled", "conditional", "reserved", "held", "foreign")
 
 
 class NodeTable:
@@ -41,8 +42,10 @@ class NodeTable:
         self.conditional = self.allocatable.copy()
         self.reserved = self.allocatable.copy()
         self.held = self.allocatable.copy()
+        self.foreign = self.allocatable.copy()
         self.ready: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.schedulable: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self.takes_pods: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -70,6 +73,11 @@ class NodeTable:
         """What would be free if all lent resources were returned, less what conditional tasks count on."""
         return self.idle + self.backfilled - self.conditional
 
+    def free_to_divide(self) -> Vector:
+        """What is free, or is being released for nobody, on nodes that take pods."""
+        free: Vector = np.maximum(self.future_idle[self.takes_pods], 0).sum(axis=0)
+        return free
+
     def set_nodes(self, nodes: Sequence[Node]) -> None:
         """Write the fields of at least one node into its row, and update `idle`."""
         rows = np.array([node.row for node in nodes], dtype=np.int64)
@@ -84,6 +92,7 @@ class NodeTable:
         self.idle[rows] = self.allocatable[rows] - self.used[rows]
         self.ready[rows] = [node.ready for node in nodes]
         self.schedulable[rows] = [node.schedulable for node in nodes]
+        self.takes_pods[rows] = [node.takes_pods for node in nodes]
 
     def occupy(self, rows: Sequence[int], shapes: Sequence[Shape]) -> list[int]:
         """Add what tasks of these shapes request to what is used on these rows; returns the distinct rows."""
@@ -115,7 +124,7 @@ class NodeTable:
 
         for name in ("allocatable", *COLUMNS):
             setattr(self, name, permuted(self.column(name)))
-        for name in ("ready", "schedulable"):
+        for name in ("ready", "schedulable", "takes_pods"):
             flags = np.zeros(len(ordered), dtype=np.bool_)
             flags[known] = getattr(self, name)[old[known]]
             setattr(self, name, flags)

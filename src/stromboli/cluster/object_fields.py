@@ -48,7 +48,8 @@ def used_reservation(pod: Pod) -> str:
 
 
 def group_of(pod: Pod) -> JobKey | None:
-    group = group_name_of(pod)
+    """The group of a pod. A static pod is in none, whatever it says: its kubelet runs it, and asks nobody."""
+    group = "" if names.MIRROR in pod.metadata.annotations else group_name_of(pod)
     return JobKey(f"{pod.metadata.namespace}/{group}") if group else None
 
 
@@ -62,7 +63,6 @@ def is_preemptable(pod: Pod) -> bool:
 
 
 _KEPT_RUNNING_BY = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet"})
-_MIRROR = "kubernetes.io/config.mirror"
 
 
 def ends_by_itself(pod: Pod) -> bool:
@@ -72,7 +72,7 @@ def ends_by_itself(pod: Pod) -> bool:
     if names.ESTIMATE in meta.annotations:
         return True
     kept = any(owner.controller and owner.kind in _KEPT_RUNNING_BY for owner in meta.owner_references)
-    return not kept and _MIRROR not in meta.annotations
+    return not kept and names.MIRROR not in meta.annotations
 
 
 def task_priority(pod: Pod) -> int:

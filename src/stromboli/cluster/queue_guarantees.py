@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
-from stromboli.api import Guarantee, Pod, Queue
+from stromboli.api import Guarantee, Pod, Queue, names
 from stromboli.api.quantity import amounts, parse_quantity
 
 BEST_EFFORT: Final = "Best-Effort"
@@ -28,7 +28,6 @@ BY_NUMBER: Final = "percentage"
 
 _GPU: Final = "nvidia.com/gpu"
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _DEFAULT_DIMENSIONS: Final = ("cpu", "memory")
 
 
@@ -69,7 +68,7 @@ def dimensions(guarantee: Guarantee) -> tuple[str, ...]:
 
 def never_drains(pod: Pod) -> bool:
     """Whether a pod stays on its node, or comes back to it, whoever the node is locked for."""
-    if pod.spec.priority_class_name in _CRITICAL or _MIRROR in pod.metadata.annotations:
+    if pod.spec.priority_class_name in _CRITICAL or names.MIRROR in pod.metadata.annotations:
         return True
     return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
 

@@ -10,7 +10,7 @@ such jobs, so a queue lists only the others: what walks over the jobs of a queue
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from stromboli.api import PodGroup, PriorityClass, is_generated_group, key, names
 from stromboli.api import Queue as QueueObject
@@ -267,6 +267,21 @@ class QueueIndex:
                 queue.guarantee = pad(queue.guarantee)
             if queue.deserved is not None:
                 queue.deserved = pad(queue.deserved)
+
+
+def with_queues_below(queues: Collection[Queue], amount: Callable[[Queue], Vector]) -> dict[QueueName, Vector]:
+    """An amount of each queue that exists, with those of all queues below it: what people see of a tree. The queue
+    `root`, if there is one, is above all others."""
+    own = {queue.name: amount(queue) for queue in queues if queue.object is not None}
+    parents = {queue.name: QueueName(queue.parent or names.ROOT_QUEUE) for queue in queues}
+    sums = dict(own)
+    for name, has in own.items():
+        above, seen = parents[name], {name}
+        while above in own and above not in seen:
+            sums[above] = sums[above] + has
+            seen.add(above)
+            above = parents[above]
+    return sums
 
 
 def _is_visible(job: Job) -> bool:

@@ -130,6 +130,11 @@ class TaskIndex:
     def _is_ours(self, pod: Pod) -> bool:
         return self._scheduler_name is None or pod.spec.scheduler_name == self._scheduler_name
 
+    def _group_of(self, pod: Pod) -> JobKey | None:
+        """Pods that another scheduler placed only occupy their nodes. They are in no group and no queue, whatever they
+        say about themselves."""
+        return group_of(pod) if self._is_ours(pod) else None
+
     def _settle(self, task: Task, status: Status) -> None:
         node_name = task.pod.spec.node_name
         without_row = self._without_row.get(node_name)
@@ -161,7 +166,7 @@ class TaskIndex:
             task.claim = task.volumes.only
             self._volumes.add(task)
         _read_pod(task, pod)
-        self._join_group(task, group_of(pod))
+        self._join_group(task, self._group_of(pod))
         self._ledger.enter(task)
         # Only the scheduler writes nominations, so the pod's is read just once: to survive a restart.
         self._ledger.nominate(task, "" if pod.spec.node_name else pod.status.nominated_node_name)
@@ -174,7 +179,7 @@ class TaskIndex:
             task.job.memo.clear()
         shape = task.shape if is_same_shape(pod.spec, task.pod.spec) else self._shapes.of(pod)
         self._ensure_width()
-        group = group_of(pod)
+        group = self._group_of(pod)
         same_group = group is None if task.job is None else task.job.key == group
         counted = (bool(pod.spec.scheduling_gates), role_of(pod), _runs_as_backfill(task, pod))
         if shape is task.shape and same_group and counted == (task.gated, task.role, task.backfill):

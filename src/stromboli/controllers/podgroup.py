@@ -111,7 +111,8 @@ class PodGroupController:
         changes: list[Change] = []
         created: set[str] = set()
         for pod in self._groupless_pods(objects, now):
-            if pod.spec.scheduler_name in ("", self._scheduler_name) and not is_finished(pod):
+            is_static = names.MIRROR in pod.metadata.annotations
+            if pod.spec.scheduler_name in ("", self._scheduler_name) and not is_static and not is_finished(pod):
                 changes += _assign_group(pod, objects, created)
                 self._pods.add(key(pod))
         for group_key in self._groups.take(now):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from stromboli.cluster import UNLIMITED, Cluster, Queue, QueueName, ResourceAxis, Vector
 from stromboli.cluster.queue_guarantees import nodes_in_force
+from stromboli.cluster.queue_index import with_queues_below
 
 from .picture import Amounts, JobPicture, NamespacePicture, QueuePicture, count, share_of
 
@@ -35,14 +36,21 @@ def queue_pictures(cluster: Cluster, capacity: Amounts, jobs: Iterable[JobPictur
     for node, owner in sorted(locks(cluster).items()):
         locked.setdefault(owner, []).append(node)
     found = sorted((queue for queue in cluster.queues.values() if queue.object is not None), key=lambda q: q.name)
-    return [_queue(cluster, queue, capacity, phases, locked) for queue in found]
+    has = with_queues_below(found, lambda queue: queue.occupied)
+    waits = with_queues_below(found, lambda queue: queue.wanted)
+    return [
+        _queue(cluster, queue, capacity, phases, locked, has=has[queue.name], waits=waits[queue.name])
+        for queue in found
+    ]
 
 
 def _queue(
-    cluster: Cluster, queue: Queue, capacity: Amounts, phases: Mapping[str, list[str]], locked: Mapping[str, list[str]]
-) -> QueuePicture:
+    cluster: Cluster, queue: Queue, capacity: Amounts, phases: Mapping[str, list[str]],
+    locked: Mapping[str, list[str]], *, has: Vector, waits: Vector,
+) -> QueuePicture:  # fmt: skip
+    """`has`, `waits`: what it has and waits for, with the queues below it."""
     assert queue.object is not None
-    allocated = without_pods(cluster.axis, queue.occupied)
+    allocated = without_pods(cluster.axis, has)
     return QueuePicture(
         name=queue.name,
         state=queue.object.status.state or "Open",
@@ -50,7 +58,7 @@ def _queue(
         weight=queue.weight,
         priority=queue.priority,
         allocated=allocated,
-        waiting=without_pods(cluster.axis, queue.wanted),
+        waiting=without_pods(cluster.axis, waits),
         deserved={},
         borrowed={},
         lent={},

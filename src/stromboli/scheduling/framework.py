@@ -45,7 +45,8 @@ class Framework(ExtensionPoints):
         self.namespaces = snapshot.namespaces
         self.budgets = snapshot.budgets
         self.total: Vector = snapshot.total
-        self.books = QueueBooks(snapshot.total)
+        self.divisible: Vector = snapshot.divisible
+        self.books = QueueBooks(snapshot.divisible)
         self.cycle = Cycle()
         self.deserved: dict[QueueName, Vector] = {}  # empty if no plugin divides the cluster
         # What tasks took in this session of what was held for them, by the queue that was charged for it.

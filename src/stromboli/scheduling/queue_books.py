@@ -18,10 +18,10 @@ RowMask = npt.NDArray[np.bool_]
 
 
 class QueueBooks:
-    def __init__(self, total: Vector) -> None:
-        self._total = total
-        self._all: list[int] = total.tolist()
-        self._nothing = np.zeros_like(total)
+    def __init__(self, divisible: Vector) -> None:
+        self._divisible = divisible
+        self._all: list[int] = divisible.tolist()
+        self._nothing = np.zeros_like(divisible)
 
     def guarantee(self, queue: Queue) -> Vector:
         """What nobody else may have. A queue that is not open is guaranteed nothing beyond its use."""
@@ -34,7 +34,7 @@ class QueueBooks:
         return int(self.guarantee(queue)[column]) or below
 
     def reach(self, queue: Queue) -> list[int]:
-        """What there is on nodes that the queue may use, by column."""
+        """What there is for queues on nodes that this one may use, by column."""
         return self._all
 
     def unused(self, queue: Queue) -> Vector | None:

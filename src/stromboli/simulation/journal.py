@@ -148,11 +148,13 @@ class Journal:
     def note_pod(self, pod: Pod, at: Microseconds) -> None:
         """Record the pod's present annotations; controllers add some after the pod was created."""
         record = self.pods[key(pod)]
+        record.backfill = is_backfill(pod)
         annotations = pod.metadata.annotations
+        if pod.spec.scheduler_name != names.DEFAULT_SCHEDULER or names.MIRROR in annotations:
+            return  # it is in no group and no queue, whatever it says
         group = group_name_of(pod)
         record.podGroup = f"{pod.metadata.namespace}/{group}" if group else ""
         record.queue = annotations.get(names.QUEUE_NAME, names.DEFAULT_QUEUE)
-        record.backfill = is_backfill(pod)
         self._tell_group(pod, record, at)
 
     def queue_of(self, record: PodRecord) -> str:

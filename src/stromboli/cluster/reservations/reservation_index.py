@@ -289,6 +289,12 @@ class ReservationIndex:
         task = self._tasks.get(TaskKey(f"{replaced.namespace}/{replaced.name}"))
         return task is not None and task.uid == replaced.uid and task.true_status not in (*_FINISHED, Status.RELEASING)
 
+    def free_of_charge(self) -> Vector:
+        """What is held for pods that are moved, and still counted elsewhere."""
+        held = (self._ledger.holdings.get(name) for name in self._migrations)
+        free = (holding.remainder for holding in held if holding is not None and holding.queue is None)
+        return sum(free, start=self._ledger.axis.zeros())
+
     def _shape(self, obj: Reservation) -> Shape:
         name = obj.metadata.name
         shape = self._shape_of.get(name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +22,6 @@ from stromboli.controllers.changes import Objects
 from stromboli.controllers.pod_owners import is_finished, is_terminating
 
 from .score import Amounts
-
-_LIFECYCLE_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 Flags = npt.NDArray[np.bool_]
 
@@ -161,7 +158,7 @@ def _view_of_nodes(nodes: Sequence[Node], *, asked: set[str]) -> ClusterView:
 
 def _is_tainted(node: Node, effects: tuple[str, ...]) -> bool:
     return any(
-        taint.effect in effects and not taint.key.startswith(_LIFECYCLE_TAINTS) for taint in node.spec.taints
+        taint.effect in effects and not taint.key.startswith(names.LIFECYCLE_TAINTS) for taint in node.spec.taints
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.api import LabelSelector
+from stromboli.api import LabelSelector, names
 from stromboli.api.migration_reservations import Migration, migration_of
 from stromboli.api.selectors import matches_labels
 from stromboli.cluster import OCCUPYING, Job, JobKey, Node, Status, Task
@@ -27,9 +27,7 @@ from .real_use import RealUse, requested
 
 Mask = npt.NDArray[np.bool_]
 
-_MIRROR = "kubernetes.io/config.mirror"
 _CRITICAL = "critical"
-_CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
 class View:
@@ -172,9 +170,9 @@ def _is_owned_by(job: Job, key: JobKey) -> bool:
 
 def belongs_to_node(task: Task) -> bool:
     meta = task.pod.metadata
-    return _MIRROR in meta.annotations or any(owner.kind == "DaemonSet" for owner in meta.owner_references)
+    return names.MIRROR in meta.annotations or any(owner.kind == "DaemonSet" for owner in meta.owner_references)
 
 
 def _is_shielded(node: Node) -> bool:
     """Nodes with the label `critical=true`, and those of the control plane, are never emptied."""
-    return node.labels.get(_CRITICAL) == "true" or any(label in node.labels for label in _CONTROL_PLANE)
+    return node.labels.get(_CRITICAL) == "true" or any(label in node.labels for label in names.CONTROL_PLANE)

@@ -16,6 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from stromboli.cluster import CPU, MEMORY, PODS, UNLIMITED, Cluster, Queue, Status, Vector
+from stromboli.cluster.queue_index import with_queues_below
 from stromboli.kube.runtime import labelled_gauge
 from stromboli.scheduling.decisions import Cycle, Evict
 
@@ -47,14 +48,16 @@ def state_of(cluster: Cluster, cycle: Cycle) -> State:
     axis = cluster.axis
     table = cluster.ledger.table
     queues = {name: queue for name, queue in sorted(cluster.queues.items()) if queue.object is not None}
+    allocated = with_queues_below(queues.values(), lambda queue: queue.allocated)
+    wanted = with_queues_below(queues.values(), lambda queue: queue.wanted)
     return State(
         resources=tuple((name, column) for name, column in axis.by_name() if column != PODS),
         total=table.allocatable[table.ready].sum(axis=0).tolist(),
         queues={
             name: QueueState(
                 weight=queue.weight,
-                allocated=queue.allocated.copy(),
-                wanted=queue.wanted.copy(),
+                allocated=allocated[name].copy(),
+                wanted=wanted[name].copy(),
                 capability=None if queue.capability is None else queue.capability.copy(),
                 deserved=cycle.deserved.get(name),
             )

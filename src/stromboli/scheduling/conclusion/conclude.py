@@ -13,6 +13,7 @@ from stromboli.api import PodGroupCondition
 from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Job, JobKey, Status, TaskKey, group_status
+from stromboli.cluster.queue_index import with_queues_below
 from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, PatchPod, PatchQueue
 from stromboli.scheduling.explanation import WAITING, Code, reasons, waiting_since
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
@@ -52,8 +53,9 @@ def conclude(session: Session) -> None:
         if explanation is not None:
             decision = reservation_waits(session, job.stands_for, explanation.code, explanation.message)
             session.cycle.decisions += [decision] if decision is not None else []
+    allocated = with_queues_below(session.queues.values(), lambda queue: queue.allocated)
     for queue in session.queues.values():
-        has = session.amounts(queue.allocated)
+        has = session.amounts(allocated[queue.name])
         assert queue.object is not None
         if has != {name: n for name, n in amounts(queue.object.status.allocated).items() if n}:
             session.cycle.decisions.append(PatchQueue(queue.name, has))

@@ -18,13 +18,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from stromboli.api import names
 from stromboli.cluster import OCCUPYING, PODS, Job, JobKey, Shape, Status, Task, Vector
 from stromboli.scheduling.callbacks import Scope
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.session import Session
-
-_OF_KUBERNETES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Taints that Kubernetes sets and removes by itself: not-ready, unschedulable, disk-pressure and so on."""
 
 _ALLOCATED = Status.ALLOCATED
 _PENDING = Status.PENDING
@@ -159,7 +157,7 @@ class EmptyNodes:
     def _is_away(self, row: int) -> bool:
         """Whether Kubernetes has tainted a node, for a reason that may go away."""
         taints = self._session.nodes.nodes[row].object.spec.taints
-        return any(taint.key.startswith(_OF_KUBERNETES) for taint in taints)
+        return any(taint.key.startswith(names.LIFECYCLE_TAINTS) for taint in taints)
 
 
 def missing_pods(job: Job) -> int:

@@ -47,7 +47,6 @@ class Capacity(Plugin):
         hierarchy = any(option.name == self.name and option.is_enabled("hierarchy") for option in options)
         self._session = session
         self._promises = session.state(AdmissionPromises)
-        self._total: list[int] = session.total.tolist()
         self._tree = QueueTree(session, hierarchy=hierarchy)
         self._columns = self._tree.columns
         self._ranks: dict[str, tuple[list[int], _Rank]] = {}  # with what the place had then

@@ -78,7 +78,7 @@ class Drf(Plugin):
     def open(self, session: Session) -> None:
         self._promises = session.state(AdmissionPromises)
         self._namespaces = session.namespaces
-        self._share = DominantShare(session.total)
+        self._share = DominantShare(session.divisible)
         self._compares_namespaces = True
         has_tree = False
         for option in (o for tier in session.configuration.tiers for o in tier.plugins if o.name == self.name):

@@ -46,7 +46,9 @@ class Overcommit(Plugin):
         self._used = session.axis.zeros()
         self._used_at = -1  # length of the ledger's log when `_used` was computed
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
-        self._promisable = [int(amount * self._factor) for amount in session.total.tolist()]
+        nodes = session.nodes
+        offered = (nodes.allocatable - nodes.foreign)[nodes.takes_pods].sum(axis=0)
+        self._promisable = [int(amount * self._factor) for amount in offered.tolist()]
         session.add_job_enqueueable(self._has_room, all_at_once=self._has_room_for_all)
 
     def _has_room(self, job: Job) -> Vote | Refusal:
@@ -108,10 +110,12 @@ class Overcommit(Plugin):
         return self._promises.room_below(job, with_elastic=True)
 
     def _in_use(self) -> Vector:
-        """The sum over ready nodes. Thousands of jobs may ask, so it is computed again only after a change."""
+        """What pods of queues use, and what is held, on nodes that take pods. Thousands of jobs may ask, so it is
+        computed again only after a change."""
         position = len(self._session.ledger.log)
         if position != self._used_at:
             nodes = self._session.nodes
-            self._used = np.asarray(nodes.used[nodes.ready].sum(axis=0), dtype=np.int64)
+            used = (nodes.used - nodes.foreign)[nodes.takes_pods].sum(axis=0)
+            self._used = np.asarray(used, dtype=np.int64)
             self._used_at = position
         return self._used

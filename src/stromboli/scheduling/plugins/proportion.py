@@ -67,7 +67,7 @@ class Proportion(Plugin):
     name = "proportion"
 
     def open(self, session: Session) -> None:
-        self._total: list[int] = session.total.tolist()
+        self._total: list[int] = session.divisible.tolist()
         # "pods" is a matter of nodes, not of shares. By name, so that the first short resource is the same for all.
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         self.entitlements = self._entitle(session)
@@ -100,7 +100,7 @@ class Proportion(Plugin):
         queues = sorted(session.queues.values(), key=lambda q: (-q.priority, q.created, q.name))
         nothing = session.axis.zeros()
         guarantees = [session.books.guarantee(q) for q in queues]
-        free = np.maximum(session.total - sum(guarantees, start=nothing), 0)
+        free = np.maximum(session.divisible - sum(guarantees, start=nothing), 0)
         real = [free + own for own in guarantees]
         for position, queue in enumerate(queues):
             if queue.capability is not None:

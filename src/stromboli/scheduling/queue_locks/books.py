@@ -28,7 +28,7 @@ class LockBooks(QueueBooks):
     """As of the start of a session. Locks do not change during one."""
 
     def __init__(self, session: Session) -> None:
-        super().__init__(session.total)
+        super().__init__(session.divisible)
         self._session = session
         nodes = [node for _, node in sorted(session.ledger.locked.items())]
         self.owners: dict[QueueName, Queue] = {}
@@ -110,7 +110,7 @@ class LockBooks(QueueBooks):
         known = self._reach.get(queue.name)
         if known is None:
             beyond = self._all_locked - self._open.get(queue.name, self._nothing)
-            known = self._reach[queue.name] = np.maximum(self._total - beyond, 0).tolist()
+            known = self._reach[queue.name] = np.maximum(self._divisible - beyond, 0).tolist()
         return known
 
     # -- on own nodes ---------------------------------------------------------------------------------------------
@@ -173,9 +173,9 @@ class LockBooks(QueueBooks):
 
     def _lack(self, missing: Vector, columns: RowMask) -> Fraction:
         parts = [
-            Fraction(int(missing[column]), int(self._total[column]))
+            Fraction(int(missing[column]), int(self._divisible[column]))
             for column in np.flatnonzero(columns).tolist()
-            if self._total[column] > 0
+            if self._divisible[column] > 0
         ]
         return max([Fraction(0), *parts])
 

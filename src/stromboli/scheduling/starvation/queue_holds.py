@@ -94,7 +94,7 @@ class QueueHolds:
             return None
         held = queue.allocated - credit
         for name, column in self._session.axis.by_name():
-            most, total = int(deserved[column]), int(self._session.total[column])
+            most, total = int(deserved[column]), int(self._session.divisible[column])
             over = int(held[column] + request[column]) > most
             # A queue that deserves all there is holds nobody back: nodes do.
             if column != PODS and request[column] > 0 and 0 < most < total and credit[column] < 0 and over:

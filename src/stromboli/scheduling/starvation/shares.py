@@ -33,7 +33,7 @@ def above_deserved(session: Session, job: Job) -> bool:
     if deserved is None:
         return False
     requested = wanted(job) > 0
-    return bool(((job.queue.allocated > deserved) & requested & (session.total > 0)).any())
+    return bool(((job.queue.allocated > deserved) & requested & (session.divisible > 0)).any())
 
 
 class NamespaceParts:

@@ -19,6 +19,7 @@ from stromboli.api.quantity import amounts, format_amount
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import Cluster, JobKey, QueueName, ResourceAxis, Status, TaskKey, Vector
 from stromboli.cluster.queue_guarantees import nodes_in_force
+from stromboli.cluster.queue_index import with_queues_below
 from stromboli.scheduling.explanation.reasons import Code, no_group, no_queue
 from stromboli.simulation.engine import Engine
 from stromboli.simulation.group_history import GroupRecord
@@ -181,13 +182,13 @@ def _seconds(timestamp: str | None) -> float | None:
 def _queues(engine: Engine) -> Section:
     cluster = engine.cluster
     queues: Section = {}
+    allocated = with_queues_below(cluster.queues.values(), lambda queue: queue.allocated)
     for queue in engine.world.store.list(Queue):
         name = QueueName(queue.metadata.name)
-        known = cluster.queues[name]
         locked = queue.status.reservation
         queues[name] = {
             "state": queue.status.state or "Open",
-            "allocated": _format(_without_pods(cluster.axis, known.allocated)),
+            "allocated": _format(_without_pods(cluster.axis, allocated[name])),
             "deserved": _format(engine.cycle.deserved.get(name, {})),
             "reservation": {"nodes": sorted(locked.nodes), "resource": _format(amounts(locked.resource))},
             "conditions": [_condition(condition) for condition in queue.status.conditions],
@@ -202,7 +203,7 @@ def _namespaces(engine: Engine) -> Section:
         (engine.journal.queue_of(record), pod_key.partition("/")[0]) for pod_key, record in engine.journal.pods.items()
     }
     namespaces: Section = {}
-    for queue_name, namespace in sorted(pairs):
+    for queue_name, namespace in sorted(pair for pair in pairs if pair[0]):
         queue = cluster.queues.get(QueueName(queue_name))
         inside = None if queue is None else queue.by_namespace.get(namespace)
         known = cluster.namespaces.get(namespace)

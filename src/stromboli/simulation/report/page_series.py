@@ -60,7 +60,8 @@ def _used(engine: Engine) -> dict[tuple[str, ...], Steps]:
     for pod in engine.world.meter.pod_history:
         queue = journal.queue_of(journal.pods[pod.name])
         until = engine.end if pod.until is None else to_seconds(pod.until)
-        for name in ((), (queue,), (queue, pod.name.partition("/")[0])):
+        whose = ((), (queue,), (queue, pod.name.partition("/")[0])) if queue else ((),)
+        for name in whose:
             for resource, amount in pod.amounts.items():
                 if resource != "pods":
                     found[name][resource].add(amount, to_seconds(pod.since), until)

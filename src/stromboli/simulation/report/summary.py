@@ -32,7 +32,9 @@ def build_summary(engine: Engine) -> Section:
     if engine.descheduler is not None:
         summary["moves"] = _moves(engine, engine.descheduler.work_lost)
     summary["queues"] = {
-        queue: _part(engine, groups_of[queue], pods_of[queue]) for queue in sorted(groups_of.keys() | pods_of.keys())
+        queue: _part(engine, groups_of[queue], pods_of[queue])
+        for queue in sorted(groups_of.keys() | pods_of.keys())
+        if queue  # pods of other schedulers are in none
     }
     return summary
 

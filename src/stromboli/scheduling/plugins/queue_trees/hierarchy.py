@@ -59,7 +59,7 @@ class Hierarchy:
         self._promises = session.state(AdmissionPromises)
         self._columns = [column for _, column in session.axis.by_name() if column != PODS]
         # A resource that no node offers: one unit counts as all of it.
-        self._per_unit = [one // total if total > 0 else one for total in session.total[self._columns].tolist()]
+        self._per_unit = [one // total if total > 0 else one for total in session.divisible[self._columns].tolist()]
         nodes = session.nodes
         room = np.maximum(nodes.future_idle[:, self._columns], 0) * (nodes.ready & nodes.schedulable)[:, None]
         self._room: list[list[int]] = room.tolist()  # by row: what is left after all promises

@@ -60,7 +60,7 @@ class QueueTree:
         self._nothing = session.axis.zeros()
         # Sorted by name, so that the first exceeded resource is always the same one.
         self.columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
-        self.root = Place(None, session.total.tolist())
+        self.root = Place(None, session.divisible.tolist())
         self.places: dict[QueueName, Place] = {}
         self._hierarchy = hierarchy
         from_the_top = self._build(session.queues)
