@@ -96,6 +96,10 @@ STORIES: dict[str, Scene] = {
         *(pod(f"p{number}", 5 - number, memory=f"{5 - number}Gi", on=f"n{number}", run=9) for number in (1, 2, 3, 4)),
         gang("pg2", 5, 5, run=3), reserve={"starvingJobTimeThreshold": 1}, until=5,
     ),
+    "two in turns": scene(
+        node("n1", 3), pod("endless", on="n1"), pod("a", 3), pod("b", 3), reserve={"starvingJobTimeThreshold": 2},
+        until=34,
+    ),
     "short work on reserved room": scene(
         node("n1", 3), pod("old", 2, on="n1", run=8, estimate=8), pod("big", 3, run=3),
         pod("short", at=4, run=3, estimate=3), pod("long", at=4, run=5, estimate=5), pod("silent", at=4, run=1),

@@ -6,12 +6,19 @@ Annotations come from people and from other programs. One that cannot be parsed 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from stromboli.api import KObject, Node, Pod, PodGroup, group_name_of, names
 from stromboli.api.quantity import QuantityError, parse_quantity
 from stromboli.api.timestamps import parse_timestamp
 
 from .model import GroupStatus, JobKey, Status
+
+WAITING_CONDITION = "Waiting"
+"""The type of the condition of a group that says since when the job waits."""
+
+WAITING_STOPPED = "NotCounted"
+"""Its reason while the time that passes does not count."""
 
 _INDEX = re.compile(r"(\d+)$")
 
@@ -40,6 +47,32 @@ def status_of(pod: Pod) -> Status:
 def group_status(group: PodGroup) -> GroupStatus:
     status = group.status
     return (status.phase, status.running, status.succeeded, status.failed, tuple(status.conditions))
+
+
+class WaitingRecord(NamedTuple):
+    """What a group's condition says about the time that the job has waited."""
+
+    since: float  # when it began to wait; as if it had waited all the time from then on
+    stopped: float | None = None  # since when no waiting time is counted
+
+    def at(self, now: float) -> float:
+        """Since when it waits, if what was not counted is left out."""
+        return self.since if self.stopped is None else self.since + (now - self.stopped)
+
+
+def waiting_record(group: PodGroup) -> WaitingRecord | None:
+    """While the clock is stopped, the time of the condition is when it stopped, and its transitionID is since when the
+    job waited at that time."""
+    for condition in group.status.conditions:
+        if condition.type == WAITING_CONDITION and condition.last_transition_time is not None:
+            time = parse_timestamp(condition.last_transition_time)
+            if condition.reason != WAITING_STOPPED:
+                return WaitingRecord(time)
+            try:
+                return WaitingRecord(min(parse_timestamp(condition.transition_id), time), time)
+            except ValueError:
+                return WaitingRecord(time, time)
+    return None
 
 
 def used_reservation(pod: Pod) -> str:

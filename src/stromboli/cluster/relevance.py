@@ -12,9 +12,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stromboli.api import KObject, Node, ObjectMeta, Pod, PodGroup, PodGroupCondition, Queue, Reservation
-from stromboli.api.timestamps import parse_timestamp
 
-from .object_fields import creation_time, is_ready
+from .object_fields import WAITING_CONDITION, WaitingRecord, is_ready, waiting_record
 
 
 def is_relevant(before: KObject | None, after: KObject) -> bool:
@@ -34,8 +33,7 @@ def is_relevant(before: KObject | None, after: KObject) -> bool:
                 before.status, conditions=counted.conditions, running=counted.running, succeeded=counted.succeeded,
                 failed=counted.failed,
             )  # fmt: skip
-            remembers = _remembered(before) != _remembered(after)
-            return remembers or group_status != counted or before.spec != after.spec
+            return _remembers_otherwise(before, after) or group_status != counted or before.spec != after.spec
         case Queue(), Queue():
             state, reservation = after.status.state, after.status.reservation
             return (before.status.state, before.status.reservation) != (state, reservation) or before.spec != after.spec
@@ -57,16 +55,26 @@ def is_same_but_status(before: PodGroup, after: PodGroup) -> bool:
     return before.spec == after.spec and _same_metadata(before.metadata, after.metadata)
 
 
-def _remembered(group: PodGroup) -> tuple[float | None, list[PodGroupCondition]]:
-    """What the conditions of a group tell the next cycle: since when the job waits (None: since it was last ready),
-    and what features did about it. Why it waits is for people only."""
-    conditions = group.status.conditions
-    waits = [c.last_transition_time for c in conditions if c.type == "Waiting"]
-    if waits and waits[0] is not None:
-        since: float | None = parse_timestamp(waits[0])
-    else:
-        since = None if any(c.type == "Scheduled" for c in conditions) else creation_time(group)
-    return since, [c for c in conditions if c.type not in ("Unschedulable", "Waiting", "Scheduled")]
+def _remembers_otherwise(before: PodGroup, after: PodGroup) -> bool:
+    """Whether the conditions of a group tell the next cycle something else: since when the job waits, and what features
+    did about it. Why it waits is for people only. The first record of a clock says what follows from the objects."""
+    clock = _clock(before)
+    other_time = clock is not _NEW and clock != _clock(after)
+    return other_time or _of_features(before) != _of_features(after)
+
+
+_NEW = "never waited or ran"
+
+
+def _clock(group: PodGroup) -> WaitingRecord | str:
+    record = waiting_record(group)
+    if record is not None:
+        return record
+    return "had a place" if any(c.type == "Scheduled" for c in group.status.conditions) else _NEW
+
+
+def _of_features(group: PodGroup) -> list[PodGroupCondition]:
+    return [c for c in group.status.conditions if c.type not in ("Unschedulable", WAITING_CONDITION, "Scheduled")]
 
 
 def _same_metadata(before: ObjectMeta, after: ObjectMeta) -> bool:

@@ -15,13 +15,12 @@ from stromboli.api.pod_requests import pod_requests
 from stromboli.api.pod_timing import pod_timing
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import OCCUPYING, WAITING, Cluster, Job, Status, Task
-from stromboli.cluster.object_fields import creation_time
+from stromboli.cluster.object_fields import creation_time, waiting_record
 from stromboli.scheduling.backfill.estimates import estimate
 
 from .picture import Amounts, JobPicture, PodCounts
 from .queue_view import without_pods
 
-_WAITING_CONDITION = "Waiting"
 _ENDED = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 _NO_CODES = frozenset({"Unschedulable", "NotEnoughResources"})
 """Reasons of conditions that programs written for Kubernetes and Volcano look for. They say nothing about the cause."""
@@ -74,7 +73,7 @@ def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) 
         requested=_requested_by(user_job) if user_job is not None and not tasks else _requested(cluster, job, tasks),
         allocated=without_pods(cluster.axis, job.allocated),
         created=created if user_job is None else creation_time(user_job),
-        waiting_since=_waiting_since(job, created) if waiting or _is_kept_out(job) else None,
+        waiting_since=_waiting_since(job, created, now) if waiting or _is_kept_out(job) else None,
         started=min((start for task in running if (start := _start(task)) is not None), default=None),
         ends=_end(running),
         reason=reason,
@@ -164,13 +163,9 @@ def _is_running(task: Task) -> bool:
     return task.status in OCCUPYING or task.status is Status.UNKNOWN
 
 
-def _waiting_since(job: Job, created: float) -> float:
-    if job.object is not None:
-        for condition in job.object.status.conditions:
-            since = condition.last_transition_time
-            if condition.type == _WAITING_CONDITION and condition.status == "True" and since is not None:
-                return parse_timestamp(since)
-    return created
+def _waiting_since(job: Job, created: float, now: float) -> float:
+    record = None if job.object is None else waiting_record(job.object)
+    return created if record is None else record.at(now)
 
 
 def _start(task: Task) -> float | None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,16 @@ ReasonIds = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.float64]
 
 OrderKey = Any  # a number, a string, or a tuple of those; compared only with keys of the same plugin
+
+
+class GroupCondition(NamedTuple):
+    """A condition of a PodGroup, as a feature states it. Its time is when its reason or message changed last, unless it
+    is stated as well."""
+
+    type: str
+    reason: str
+    message: str
+    since: float | None = None
 
 
 class Vote(IntEnum):

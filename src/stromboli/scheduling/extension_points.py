@@ -316,8 +316,8 @@ class ExtensionPoints:
         """What may be given up for a job that finds no place otherwise, the least important first."""
         self._add("displacement", choices)
 
-    def add_group_conditions(self, conditions: Callable[[Job], Iterable[tuple[str, str, str]]]) -> None:
-        """(type, reason, message) of conditions that a waiting job's PodGroup gets."""
+    def add_group_conditions(self, conditions: Callable[[Job], Iterable[cb.GroupCondition]]) -> None:
+        """Conditions that a waiting job's PodGroup gets."""
         self._add("groupConditions", conditions, "always")
 
     def add_remark(self, remark: Callable[[Job], str]) -> None:

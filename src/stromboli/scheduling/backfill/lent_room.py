@@ -21,7 +21,7 @@ import numpy as np
 
 from stromboli.api import names
 from stromboli.cluster import OCCUPYING, Job, Matrix, Node, Status, Task, Vector
-from stromboli.scheduling.callbacks import Horizon
+from stromboli.scheduling.callbacks import GroupCondition, Horizon
 from stromboli.scheduling.decisions import Notice
 from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.reasons import Code, given_back
@@ -304,11 +304,11 @@ CONDITIONALLY_READY = "ConditionallyReady"
 """The condition of a group that could start if lent room were given back."""
 
 
-def conditionally_ready_condition(session: Session, job: Job) -> Iterator[tuple[str, str, str]]:
-    """(type, reason, message) of the group's condition while it counts on lent room."""
+def conditionally_ready_condition(session: Session, job: Job) -> Iterator[GroupCondition]:
+    """The group's condition while it counts on lent room."""
     said = session.notes.of(job).said.get(Code.CONDITIONALLY_READY)
     if said is not None:
-        yield CONDITIONALLY_READY, "LentRoom", said
+        yield GroupCondition(CONDITIONALLY_READY, "LentRoom", said)
 
 
 # -- who may be lent to ---------------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from functools import lru_cache
 
 from stromboli.api import PodGroupCondition
 from stromboli.api.quantity import amounts
-from stromboli.api.timestamps import format_timestamp
+from stromboli.api.timestamps import format_timestamp, parse_timestamp
 from stromboli.cluster import Job, JobKey, Status, TaskKey, group_status
+from stromboli.cluster.object_fields import WAITING_CONDITION, WAITING_STOPPED, waiting_record
 from stromboli.cluster.queue_index import with_queues_below
 from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, PatchPod, PatchQueue
-from stromboli.scheduling.explanation import WAITING, Code, reasons, waiting_since
+from stromboli.scheduling.explanation import Code, reasons, waiting_counts, waiting_since
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
 from stromboli.scheduling.explanation.namespace_standings import Standings
 from stromboli.scheduling.reservation_status import reservation_waits
@@ -111,6 +112,8 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
         conditions = _conditions_of_waiting(session, job, explanation)
     elif job.tasks and job.ready_count - job.held >= max(1, job.min_available):
         conditions = (_condition(session, job, SCHEDULED, "TasksReady", reasons.scheduled()),)
+    elif waiting_record(group) is not None:  # nothing is left to place, such as when all pods were deleted
+        conditions = tuple(_clock(session, job) if one.type == WAITING_CONDITION else one for one in conditions)
     counts = job.counts
     running, succeeded, failed = counts[_RUNNING], counts[_SUCCEEDED], counts[_FAILED]
     said = (phase, running, succeeded, failed, conditions)
@@ -149,28 +152,41 @@ def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation)
         wanted = max(len(job.tasks), job.min_available)  # some of them may not exist yet
         message = reasons.gang_unschedulable(missing, wanted, message)
     conditions = [_condition(session, job, UNSCHEDULABLE, "NotEnoughResources", message)]
-    since = format_timestamp(waiting_since(session, job))
-    if job.is_pipelined and (job.waiting_count or job.held):
-        conditions.append(_condition(session, job, WAITING, "Promised", "", status="False", since=since))
-    else:
-        conditions.append(_condition(session, job, WAITING, "NotReady", "", since=since))
+    conditions.append(_clock(session, job))
     for hook in session.hooks("groupConditions"):
-        conditions += [_condition(session, job, kind, reason, said) for kind, reason, said in hook.call(job)]
+        conditions += [_condition(session, job, *told) for told in hook.call(job)]
     return tuple(conditions)
 
 
+def _clock(session: Session, job: Job) -> PodGroupCondition:
+    """Since when it waits, or how long it had waited when the clock stopped (see `object_fields.waiting_record`)."""
+    since = waiting_since(session, job)
+    if job.is_pipelined and (job.waiting_count or job.held):
+        return _condition(session, job, WAITING_CONDITION, "Promised", "", since, status="False")
+    if waiting_counts(job):
+        return _condition(session, job, WAITING_CONDITION, "NotReady", "", since)
+    return _condition(
+        session, job, WAITING_CONDITION, WAITING_STOPPED, reasons.waiting_not_counted(), status="False",
+        transition_id=format_timestamp(since),
+    )  # fmt: skip
+
+
 def _condition(
-    session: Session, job: Job, kind: str, reason: str, message: str, *, status: str = "True", since: str = ""
-) -> PodGroupCondition:
-    """The old condition if only its time would change."""
+    session: Session, job: Job, kind: str, reason: str, message: str, since: float | None = None, *,
+    status: str = "True", transition_id: str = "",
+) -> PodGroupCondition:  # fmt: skip
+    """The old condition if only its time would change, unless that is given."""
     assert job.object is not None
     for known in job.object.status.conditions:
         if known.type == kind and (known.status, known.reason, known.message) == (status, reason, message):
-            return known
+            time = known.last_transition_time
+            if since is None or (time is not None and parse_timestamp(time) == since):
+                return known
     stamp = _stamp(session.now)
     return PodGroupCondition(
         type=kind, status=status, reason=reason, message=message,
-        last_transition_time=since or stamp, transition_id=stamp,
+        last_transition_time=stamp if since is None else format_timestamp(since),
+        transition_id=transition_id or stamp,
     )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class Explainer:
         found = [Explanation(refusal.code, reasons.refused(refusal)) for refusal in note.refusals]
         found += [Explanation(code, sentence) for code, sentence in note.said.items()]
         for hook in self._session.hooks("groupConditions"):
-            found += [Explanation(code, said) for _, code, said in hook.call(job) if code in reasons.CODES]
+            found += [Explanation(code, said) for _, code, said, *_ in hook.call(job) if code in reasons.CODES]
         if job.phase == "Pending" and self._admits and note.refusals:
             found.insert(0, self._admission(job, note))
         if job.gated:

@@ -18,6 +18,7 @@ import numpy as np
 
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
 from stromboli.cluster import Job, JobKey, Status, Task
+from stromboli.scheduling.callbacks import GroupCondition
 from stromboli.scheduling.explanation.reasons import promise_returned
 from stromboli.scheduling.session import Session
 
@@ -74,11 +75,11 @@ class ReturnedPromises:
         return self._session.now + (_USUAL_GRACE if grace is None else grace)
 
 
-def returned_conditions(session: Session, job: Job) -> Iterator[tuple[str, str, str]]:
-    """(type, reason, message) of the group's condition, while it evicts nobody."""
+def returned_conditions(session: Session, job: Job) -> Iterator[GroupCondition]:
+    """The group's condition, while it evicts nobody."""
     until = session.state(ReturnedPromises).until(job)
     if until is not None:
-        yield PROMISE, RETURNED, promise_returned(format_timestamp(until))
+        yield GroupCondition(PROMISE, RETURNED, promise_returned(format_timestamp(until)))
 
 
 def _written(job: Job) -> float | None:

@@ -8,6 +8,6 @@ covers pods and groups that no session sees.
 from .notes import JobNote, Notes
 from .orphans import orphans
 from .reasons import Code
-from .waiting_clock import WAITING, waiting_since
+from .waiting_clock import waiting_counts, waiting_since
 
-__all__ = ["WAITING", "Code", "JobNote", "Notes", "orphans", "waiting_since"]
+__all__ = ["Code", "JobNote", "Notes", "orphans", "waiting_counts", "waiting_since"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from stromboli.api import names
-from stromboli.api.quantity import format_amount, readable_amount
+from stromboli.api.quantity import format_amount, format_duration, readable_amount
 from stromboli.scheduling.callbacks import Refusal
 
 
@@ -369,6 +369,20 @@ def reserved_nodes(missing: Iterable[tuple[str, str]]) -> str:
     """(node, what is still missing there) of each node set aside for a job."""
     parts = [f"{node} ({short} missing)" if short else node for node, short in missing]
     return "Reserved nodes: " + ", ".join(parts) + "."
+
+
+def waiting_not_counted() -> str:
+    return (
+        "Waiting time counts only while the pods that must start together exist without scheduling gates and the queue "
+        "is open."
+    )
+
+
+def turn(seconds: float) -> str:
+    """`seconds`: how long a job keeps nodes that do not drain; 0 for ever."""
+    if not seconds:
+        return "The nodes stay reserved until the job starts."
+    return f"If nothing drains on them for {format_duration(seconds)}, the nodes may go to the next job in line."
 
 
 def back_in_line(job: str) -> str:

@@ -4,7 +4,7 @@ A job too big for the holes that small jobs leave would wait for ever. Once it h
 reserve action chooses nodes for it and sets room aside there: the nodes take no new pods of others and drain as their
 pods finish, until the job fits.
 
-clock                 who has starved
+clock                 who has starved, and how long their turns are
 line                  who is served next
 node_choice           which nodes are set aside
 attempt               whether the job fits there as a whole

@@ -23,10 +23,13 @@ FEATURE = "starvation"
 STARVING = "Starving"
 """The condition of a group that has waited too long: what is done about it."""
 
+TURN = "StarvingTurn"
+"""The condition of a group that nodes are reserved for: since when."""
+
 RESERVED = "Reserved"
 BACK_IN_LINE = "BackInLine"
 CANNOT_START = "CannotStart"
-"""Reasons of that condition: nodes are set aside; the job gave its place to another and waits for its next turn; or it
+"""Reasons of the first one: nodes are set aside; the job gave its place to another and waits for its next turn; or it
 could not start on empty nodes either."""
 
 WAITS = frozenset({Status.PENDING, Status.RESERVED, Status.CONDITIONAL})
@@ -75,36 +78,22 @@ def in_line_since(session: Session, job: Job) -> float:
     """When a job took its place in the line. One that had its turn in vain went to the end of it."""
     if job.key in session.state(Starvation).gave_up_place:
         return session.now
-    stamp = condition_time(job, BACK_IN_LINE)
+    stamp = condition_time(job, STARVING, BACK_IN_LINE)
     return waiting_since(session, job) if stamp is None else stamp
 
 
-def condition_time(job: Job, reason: str) -> float | None:
+def condition_time(job: Job, kind: str, reason: str) -> float | None:
     """Since when the group's condition says that."""
     assert job.object is not None
     for condition in job.object.status.conditions:
-        if condition.type == STARVING and condition.reason == reason and condition.last_transition_time is not None:
+        if condition.type == kind and condition.reason == reason and condition.last_transition_time is not None:
             return parse_timestamp(condition.last_transition_time)
     return None
 
 
 def is_known_not_to_start(job: Job) -> bool:
     """Whether the last cycle found that the job could not start on empty nodes either."""
-    return condition_time(job, CANNOT_START) is not None
-
-
-def is_stuck(session: Session, job: Job) -> bool:
-    """Whether nothing has drained on the nodes of a holder for `reservationTimeout`. The time of the group's condition
-    is when something drained last."""
-    rules = session.state(Starvation).rules
-    since = condition_time(job, RESERVED)
-    if rules is None or not rules.timeout or since is None or not job.counts[Status.RESERVED]:
-        return False
-    due = since + rules.timeout
-    if session.now <= due:
-        session.due(due)
-        return False
-    return True
+    return condition_time(job, STARVING, CANNOT_START) is not None
 
 
 def release(session: Session, job: Job, why: str) -> None:

@@ -7,8 +7,8 @@ ever if narrower ones used up the number again and again. A job that could not b
 anything stands in nobody's way. If it could not start on empty nodes either, it gets a reason that says so.
 
 Two things free a place for a job in line. Holders of strictly lower priority give theirs up. And a holder whose nodes
-have not drained at all for `reservationTimeout` gives its place to the next one that can use it, and goes to the end of
-the line.
+have not drained at all for the length of its turn (see `clock`) gives its place to the next one that can use it, and
+goes to the end of the line.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .attempt import Attempt, place_as_a_whole
+from .clock import is_stuck
 from .drained_queue import needed, over_quota
 from .drained_room import DrainedRoom
-from .holders import FEATURE, condition_time, holders, is_stuck, rank, release, reserved_by_row, usable_rows
+from .holders import FEATURE, STARVING, condition_time, holders, rank, release, reserved_by_row, usable_rows
 from .node_choice import NodeChoice, NodeOrder, NodeOwners
 from .queue_holds import QueueHolds
 from .rules import ReserveRules, Starvation
@@ -232,7 +233,7 @@ class Line:
     def _say_limit(self, over_limit: int, job: Job) -> None:
         sentence = limit_exceeded(over_limit, self._rules.most_nodes(self._session, job.queue))
         self._session.state(Starvation).limits[job.key] = sentence
-        if condition_time(job, Code.RESERVATION_LIMIT_EXCEEDED) is None:
+        if condition_time(job, STARVING, Code.RESERVATION_LIMIT_EXCEEDED) is None:
             notice = Notice("PodGroup", job.key, Code.RESERVATION_LIMIT_EXCEEDED, sentence, warning=True)
             self._session.cycle.decisions.append(notice)
 

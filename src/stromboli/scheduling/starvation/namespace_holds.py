@@ -16,10 +16,10 @@ from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.reasons import namespace_held
 from stromboli.scheduling.session import Session
 
-from .clock import has_starved
+from .clock import has_starved, is_stuck
 from .drained_queue import needed
 from .feasibility import Feasibility
-from .holders import is_stuck, rank
+from .holders import rank
 from .rules import Starvation
 from .shares import NamespaceParts, above_deserved
 

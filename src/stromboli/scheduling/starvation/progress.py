@@ -10,12 +10,14 @@ from collections.abc import Iterator
 
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import OCCUPYING, Job, Node, Status, Task
+from stromboli.scheduling.callbacks import GroupCondition
 from stromboli.scheduling.explanation import Code
-from stromboli.scheduling.explanation.reasons import reserved_nodes, starving_reserved
+from stromboli.scheduling.explanation.reasons import reserved_nodes, starving_reserved, turn
 from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
-from .holders import BACK_IN_LINE, CANNOT_START, RESERVED, STARVING, condition_time, holders
+from .clock import longest_hold, turn_began
+from .holders import BACK_IN_LINE, CANNOT_START, RESERVED, STARVING, TURN, condition_time, holders
 from .rules import Starvation
 
 
@@ -30,22 +32,25 @@ def note_progress(session: Session) -> None:
             session.notes.of(job).never = hopeless[job.key]
 
 
-def starving_conditions(session: Session, job: Job) -> Iterator[tuple[str, str, str]]:
-    """(type, reason, message) of the group's condition about its starvation, if it has one."""
+def starving_conditions(session: Session, job: Job) -> Iterator[GroupCondition]:
+    """The group's conditions about its starvation, if it has any."""
     starvation = session.state(Starvation)
     if job.key in starvation.cannot_start:
-        yield STARVING, CANNOT_START, starvation.cannot_start[job.key]
+        yield GroupCondition(STARVING, CANNOT_START, starvation.cannot_start[job.key])
     elif job.key in starvation.limits:
-        yield STARVING, Code.RESERVATION_LIMIT_EXCEEDED, starvation.limits[job.key]
+        yield GroupCondition(STARVING, Code.RESERVATION_LIMIT_EXCEEDED, starvation.limits[job.key])
     elif job.counts[Status.RESERVED]:
         missing = [(node.name, _missing(session, node, tasks)) for node, tasks in _by_node(job)]
-        yield STARVING, RESERVED, reserved_nodes(missing)
+        yield GroupCondition(STARVING, RESERVED, reserved_nodes(missing))
+        if starvation.rules is not None:
+            hold = longest_hold(session, job, starvation.rules)
+            yield GroupCondition(TURN, RESERVED, turn(hold), since=turn_began(session, job))
     elif job.key in starvation.gave_up_place:
-        yield STARVING, BACK_IN_LINE, starvation.gave_up_place[job.key]
-    elif condition_time(job, BACK_IN_LINE) is not None:
+        yield GroupCondition(STARVING, BACK_IN_LINE, starvation.gave_up_place[job.key])
+    elif condition_time(job, STARVING, BACK_IN_LINE) is not None:
         assert job.object is not None
         yield from (
-            (STARVING, BACK_IN_LINE, condition.message)
+            GroupCondition(STARVING, BACK_IN_LINE, condition.message)
             for condition in job.object.status.conditions
             if condition.type == STARVING
         )

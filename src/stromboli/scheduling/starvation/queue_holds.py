@@ -20,7 +20,8 @@ from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.session import Session
 
-from .holders import is_stuck, rank
+from .clock import is_stuck
+from .holders import rank
 
 
 class QueueHolds:

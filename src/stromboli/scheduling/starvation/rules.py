@@ -61,6 +61,10 @@ class Starvation:
         # Tasks that room was set aside for when the session began. Some of them may be promised a place since; until
         # they are bound, their node is still theirs.
         self.reserved_at_open = list(session.ledger.reserved_tasks.values())
+        self.nodes_at_open: dict[JobKey, set[str]] = {}
+        for task in self.reserved_at_open:
+            if task.job is not None and task.node is not None:
+                self.nodes_at_open.setdefault(task.job.key, set()).add(task.node.name)
         self.limits: dict[JobKey, str] = {}  # why nothing was set aside for a job although it has starved
         self.cannot_start: dict[JobKey, str] = {}  # why a job that has starved could not start on empty nodes either
         self.gave_up_place: dict[JobKey, str] = {}  # jobs that gave their place to another in this session, and why
