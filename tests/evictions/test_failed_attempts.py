@@ -246,7 +246,8 @@ def versions() -> list[tuple[str, KObject, bool]]:
         ("a pod leaves", pod("gang-0", group="gang", cpu=4, deleted=True), True),
         ("why a gang waits", replace(gang, status=replace(gang.status, conditions=[why])), False),
         ("since when it waits", replace(gang, status=replace(gang.status, conditions=[why, since])), False),
-        ("it waits since later", replace(gang, status=replace(gang.status, conditions=[why, later])), True),
+        # Its pods came later than the group. Every scheduler reads that in the objects, so the record is no news.
+        ("since its pods came", replace(gang, status=replace(gang.status, conditions=[why, later])), False),
         ("what is done for it", replace(gang, status=replace(gang.status, conditions=[why, reserved])), True),
         ("a gang is smaller", group("gang", min_member=2), True),
         ("what a queue has", replace(line, status=replace(line.status, allocated={"cpu": 8})), False),
@@ -265,3 +266,24 @@ def test_only_what_could_change_a_decision_counts_as_a_change(after: KObject, co
     before = known.ledger.changes
     known.apply(Applied(after))
     assert (known.ledger.changes > before) == counts
+
+
+def test_another_record_of_the_waiting_time_counts_as_a_change() -> None:
+    known, gang = Cluster(), group("gang", min_member=3)
+    times = [format_timestamp(at) for at in (0.0, 60.0)]
+    records = [
+        PodGroupCondition(type="Waiting", status="True", reason="NotReady", last_transition_time=times[0]),
+        PodGroupCondition(type="Waiting", status="False", reason="Promised", last_transition_time=times[0]),
+        PodGroupCondition(
+            type="Waiting", status="False", reason="NotCounted", last_transition_time=times[1], transition_id=times[0]
+        ),
+        PodGroupCondition(type="Waiting", status="True", reason="NotReady", last_transition_time=times[1]),
+        PodGroupCondition(type="Scheduled", status="True", reason="TasksReady"),
+    ]
+    changes = []
+    for record in records:
+        before = known.ledger.changes
+        known.apply(Applied(replace(gang, status=replace(gang.status, conditions=[record]))))
+        changes.append(known.ledger.changes > before)
+    # The first one is a new object. It waits since the same time while it is promised a place.
+    assert changes == [True, False, True, True, True]
