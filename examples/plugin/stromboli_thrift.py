@@ -6,7 +6,8 @@ expensive.
 
 import numpy as np
 
-from stromboli.cluster import Job, Node, Status
+from stromboli.cluster import Job, Node, Status, Task
+from stromboli.descheduling import BalancePlugin, Run
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.plugin import Action, Plugin
 from stromboli.scheduling.session import Session
@@ -82,3 +83,29 @@ class GiveBack(Action):
                     if task.status is Status.RUNNING and task.preemptable:
                         statement.evict(task, reason="GivenBack", message=f"Node {node.name} is to be returned.")
         statement.commit()
+
+
+class GoCheap(BalancePlugin):
+    """The descheduler moves pods to cheaper nodes that have room for them now, from the most expensive node first."""
+
+    name = "GoCheap"
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self.cooldown = arguments.duration("coolDownTime", 600, minimum=0)
+
+    def balance(self, run: Run) -> None:
+        for source in sorted(run.view.nodes.nodes, key=lambda node: -price(node)):
+            if run.view.sources[source.row] and run.may_be_source(source.row):
+                for task in run.view.tasks_on(source):
+                    if run.refusal(task) is None:
+                        self.move(run, task, source)
+
+    def move(self, run: Run, task: Task, source: Node) -> None:
+        mark = run.mark
+        rows = np.flatnonzero(run.open_targets & run.view.rows_for(task))
+        for target in sorted((run.view.nodes.nodes[row] for row in rows), key=price):
+            if price(target) < price(source) and run.try_move(task, target, by=self.name):
+                goal = f"uses node {target.name} instead of {source.name}, which costs more"
+                run.accept(mark, plugin=self.name, subject=task.key, goal=goal, cooldown=self.cooldown)
+                return

@@ -15,7 +15,9 @@ ANSWER = {
     "applied": False, "notes": [],
     "plans": [{
         "plugin": "Defragmentation", "goal": "makes room for default/big on node b",
-        "moves": [{"pod": "default/web-3", "from": "b", "to": "a", "requests": {"nvidia.com/gpu": 1}}],
+        "moves": [{
+            "pod": "default/web-3", "from": "b", "to": "a", "requests": {"nvidia.com/gpu": "1", "cpu": "1500m"},
+        }],
     }],
     "picture": ["a  ███·  3 of 4 nvidia.com/gpu  ▶  ████  4 of 4"],
 }  # fmt: skip
@@ -56,7 +58,7 @@ def test_a_plan_is_shown(address: str, capsys: pytest.CaptureFixture[str]) -> No
     assert Handler.asked == ["GET /descheduler/plan?for=default%2Fbig"]
     shown = capsys.readouterr().out
     assert "Defragmentation makes room for default/big on node b:" in shown
-    assert "default/web-3  b ▶ a  (1 nvidia.com/gpu)" in shown
+    assert "default/web-3  b ▶ a  (1 nvidia.com/gpu, 1500m cpu)" in shown
     assert "▶  ████  4 of 4" in shown
 
 

@@ -74,7 +74,12 @@ def changed(**top: Any) -> str:
         (changed(maxNoOfPodsToEvictTotal=-1), "must be a whole number"),
         (changed(profiles=[{"name": "p"}]), "enables no plugin"),
         (changed(profiles=[{"name": "p", "plugins": {"balance": {"enabled": ["Defrag"]}}}]), 'unknown plugin "Defrag"'),
-        (changed(profiles=[{"name": "p", "plugins": {"deschedule": {"enabled": ["LoadAware"]}}}]), "known: none"),
+        (changed(profiles=[{"name": "p", "plugins": {"deschedule": {"enabled": ["LoadAware"]}}}]), "known there: none"),
+        (
+            changed(profiles=[{"name": "p", "plugins": {"deschedule": {"enabled": ["PodLifeTime"]}}}]),
+            'the plugin "PodLifeTime" of the Kubernetes descheduler does not exist here; known: DefaultEvictor, '
+            "Defragmentation, HighNodeUtilization, LoadAware, LowNodeUtilization",
+        ),
         (
             changed(profiles=[{"name": "p", "pluginConfig": [{"name": "X"}], "plugins": {}}]),
             'unknown plugin "X"; known: DefaultEvictor, Defragmentation',

@@ -16,6 +16,7 @@ import pytest
 
 from documents.installing import install
 
+SOURCE = Path(__file__).parents[2] / "src"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 
 
@@ -27,10 +28,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stromboli(*arguments: str, site: Path | None) -> subprocess.CompletedProcess[str]:
-    environment = dict(os.environ)
-    environment.pop("PYTHONPATH", None)
-    if site is not None:
-        environment["PYTHONPATH"] = str(site)
+    folders = [SOURCE] if site is None else [SOURCE, site]  # of the code under test, whatever is installed
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
     command = [sys.executable, "-c", "from stromboli.console.main import main; main()", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
@@ -85,6 +84,18 @@ def test_only_short_jobs_borrow(site: Path, tmp_path: Path) -> None:
     ):
         report = simulated(site, configuration, scenario="loans.yaml")
         assert {name for name, pod in report["pods"].items() if pod["backfill"]} == borrowers
+
+
+def test_the_descheduler_moves_pods_to_the_cheap_node(site: Path) -> None:
+    """The built-in configuration spreads the two pods; the plugin of the descheduler moves one of them."""
+    scenario, policy = str(EXAMPLE / "nodes.yaml"), str(EXAMPLE / "descheduler.yaml")
+    done = stromboli(
+        "simulate", scenario, "--descheduler-config", policy, "--until", "20s", "--output", "json", site=site
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert report["summary"]["moves"]["succeeded"] == 1
+    assert {pod["node"] for pod in report["pods"].values() if pod["phase"] == "Running"} == {"node-b"}
 
 
 def test_its_mistakes_are_found_with_their_line(site: Path, tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from embedded.api import Api
 from embedded.test_up import PODS, in_cluster
-from stromboli.console.up.cluster import Plan
+from stromboli.console.main import run
+from stromboli.console.up.cluster import DeschedulerPlan, Plan
 from stromboli.console.up.machines import Machines
 
 SETS = "/apis/apps/v1/namespaces/default/replicasets"
@@ -73,7 +76,7 @@ def test_a_low_node_is_emptied(tmp_path: Path) -> None:
     machines = [Machines(["node-0", "node-1"], {"cpu": "8", "memory": "32Gi", "pods": "110"})]
     plan = Plan(
         folder=tmp_path / "data", persistent=False, machines=machines, period=0.2,
-        descheduler_config=policy(tmp_path / "policy.json", "1s"),
+        descheduler=DeschedulerPlan(policy(tmp_path / "policy.json", "1s")),
     )  # fmt: skip
 
     def script(api: Api) -> None:
@@ -90,5 +93,31 @@ def test_a_low_node_is_emptied(tmp_path: Path) -> None:
         assert (info["sourceNode"], info["targetNode"]) == (here, there)
         events = api.get("/api/v1/namespaces/default/events")["items"]
         assert "MigrationStarted" in {event["reason"] for event in events}
+
+    in_cluster(plan, script)
+
+
+def test_defrag_asks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing runs by itself: the policy has no interval."""
+    machines = [Machines(["node-0", "node-1"], {"cpu": "8", "memory": "32Gi", "pods": "110"})]
+    addresses: list[str] = []
+    plan = Plan(
+        folder=tmp_path / "data", persistent=False, machines=machines, period=0.2,
+        descheduler=DeschedulerPlan(policy(tmp_path / "policy.json", "0s"), 0, addresses.append),
+    )  # fmt: skip
+
+    def script(api: Api) -> None:
+        api.create(SETS, replica_set("y", 1, ""))
+        pods = pods_until(api, lambda pods: running(pods, "y") == 1)
+        here = pods[0]["spec"]["nodeName"]
+        there = "node-1" if here == "node-0" else "node-0"
+        api.create(SETS, replica_set("x", 5, there))
+        pods_until(api, lambda pods: running(pods, "x", there) == 5)
+        assert run(["defrag", "plan", "--address", addresses[0]]) == 0
+        shown = capsys.readouterr().out
+        assert f"{here} ▶ {there}  (1 cpu)" in shown
+        assert run(["defrag", "apply", "--address", addresses[0]]) == 0
+        assert "The moves are under way" in capsys.readouterr().out
+        pods_until(api, lambda pods: running(pods, "y", there) == 1)
 
     in_cluster(plan, script)

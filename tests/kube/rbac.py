@@ -60,7 +60,7 @@ CONTROLLERS: Mapping[tuple[str, str], str] = {
 
 DESCHEDULER: Mapping[tuple[str, str], str] = {
     ("", "namespaces"): "list watch",
-    ("", "pods"): "list watch",
+    ("", "pods"): "get list watch",
     ("", "resourcequotas"): "list watch",
     ("", "nodes"): "list watch patch",
     ("scheduling.k8s.io", "priorityclasses"): "list watch",

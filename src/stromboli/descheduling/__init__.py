@@ -18,8 +18,23 @@ Nothing here does input or output: objects and the time in, writes out.
 from .descheduler import Descheduler
 from .migration import Write
 from .planning import Move, Plan
+from .plugin import EvictorPlugin
 from .policy import Policy
 from .registry import Registry, warnings_about
-from .run import Options
+from .run import Options, Run
+from .strategy import BalancePlugin, DeschedulePlugin
 
-__all__ = ["Descheduler", "Move", "Options", "Plan", "Policy", "Registry", "Write", "warnings_about"]
+__all__ = [
+    "BalancePlugin",
+    "DeschedulePlugin",
+    "Descheduler",
+    "EvictorPlugin",
+    "Move",
+    "Options",
+    "Plan",
+    "Policy",
+    "Registry",
+    "Run",
+    "Write",
+    "warnings_about",
+]

@@ -36,6 +36,7 @@ from stromboli.kube.runtime.process import SWITCH_INTERVAL
 from stromboli.kube.runtime.published_configuration import keep_published
 
 from .definitions import install_default_class, install_definitions
+from .descheduler_listener import DeschedulerListener
 from .machines import Machines
 from .real_server import RealServer
 
@@ -59,6 +60,14 @@ class PagePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class DeschedulerPlan:
+    policy: Path
+    port: int = 0
+    """Where `stromboli defrag` asks; 0: any free port."""
+    on_ready: Callable[[str], None] = field(default=lambda url: None)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What the options ask for."""
 
@@ -71,7 +80,7 @@ class Plan:
     """Where kube-apiserver and etcd are, if they are to be used."""
     runs_processes: bool = False
     config: Path | None = None
-    descheduler_config: Path | None = None
+    descheduler: DeschedulerPlan | None = None
     record: Path | None = None
     """Where inputs and decisions of the scheduler are written."""
     scheduler_name: str = "volcano"
@@ -149,13 +158,16 @@ def _components(plan: Plan, server: Server, client: Client) -> list[Component]:
     options = ProcessOptions(
         kubeconfig=server.kubeconfig, scheduler_name=plan.scheduler_name, leader_elect=False, log_level="warning"
     )
-    context = ProcessContext(client, ProcessMetrics(CollectorRegistry(), LoopLag()), options, "stromboli-up")
+    registry = CollectorRegistry()
+    context = ProcessContext(client, ProcessMetrics(registry, LoopLag()), options, "stromboli-up")
     components = [
         controllers_component(context, plan.config, MAX_JOB_REPLICAS, RELOCK_PERIOD, DEFAULT_RETENTION),
         scheduler_component(context, plan.config, plan.period, plan.record),
     ]
-    if plan.descheduler_config is not None:
-        components.append(descheduler_component(context, plan.config, plan.descheduler_config))
+    if plan.descheduler is not None:
+        descheduler = descheduler_component(context, plan.config, plan.descheduler.policy)
+        listener = DeschedulerListener(descheduler, plan.descheduler.port, registry, plan.descheduler.on_ready)
+        components += [descheduler, listener]
     if plan.page is not None:
         components.append(_page(plan, plan.page, client))
     return components

@@ -83,6 +83,13 @@ Examples:
     help="The descheduler's policy; without it no descheduler runs.",
 )
 @click.option(
+    "--descheduler-port",
+    type=click.IntRange(0, 65535),
+    default=8082,
+    show_default=True,
+    help="Where `stromboli defrag` asks the descheduler, on this machine; 0 means any free port.",
+)
+@click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append the scheduler's inputs and decisions to this file, for `stromboli replay`.",
@@ -93,7 +100,7 @@ Examples:
 def up(
     demo: bool, data: Path | None, nodes: int | None, node_cpu: str, node_memory: str, node_gpus: int,
     nodes_file: Path | None, host: str, port: int, kubeconfig_out: Path | None, apiserver: str, runner: str,
-    config: Path | None, descheduler_config: Path | None, record: Path | None,
+    config: Path | None, descheduler_config: Path | None, descheduler_port: int, record: Path | None,
     web: bool, web_host: str, web_port: int, web_write: bool, lasting: str | None,
 ) -> None:  # fmt: skip
     """Run a whole cluster in one process, until Ctrl-C.
@@ -109,7 +116,7 @@ def up(
     from stromboli.kube.runtime import configure_logging
 
     from . import demo as demonstration
-    from .cluster import PagePlan, Plan
+    from .cluster import DeschedulerPlan, PagePlan, Plan
     from .machines import Machines, read_machines
     from .real_server import find_assets
 
@@ -128,6 +135,10 @@ def up(
         config = folder / "demo-scheduler.yaml"
         config.write_text(demonstration.CONFIGURATION, encoding="utf-8")
     pages: list[str] = []  # the address, once it is known
+    deschedulers: list[str] = []
+    descheduler = None
+    if descheduler_config is not None:
+        descheduler = DeschedulerPlan(descheduler_config, descheduler_port, deschedulers.append)
     plan = Plan(
         folder=folder,
         persistent=data is not None,
@@ -137,10 +148,10 @@ def up(
         assets=find_assets() if apiserver == "real" else None,
         runs_processes=runner == "process",
         config=config,
-        descheduler_config=descheduler_config,
+        descheduler=descheduler,
         record=record,
         page=PagePlan(web_host, web_port, web_write, pages.append) if web else None,
-        on_ready=lambda server: _announce(server, kubeconfig_out, pages),
+        on_ready=lambda server: _announce(server, kubeconfig_out, pages, deschedulers),
     )
     try:
         asyncio.run(_run(plan, demo=demo, seconds=seconds))
@@ -191,7 +202,7 @@ async def _run(plan: object, *, demo: bool, seconds: float | None) -> None:
     await run_cluster(plan, stop, work)
 
 
-def _announce(server: Server, copy: Path | None, pages: Sequence[str]) -> None:
+def _announce(server: Server, copy: Path | None, pages: Sequence[str], deschedulers: Sequence[str]) -> None:
     kubeconfig = server.kubeconfig
     if copy is not None:
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -203,6 +214,8 @@ def _announce(server: Server, copy: Path | None, pages: Sequence[str]) -> None:
     click.echo("  kubectl get nodes")
     for page in pages:
         click.echo(f"The page: {page}")
+    for address in deschedulers:
+        click.echo(f"The descheduler: stromboli defrag plan --address {address}")
 
 
 def _seconds(text: str) -> float:

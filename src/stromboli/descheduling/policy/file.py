@@ -1,4 +1,4 @@
-"""The policy file: the Kubernetes descheduler's format (`descheduler/v1alpha2`), so existing files work.
+"""The policy file: the Kubernetes descheduler's format (`descheduler/v1alpha2`), with the plugins that exist here.
 
     apiVersion: descheduler/v1alpha2
     kind: DeschedulerPolicy
@@ -42,6 +42,12 @@ _LIMITS: Final = {
     "maxNoOfPodsToEvictPerWorkload": "per_workload",
     "maxNoOfPodsToEvictTotal": "per_run",
 }
+# Plugins of the Kubernetes descheduler that evict pods without a place for their successors.
+_UPSTREAM_ONLY: Final = frozenset({
+    "PodLifeTime", "RemoveDuplicates", "RemoveFailedPods", "RemovePodsHavingTooManyRestarts",
+    "RemovePodsViolatingInterPodAntiAffinity", "RemovePodsViolatingNodeAffinity", "RemovePodsViolatingNodeTaints",
+    "RemovePodsViolatingTopologySpreadConstraint",
+})  # fmt: skip
 _WITHOUT_EFFECT: Final = ("gracePeriodSeconds", "evictionFailureEventNotification", "metricsProviders")
 _KEYS: Final = (
     "apiVersion", "kind", "metadata", "profiles", "nodeSelector", "deschedulingInterval",
@@ -204,7 +210,7 @@ class _File:
             raise item.error('an entry of "pluginConfig" without a "name"')
         name = content["name"].text('"name"')
         if name not in self._all:
-            raise content["name"].error(f"unknown plugin {quoted(name)}; known: {', '.join(self._all)}")
+            raise content["name"].error(self._unknown(name))
         given = content["args"].mapping(f'"args" of {quoted(name)}') if "args" in content else {}
         values = {key: value.plain() for key, value in given.items()}
         lines = {key: value.line for key, value in given.items()}
@@ -223,11 +229,19 @@ class _File:
             disabled = {item.value for item in _items(sets, "disabled")}
             known = self._known[point]
             for item in _items(sets, "enabled"):
+                if item.value not in self._all:
+                    raise item.error(self._unknown(item.value))
                 if item.value not in known:
                     listed = ", ".join(sorted(known)) or "none"
-                    raise item.error(f"unknown plugin {quoted(item.value)} for {quoted(point)}; known: {listed}")
+                    raise item.error(f"{quoted(item.value)} is no plugin for {quoted(point)}; known there: {listed}")
             enabled[point] = tuple(name for name in dict.fromkeys(names) if name not in disabled)
         return enabled
+
+    def _unknown(self, name: object) -> str:
+        known = f"known: {', '.join(self._all)}"
+        if name in _UPSTREAM_ONLY:
+            return f"the plugin {quoted(name)} of the Kubernetes descheduler does not exist here; {known}"
+        return f"unknown plugin {quoted(name)}; {known}"
 
     def _warn_of_unknown(self, content: Mapping[str, Located], known: Collection[str]) -> None:
         for key, value in content.items():

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from stromboli.api.quantity import format_amount
 from stromboli.cluster import JobKey
 from stromboli.descheduling import Options, Plan
 from stromboli.descheduling.planning.picture import picture
@@ -89,12 +90,17 @@ class DeschedulerApi:
 def _as_json(plan: Plan) -> dict[str, Any]:
     return {
         "name": plan.name, "profile": plan.profile, "plugin": plan.plugin, "goal": plan.goal,
-        "job": plan.job, "emptied": list(plan.emptied), "frees": plan.frees,
+        "job": plan.job, "emptied": list(plan.emptied), "frees": _quantities(plan.frees),
         "places": [{"pod": place.pod, "node": place.node} for place in plan.places],
         "moves": [
-            {"pod": move.pod, "from": move.source, "to": move.target, "requests": move.request} for move in plan.moves
+            {"pod": move.pod, "from": move.source, "to": move.target, "requests": _quantities(move.request)}
+            for move in plan.moves
         ],
     }  # fmt: skip
+
+
+def _quantities(exact: dict[str, int]) -> dict[str, str]:
+    return {name: format_amount(name, amount) for name, amount in exact.items()}
 
 
 def _is_local(address: str | None) -> bool:
