@@ -271,7 +271,7 @@ def task(name: str, *waits_for: str) -> dict[str, Any]:
         (policies({"action": "AbortJob", "event": "*", "exitCode": 1}), "spec.policies[0]", "either"),
         (policies({"action": "AbortJob", "exitCode": 0}), "spec.policies[0].exitCode", "success"),
         (policies({"action": "SyncJob", "event": "*"}), "spec.policies[0].action", "RestartJob"),
-        (policies({"action": "AbortJob", "event": "OutOfSync"}), "spec.policies[0].event", "PodFailed"),
+        (policies({"action": "AbortJob", "event": "Rained"}), "spec.policies[0].event", "PodFailed"),
         (
             policies({"action": "AbortJob", "event": "*", "timeout": "-1s"}),
             "spec.policies[0].timeout",

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key, l
 
 from controllers.fake_cluster import FakeCluster, job, task
 from stromboli.api import Container, Pod
-from stromboli.controllers import ControllerManager, EnsureOwned
+from stromboli.controllers import ControllerManager, Delete, EnsureOwned
 
 
 def furnished(*tasks: Any, **facts: Any) -> FakeCluster:
@@ -103,6 +103,16 @@ class TestSvc:
         assert cluster.provided["ConfigMap j-svc"]["data"]["VC_T_NUM"] == "2"
         assert "Secret" not in [change.owned.kind for change in done if isinstance(change, EnsureOwned)]
         assert cluster.provided["Secret j-ssh"] is secret
+
+    def test_the_lists_are_written_before_pods_of_a_smaller_job_go(self) -> None:
+        """Whoever reads the file must not look for a pod that is gone."""
+        cluster = furnished(task("t", 3), plugins={"svc": []})
+        cluster.put(_like(cluster, job("ns/j", task("t", 1), plugins={"svc": []})))
+        done = cluster.settle()
+        written = next(n for n, one in enumerate(done) if isinstance(one, EnsureOwned) and one.owned.name == "j-svc")
+        deleted = [n for n, one in enumerate(done) if isinstance(one, Delete) and isinstance(one.object, Pod)]
+        assert len(deleted) == 2
+        assert written < min(deleted)
 
     def test_arguments(self) -> None:
         arguments = ["--publish-not-ready-addresses", "--disable-network-policy=true", "-inject-hosts-env=false"]

@@ -49,7 +49,9 @@ def test_keys_stand_in_the_order_of_the_contract() -> None:
     ]  # fmt: skip
     assert list(report["queues"]["q1"]) == ["state", "allocated", "deserved", "reservation", "conditions"]
     assert list(report["namespaces"]["q1/ns1"]) == ["allocated", "weight"]
-    assert list(report["nodes"]["n1"]) == ["allocatable", "used", "held", "reserved", "reservedFor", "lockedBy"]
+    assert list(report["nodes"]["n1"]) == [
+        "allocatable", "used", "held", "reserved", "reservedFor", "promised", "promisedTo", "lockedBy",
+    ]  # fmt: skip
     for section in ("pods", "podGroups", "queues", "namespaces", "nodes"):
         assert list(report[section]) == sorted(report[section])
 
@@ -170,6 +172,8 @@ def test_amounts_are_what_pods_hold_at_the_end() -> None:
         "held": {"cpu": "0", "memory": "0", "nvidia.com/gpu": "0"},
         "reserved": {},
         "reservedFor": [],
+        "promised": {},
+        "promisedTo": [],
         "lockedBy": None,
     }
     assert (report["podGroups"]["ns1/pg1"]["running"], report["podGroups"]["ns1/pg1"]["pending"]) == (1, 0)

@@ -22,6 +22,7 @@ import msgspec
 from stromboli.api import (
     Job,
     KObject,
+    Namespace,
     ObjectMeta,
     OwnerReference,
     Pod,
@@ -35,21 +36,31 @@ from stromboli.api import (
     key,
     names,
 )
+from stromboli.api.namespace_queue import queue_in_namespace
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import QuantityError, amounts, format_amount
 
 from .changes import Change, Create, Delete, Objects, Update
 from .pod_index import PodIndex, group_of
-from .pod_owners import Owner, controlling_reference, find_owner, is_finished, is_watched_kind, owner_reference_to
+from .pod_owners import (
+    Owner,
+    controlling_reference,
+    find_owner,
+    is_finished,
+    is_watched_kind,
+    owner_reference_to,
+    refers_to_job,
+)
 from .validator import Validator
 from .work_queue import WorkQueue
 
+_STARTED = frozenset({"Running", "Unknown", "Completed"})  # phases of a group
 OwnerKey = tuple[str, str, str]
 """Kind, namespace and name."""
 
 
 class PodGroupController:
-    observes: ClassVar = (PodGroup, ReplicaSet, Job, Pod)
+    observes: ClassVar = (PodGroup, ReplicaSet, Job, Pod, Namespace)
 
     def __init__(self, pods: PodIndex, validator: Validator, *, scheduler_name: str) -> None:
         self._pods_by = pods
@@ -58,6 +69,7 @@ class PodGroupController:
         self._pods = WorkQueue()  # those that may need a group
         self._groups = WorkQueue()
         self._groups_by_owner: dict[OwnerKey, set[str]] = {}  # generated groups whose owners we can see
+        self._groups_in: dict[str, set[str]] = {}  # by namespace
 
     # -- what changed -------------------------------------------------------------------------------------------
 
@@ -69,6 +81,8 @@ class PodGroupController:
                 self._observe_group(group, before, after)
             case ReplicaSet() | Job() as owner:
                 self._observe_owner(owner, before, after)
+            case Namespace() as namespace:
+                self._groups.add_all(self._groups_in.get(namespace.metadata.name, ()))
             case _:
                 pass
 
@@ -84,7 +98,9 @@ class PodGroupController:
         group_key = key(group)
         if after is not None:
             self._groups.add(group_key)
+            self._groups_in.setdefault(group.metadata.namespace, set()).add(group_key)
         else:
+            self._groups_in[group.metadata.namespace].discard(group_key)
             members = self._pods_by.of_group(group.metadata.namespace, group.metadata.name)
             self._pods.add_all(key(pod) for pod in members)
         old, new = _watched_owner(before), _watched_owner(after)
@@ -147,7 +163,20 @@ class PodGroupController:
         has_pods = self._pods_by.has_pods(group.metadata.namespace, group.metadata.name)
         if not has_pods and is_generated_group(group) and not _may_get_pods(group, objects):
             return [Delete(group, reason="no pod or owner needs this group")]
-        return self._validator.review_group(group, now)
+        moved = self._into_queue_of_namespace(group, objects)
+        return moved or self._validator.review_group(group, now)
+
+    def _into_queue_of_namespace(self, group: PodGroup, objects: Objects) -> list[Change]:
+        """A group that somebody else made, and whose pods have not started. Jobs write their own groups."""
+        owner = controlling_reference(group.metadata)
+        if group.status.phase in _STARTED or is_generated_group(group) or (owner is not None and refers_to_job(owner)):
+            return []
+        queue = queue_in_namespace(group.spec.queue, objects.get(Namespace, group.metadata.namespace))
+        members = self._pods_by.of_group(group.metadata.namespace, group.metadata.name)
+        if queue == (group.spec.queue or names.DEFAULT_QUEUE) or any(pod.spec.node_name for pod in members):
+            return []
+        spec = msgspec.structs.replace(group.spec, queue=queue)
+        return [Update(msgspec.structs.replace(group, spec=spec))]
 
 
 def _watched_owner(group: KObject | None) -> OwnerKey | None:
@@ -165,7 +194,7 @@ def _assign_group(pod: Pod, objects: Objects, created: set[str]) -> list[Change]
     if group_key not in created and objects.get(PodGroup, group_key) is None:
         created.add(group_key)
         owner = find_owner(owner_reference, pod.metadata.namespace, objects)
-        changes.append(Create(_new_group(pod, owner_reference, owner)))
+        changes.append(Create(_new_group(pod, owner_reference, owner, objects)))
     if not group_name_of(pod):
         annotations = {**pod.metadata.annotations, names.GROUP_NAME: name}
         metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
@@ -185,8 +214,10 @@ def _is_generated_for(pod: Pod, group_name: str, objects: Objects) -> bool:
     return group_name == generated_group_name(_owner_of(pod, objects))
 
 
-def _new_group(pod: Pod, owner_reference: OwnerReference, owner: Owner | None) -> PodGroup:
+def _new_group(pod: Pod, owner_reference: OwnerReference, owner: Owner | None, objects: Objects) -> PodGroup:
     of_owner = owner.metadata if owner is not None else ObjectMeta()
+    named = pod.metadata.annotations.get(names.QUEUE_NAME) or of_owner.annotations.get(names.QUEUE_NAME) or ""
+    queue = queue_in_namespace(named, objects.get(Namespace, pod.metadata.namespace))
     annotations = {**pod.metadata.annotations, **of_owner.annotations}
     min_member = _min_member(annotations.get(names.GROUP_MIN_MEMBER, ""))
     return PodGroup(
@@ -200,9 +231,7 @@ def _new_group(pod: Pod, owner_reference: OwnerReference, owner: Owner | None) -
         ),
         spec=PodGroupSpec(
             min_member=min_member,
-            queue=pod.metadata.annotations.get(names.QUEUE_NAME)
-            or of_owner.annotations.get(names.QUEUE_NAME)
-            or names.DEFAULT_QUEUE,
+            queue=queue,
             priority_class_name=pod.spec.priority_class_name,
             min_resources=_annotated_resources(annotations.get(names.GROUP_MIN_RESOURCES, ""))
             or _requests_of(pod, min_member),

@@ -29,6 +29,8 @@ from stromboli.api.unknown_fields import unknown_field
 from . import rules
 from .pods import check_template
 
+EVENTS_WITHOUT_EFFECT = ("OutOfSync", "CommandIssued", "JobUpdated")
+"""Volcano's controllers use these among themselves. A policy for one of them is valid, and never applies."""
 EVENTS = (
     "*",
     "PodFailed",
@@ -38,6 +40,7 @@ EVENTS = (
     "Unknown",
     "TaskCompleted",
     "TaskFailed",
+    *EVENTS_WITHOUT_EFFECT,
 )
 ACTIONS = (
     "AbortJob",
@@ -300,8 +303,7 @@ def _policies(policies: list[LifecyclePolicy], at: str) -> None:
     seen: set[str | int] = set()
     for index, policy in enumerate(policies):
         here = f"{at}[{index}]"
-        events = [policy.event] if policy.event else []
-        events += [event for event in policy.events if event not in events]
+        events = list(dict.fromkeys([*([policy.event] if policy.event else []), *policy.events]))
         if bool(events) == (policy.exit_code is not None):
             raise ApiError(here, "must have either an event or an exitCode")
         if policy.exit_code == 0:

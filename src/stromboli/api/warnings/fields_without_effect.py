@@ -6,13 +6,14 @@ controllers warn about each of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from stromboli.api import names
 from stromboli.api.kinds import KObject
-from stromboli.api.kinds.batch import Job, PodGroup, Queue, QueueSpec
+from stromboli.api.kinds.batch import Job, LifecyclePolicy, PodGroup, Queue, QueueSpec
 from stromboli.api.kinds.pods import Pod
+from stromboli.api.validation.batch import EVENTS_WITHOUT_EFFECT
 
 ANNOTATIONS: Final = (
     names.REVOCABLE_ZONE,
@@ -62,8 +63,10 @@ def _of_queue(spec: QueueSpec) -> Iterator[str]:
 
 def _of_job(job: Job) -> Iterator[str]:
     yield from _given(("spec.networkTopology", job.spec.network_topology))
+    yield from _of_policies(job.spec.policies, "spec.policies")
     for index, task in enumerate(job.spec.tasks):
         at = f"spec.tasks[{index}]"
+        yield from _of_policies(task.policies, f"{at}.policies")
         if task.topology_policy not in ("", "none"):
             yield f"{at}.topologyPolicy"
         partition = task.partition_policy
@@ -72,6 +75,13 @@ def _of_job(job: Job) -> Iterator[str]:
                 (f"{at}.partitionPolicy.minPartitions", partition.min_partitions),
                 (f"{at}.partitionPolicy.networkTopology", partition.network_topology),
             )
+
+
+def _of_policies(policies: Sequence[LifecyclePolicy], at: str) -> Iterator[str]:
+    for index, policy in enumerate(policies):
+        for event in dict.fromkeys([policy.event, *policy.events]):
+            if event in EVENTS_WITHOUT_EFFECT:
+                yield f"{at}[{index}] for {event}"
 
 
 def _given(*fields: tuple[str, object]) -> Iterator[str]:

@@ -18,7 +18,18 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from stromboli.api import Job, ObjectMeta, PodGroup, PodGroupSpec, PriorityClass, ResourceList, TaskSpec, names
+from stromboli.api import (
+    Job,
+    Namespace,
+    ObjectMeta,
+    PodGroup,
+    PodGroupSpec,
+    PriorityClass,
+    ResourceList,
+    TaskSpec,
+    names,
+)
+from stromboli.api.namespace_queue import queue_in_namespace
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import format_amount, format_duration, parse_duration
 from stromboli.controllers.changes import Change, Create, Delete, Objects, Update
@@ -43,11 +54,14 @@ def reconcile_group(job: Job, group: PodGroup | None, record: JobRecord, objects
     """The changes to the group of a job that may have pods. `job` has its new status: its version counts."""
     desired = _desired_spec(job, record, objects)
     if group is None:
-        return [Create(_new_group(job, desired))]
+        queue = queue_in_namespace(desired.queue, objects.get(Namespace, job.metadata.namespace))
+        return [Create(_new_group(job, replace(desired, queue=queue)))]
     if is_outdated(job, group):
         return delete_group(group)
     spec = replace(
         desired,
+        # A group stays in the queue that its namespace had when it was made.
+        queue=group.spec.queue if desired.queue == names.DEFAULT_QUEUE else desired.queue,
         sub_group_policy=group.spec.sub_group_policy,
         network_topology=group.spec.network_topology,
         migration_info=group.spec.migration_info,

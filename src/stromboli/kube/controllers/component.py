@@ -23,6 +23,7 @@ from stromboli.api import (
     Command,
     Job,
     KObject,
+    Namespace,
     Node,
     Pod,
     PodGroup,
@@ -50,6 +51,7 @@ from stromboli.controllers import (
 from stromboli.controllers.pod_owners import is_terminating
 from stromboli.kube.client import (
     COMMANDS,
+    NAMESPACES,
     NODES,
     POD_GROUPS,
     PODS,
@@ -94,7 +96,7 @@ TOO_MANY_CRASHES: Final = 5
 
 POD_LIMITS: Final = PodLimits(per_pass=3000, per_job=1000)  # about what a pass has time to write
 
-KINDS: Final = (Command, Job, Node, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, Reservation)
+KINDS: Final = (Command, Job, Namespace, Node, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, Reservation)
 
 
 class ControllersComponent:
@@ -140,7 +142,8 @@ class ControllersComponent:
             on_result=metrics.wrote,
         )
         resources: tuple[Resource[Any], ...] = (
-            PRIORITY_CLASSES, NODES, QUEUES, REPLICA_SETS, LIVE_JOBS, POD_GROUPS, PODS, RESERVATIONS, COMMANDS,
+            NAMESPACES, PRIORITY_CLASSES, NODES, QUEUES, REPLICA_SETS, LIVE_JOBS, POD_GROUPS, PODS, RESERVATIONS,
+            COMMANDS,
         )  # fmt: skip
         self._reflectors: dict[str, Reflector[Any]] = {
             resource.plural: Reflector(client, resource, self._receive, on_relist=metrics.relisted)

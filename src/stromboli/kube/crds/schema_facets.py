@@ -174,11 +174,7 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
         "properties": {
             "action": _one_of(*ACTIONS),
             "event": _one_of("", *EVENTS),
-            "events": {
-                "maxItems": len(EVENTS),
-                "items": _one_of(*EVENTS),
-                "x-kubernetes-list-type": "set",
-            },
+            "events": {"maxItems": 2 * len(EVENTS), "items": _one_of(*EVENTS), "x-kubernetes-list-type": "atomic"},
         },
     },
     JobState: {"properties": {"phase": _one_of(*JOB_PHASES)}},
