@@ -322,12 +322,12 @@ def test_a_shared_claim_whose_zone_is_known_only_afterwards() -> None:
 # -- with other features ----------------------------------------------------------------------------------------------
 
 
-def test_a_preemptor_gets_its_volume_after_its_victims_are_gone() -> None:
-    # low is evicted at 1 and takes 3 s to end; p is placed at 4, and its volume takes 2 s.
+def test_a_preemptor_gets_its_volume_before_its_victims_leave() -> None:
+    # p comes at 1. Its volume takes 2 s; then low is evicted, and takes 3 s to end.
     low = pod("low", 3, on="a1", grace=3)
     high = with_claims(pod("p", 3, at=1, priority="high"), "data")
     outcome = play(node("a1"), priority_class("high", 10), storage_class(takes=2), claim("data"), low, high)
-    assert outcome.happened("Evicted") == [(1, "low")]
+    assert outcome.happened("Evicted") == [(3, "low")]
     assert outcome.started == {"p": 6}
 
 

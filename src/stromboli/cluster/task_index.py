@@ -109,6 +109,8 @@ class TaskIndex:
 
     def bind_failed(self, failed: BindFailed) -> None:
         task = self.tasks.get(failed.task)
+        if task is not None:
+            self._volumes.selection_failed(task)
         if task is not None and task.true_status is Status.BINDING:
             if failed.node:
                 self._ledger.refused_again += task.refused is not None

@@ -244,6 +244,11 @@ class ExtensionPoints:
         if deallocate is not None:
             self._add("deallocate", deallocate, "always")
 
+    def add_outlook(self, note: cb.Handler) -> None:
+        """Called when a task has got or lost room that is only set aside for it, or that it counts on: what it will
+        take besides room is not there for its siblings."""
+        self._add("outlook", note, "always")
+
     # -- extension points of features ---------------------------------------------------------------------------
 
     def add_kept_places(
@@ -276,6 +281,15 @@ class ExtensionPoints:
     def add_room(self, adjust: cb.RoomAdjustment) -> None:
         """Subtract from the room on all nodes what a job may not use."""
         self._add("room", adjust)
+
+    def add_preparation(
+        self, prepare: Callable[[Job, Sequence[Task]], bool], why_not: Callable[[Job], str | None]
+    ) -> None:
+        """`prepare`: called with tasks that would get their places by evictions; whether all that they need besides
+        room is there. If not, nobody is evicted, and the feature sees to it. `why_not`: why no nodes should be set
+        aside for a job, because what it needs besides room cannot be had."""
+        self._add("prepare", prepare, "always")
+        self._add("whyNoNodes", why_not, "always")
 
     def add_narrow(self, find: Callable[[Job, Sequence[Task]], Collection[TaskKey]]) -> None:
         """Which of the tasks of a gang can run on a few nodes only: they are placed first, so that the others do not

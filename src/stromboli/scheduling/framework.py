@@ -204,6 +204,14 @@ class Framework(ExtensionPoints):
                 return placed
         return int(self.take_kept_place(statement, tasks[0]))
 
+    def is_prepared(self, job: Job, tasks: Sequence[Task]) -> bool:
+        """Whether others may be evicted so that these tasks get their places."""
+        return all(hook.call(job, tasks) for hook in self.hooks("prepare"))
+
+    def why_no_nodes(self, job: Job) -> str | None:
+        """Why no nodes should be set aside for a job."""
+        return next((why for hook in self.hooks("whyNoNodes") if (why := hook.call(job)) is not None), None)
+
     def has_concessions(self, kind: str) -> bool:
         """Whether anybody might give way before a pod is evicted, by the rules of preemptable or reclaimable."""
         return any(hook.call(kind) for hook in self.hooks("concessionsPossible"))

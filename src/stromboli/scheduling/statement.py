@@ -46,6 +46,9 @@ _RELEASING = Status.RELEASING
 GIVES_SHARE = frozenset({Kind.ALLOCATE, Kind.PIPELINE})
 """Operations that fire allocate handlers; undoing them, and evicting, fires deallocate handlers."""
 
+WITHOUT_SHARE = frozenset({Kind.CONDITION, Kind.RESERVE, Kind.RELEASE})
+"""Operations that change what a task may count on."""
+
 
 class Operation(NamedTuple):
     kind: Kind
@@ -63,6 +66,7 @@ class Statement:
         self.operations: list[Operation] = []
         self._allocate = [hook.call for hook in session.hooks("allocate")]
         self._deallocate = [hook.call for hook in session.hooks("deallocate")]
+        self._outlook = [hook.call for hook in session.hooks("outlook")]
 
     def __len__(self) -> int:
         return len(self.operations)
@@ -72,6 +76,10 @@ class Statement:
         """Whether somebody gives way for others: a pod, or a Reservation."""
         kinds = [operation.kind for operation in self.operations]
         return Kind.EVICT in kinds or Kind.YIELD in kinds
+
+    def promised(self, job: Job) -> list[Task]:
+        """The tasks of a job that it promises room."""
+        return [o.task for o in self.operations if o.kind is _PIPELINE and o.task.job is job]
 
     # -- operations ---------------------------------------------------------------------------------------------
 
@@ -129,16 +137,19 @@ class Statement:
     def condition(self, task: Task, node: Node) -> None:
         """Give a task a conditional place, on idle and lent room together. No share changes."""
         self._do(Operation(Kind.CONDITION, task, (task.status, task.node)), Status.CONDITIONAL, node)
+        self._note(task)
 
     def reserve(self, task: Task, node: Node) -> None:
         """Reserve room for a starved task. The task occupies nothing."""
         self._do(Operation(Kind.RESERVE, task, (task.status, task.node)), Status.RESERVED, node)
+        self._note(task)
 
     def release(self, task: Task, why: str = "") -> None:
         """Give up a reservation or a conditional place."""
         if task.status not in (Status.RESERVED, Status.CONDITIONAL):
             raise ValueError(f"{task} has neither a reservation nor a conditional place")
         self._do(Operation(Kind.RELEASE, task, (task.status, task.node), message=why), Status.PENDING, None)
+        self._note(task)
 
     def consume(self, task: Task, reservation: str, amount: Vector) -> None:
         """Use this much of a Reservation for a task that was placed there."""
@@ -241,8 +252,14 @@ class Statement:
             first -= 1
         return len(operations) - first
 
+    def _note(self, task: Task) -> None:
+        for call in self._outlook:
+            call(task)
+
     def _undo(self, operation: Operation) -> None:
         self._move_back(operation)
+        if operation.kind in WITHOUT_SHARE:
+            self._note(operation.task)
         if operation.kind in GIVES_SHARE:
             for call in self._deallocate:
                 call(operation.task)

@@ -49,7 +49,11 @@ class VolumeIndex:
         self._alike_ids: dict[Hashable, int] = {}
         # Claims that had a selected node at some time: a provisioner that gives up removes it, perhaps at once.
         self.selected: set[str] = set()
-        self.selecting: dict[str, str] = {}  # the selected nodes of claims that are not bound yet
+        # The selected nodes of claims that are not bound yet, also if only we know of them so far; those that we have
+        # removed; and those that somebody else has removed: a provisioner that gave up.
+        self.selecting: dict[str, str] = {}
+        self.unselecting: set[str] = set()
+        self.given_up: dict[str, str] = {}
         # From where volumes can be reached: equal for volumes that are alike in this.
         self.reaches: dict[str, int] = {}
         self._reach_ids: dict[Hashable, int] = {}
@@ -102,12 +106,7 @@ class VolumeIndex:
     def _apply_claim(self, claim: PersistentVolumeClaim) -> None:
         claim_key = key(claim)
         self.claims[claim_key] = claim
-        if node := selected_node(claim):
-            self.selected.add(claim_key)
-        if node and not is_bound(claim):
-            self.selecting[claim_key] = node
-        else:
-            self.selecting.pop(claim_key, None)
+        self._note_selected(claim_key, claim)
         before = self._claim_specs.get(claim_key)
         if before is None or before != claim.spec:
             self._claim_specs[claim_key] = spec = claim.spec
@@ -117,6 +116,33 @@ class VolumeIndex:
             self.kinds[claim_key] = self._kind_ids.setdefault(same, len(self._kind_ids))
             (self.for_one_pod.add if ONE_POD in modes else self.for_one_pod.discard)(claim_key)
         self._compare(claim_key)
+
+    def _note_selected(self, claim_key: str, claim: PersistentVolumeClaim) -> None:
+        node = selected_node(claim)
+        if is_bound(claim):
+            self._forget_selected(claim_key)
+        elif node:
+            self.selecting[claim_key] = node
+            self.given_up.pop(claim_key, None)
+        elif claim_key in self.selected:  # it was seen, and is gone
+            before = self.selecting.pop(claim_key, "")
+            if before and claim_key not in self.unselecting:
+                self.given_up[claim_key] = before
+            self.unselecting.discard(claim_key)
+        if node:
+            self.selected.add(claim_key)
+
+    def _forget_selected(self, claim_key: str) -> None:
+        self.selecting.pop(claim_key, None)
+        self.unselecting.discard(claim_key)
+        self.given_up.pop(claim_key, None)
+
+    def selection_failed(self, task: Task) -> None:
+        """A selected node could not be written: what the claims say counts."""
+        for claim_key in task.volumes.claims:
+            claim = self.claims.get(claim_key)
+            if self.selecting.pop(claim_key, "") and claim is not None and (node := selected_node(claim)):
+                self.selecting[claim_key] = node
 
     def _compare(self, claim_key: str) -> None:
         """Find out which claims this one is like."""
@@ -153,7 +179,7 @@ class VolumeIndex:
             case PersistentVolumeClaim():
                 self.claims.pop(key(obj), None)
                 self.selected.discard(key(obj))
-                self.selecting.pop(key(obj), None)
+                self._forget_selected(key(obj))
                 self.kinds.pop(key(obj), None)
                 self._claim_specs.pop(key(obj), None)
                 self.for_one_pod.discard(key(obj))

@@ -62,7 +62,8 @@ class Preempt(Action):
             statement = session.statement()
             if not task.may_preempt or not search.make_room(statement, task):
                 return
-            if not session.job_pipelined(job):  # One for another: what the gang lacks, it lacks still.
+            prepared = session.is_prepared(job, statement.promised(job))
+            if not prepared or not session.job_pipelined(job):  # One for another: what the gang lacks, it lacks still.
                 statement.discard()
                 return
             statement.commit()

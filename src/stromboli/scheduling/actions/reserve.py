@@ -61,6 +61,8 @@ class Reserve(Action):
             return False
         if session.state(NamespaceHolds).holds_back(job):
             return False  # it could not start on its nodes
+        if session.why_no_nodes(job) is not None:
+            return False
         return not session.state(NamespaceParts).above_part(job, to_drain=True)
 
 

@@ -199,9 +199,11 @@ def could_borrow(session: Session, statement: Statement, job: Job) -> bool:
 
 def take_back(session: Session, statement: Statement, job: Job) -> bool:
     """Evict the backfill pods in the way of a conditionally ready job and promise it all its places. The statement is
-    committed then; False, and unchanged, if somebody in the way is protected."""
+    committed then; False, and unchanged, if somebody in the way is protected, or volumes have to be made first."""
     places = [(t, t.node) for t in job.tasks.values() if t.status in _TENTATIVE and t.node is not None]
     places.sort(key=lambda place: place[0].key)
+    if not session.is_prepared(job, [task for task, _ in places]):
+        return False
     evictor = places[0][0]
     before = list(statement.operations)
     victims: list[Task] = []

@@ -26,7 +26,8 @@ from .never import never_in_cluster, never_on_nodes, never_within_quota
 from .node_survey import NodeSurvey, NodeSurveys
 
 _SAID_FIRST = (
-    Code.BIND_REFUSED, Code.PREDICATE_VOLUME_BINDING, Code.PREDICATE_VOLUME_IN_USE, Code.CONDITIONALLY_READY
+    Code.BIND_REFUSED, Code.PREDICATE_VOLUME_BINDING, Code.PREDICATE_VOLUME_IN_USE, Code.WAITING_FOR_VOLUMES,
+    Code.CONDITIONALLY_READY,
 )  # fmt: skip
 _SUMS = frozenset({Code.QUEUE_OVER_QUOTA, Code.INSUFFICIENT_NODE})
 

@@ -120,6 +120,9 @@ class _Attempt:
             return False
         assert victim_search is not None
         reprieve_needless(session, statement, job, victim_search.kind, victim_search.gone)
+        if not session.is_prepared(job, statement.promised(job)):
+            statement.discard()
+            return False
         statement.commit()
         session.notes.attempt(job)
         return True

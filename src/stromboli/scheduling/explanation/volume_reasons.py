@@ -70,6 +70,16 @@ def each_waits_for_volume(claims: Iterable[str], nodes: Iterable[str]) -> list[s
     ]
 
 
+def volumes_first(claims: Iterable[str], nodes: Iterable[str]) -> str:
+    """`nodes`: for which they are made."""
+    listed, there = sorted(dict.fromkeys(claims)), sorted(dict.fromkeys(nodes))
+    return f"Waiting for the volumes of {_some(listed)}, made for {_some(there)}. Once they exist, pods give way there."
+
+
+def volumes_not_made(pod: str) -> str:
+    return f"the volumes of pod {pod} could not be made"
+
+
 def waiting_for_mates(node: str) -> str:
     return f"Waiting for the volumes of pods that must start together with this one; {node} is kept meanwhile."
 
@@ -139,7 +149,7 @@ def volumes_refused(pod: str, node: str, why: str, times: int, others: int, retr
     also = f" So did {others} more pods of the job." if others else ""
     often = f", for the {times}th time" if times > 3 else ""
     when = f" The next attempt is at {retry}." if retry else " It is tried again as soon as another node fits."
-    return f"Pod {pod} gave up its place on {node}{often}: {why.rstrip('.')}.{also}{when}"
+    return f"Pod {pod} cannot have its volumes on {node}{often}: {why.rstrip('.')}.{also}{when}"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -74,6 +74,7 @@ class Predicates(Plugin):
             if choices.matter:
                 session.add_filter(filters.changing, scope=Scope.CLUSTER)
                 session.add_handlers(allocate=choices.allocate, deallocate=choices.deallocate)
+                session.add_outlook(choices.note)
             in_use = ClaimInUseFilter(session)
             session.add_filter(in_use.prepare, scope=Scope.CLUSTER)
             session.add_close(in_use.explain)

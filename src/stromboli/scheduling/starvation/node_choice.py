@@ -7,7 +7,7 @@ Nodes that are locked for the job's queue come before all others. They count not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -129,7 +129,7 @@ class NodeChoice:
         self._own_use = _own_use(job)
         # Others count on room there, and may start before the job.
         self._counted_on = (session.nodes.conditional != 0).any(axis=1)
-        self._kinds: dict[tuple[int, str], _Kind] = {}
+        self._kinds: dict[tuple[Hashable, str], _Kind] = {}
         self.minds_neighbours = False  # whether some task has rules about its neighbours
 
     def row_for(self, task: Task) -> tuple[int | None, bool]:
@@ -205,7 +205,9 @@ class NodeChoice:
             kind.fits[row] = kind.fits[row] and self._has_room(kind.task, row)
 
     def _kind(self, task: Task) -> _Kind:
-        known = self._kinds.get((task.shape.id, task.role))
+        # Not the shape: pods of one shape may have claims whose volumes are in different places.
+        key = (self._session.placement.key(task), task.role)
+        known = self._kinds.get(key)
         if known is None:
             nodes = self._session.nodes
             fits = nodes.schedulable & self._open & (self._room - nodes.reserved >= task.request).all(axis=1)
@@ -216,7 +218,7 @@ class NodeChoice:
                 fits[row] = fits[row] and self._has_room(task, row)
             best_last = self._in_order(task, fits)[::-1]
             known = _Kind(task, fits, best_last, fitting.depends_on_neighbours)
-            self._kinds[task.shape.id, task.role] = known
+            self._kinds[key] = known
         return known
 
     def _in_order(self, task: Task, fits: np.ndarray) -> list[int]:

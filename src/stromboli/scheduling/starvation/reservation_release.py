@@ -63,7 +63,7 @@ def _lost_reason(session: Session, job: Job) -> str | None:
         return f"another job of namespace {job.namespace} goes first"
     if over_quota(session, job, needed(job)) is not None:
         return f"queue {job.queue.name} may not have that much"
-    return _lost_places(session, job)
+    return session.why_no_nodes(job) or _lost_places(session, job)
 
 
 def _lost_places(session: Session, job: Job) -> str | None:

@@ -5,9 +5,9 @@ for its first pod: the scheduler chooses the node, and with it a volume or the p
 until the claims of all pods that were placed together are bound. Meanwhile their room is taken.
 
 `claim_states` says what is known of a claim, `provisioning` where its volume could be made, `choices` which existing
-volumes tasks take in this session, `chosen_nodes` whether the nodes that volumes are made for can still be used, and
-`settlement` what becomes of binds that wait. `rules` reads the arguments of the plugin `predicates`, which has the
-filters (`plugins/node_filters`).
+volumes tasks take in this session, `chosen_nodes` whether the nodes that volumes are made for can still be used,
+`claims_first` that volumes are made before pods are evicted for them, and `settlement` what becomes of binds that wait.
+`rules` reads the arguments of the plugin `predicates`, which has the filters (`plugins/node_filters`).
 """
 
 from .choices import VolumeChoices

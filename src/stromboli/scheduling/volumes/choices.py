@@ -17,13 +17,14 @@ from typing import Final
 from stromboli.api import PersistentVolume, PersistentVolumeClaim, key
 from stromboli.api.volumes.claims import requested_size
 from stromboli.api.volumes.topology import reaches
-from stromboli.cluster import Node, Task, TaskKey
+from stromboli.cluster import Node, Status, Task, TaskKey
 from stromboli.scheduling.callbacks import Objection
 from stromboli.scheduling.session import Session
 
 from .claim_states import ClaimState, ClaimStates
 from .provisioning import can_provision, class_of, same_topology
 
+_IN_PROSPECT: Final = frozenset({Status.RESERVED, Status.CONDITIONAL})
 _FEW: Final = 4  # so many claims of a pod choose their volumes in any order
 
 
@@ -66,21 +67,34 @@ class VolumeChoices:
     # -- handlers -----------------------------------------------------------------------------------------------
 
     def allocate(self, task: Task) -> None:
+        if not self._take(task):
+            raise Objection
+
+    def note(self, task: Task) -> None:
+        """Of a task for which room is set aside, or that counts on room of others, or that did so."""
+        if task.status in _IN_PROSPECT:
+            self._take(task)
+        else:
+            self.deallocate(task)
+
+    def _take(self, task: Task) -> bool:
+        """Choose volumes for the open claims of a task on its node; False if there are none."""
         if not task.volumes.claims or task.node is None:
-            return
+            return True
         open_claims = self._states.open_claims(task)
         if not open_claims:
-            return
+            return True
+        self.deallocate(task)  # what it had in prospect, perhaps on another node
         chosen = self.choose(open_claims, task.node)
         if chosen is None:
-            raise Objection
-        self.version += 1
+            return False
         if chosen:
             self._of_task[task.key] = chosen
             self.taken |= {volume: claim for claim, volume in chosen.items()}
         for claim in task.volumes.claims:
             if claim in self._index.shared and self._states.of(claim).is_open:
                 self._nodes.setdefault(claim, {})[task.key] = task.node
+        return True
 
     def deallocate(self, task: Task) -> None:
         if not task.volumes.claims:

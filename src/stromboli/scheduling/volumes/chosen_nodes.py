@@ -122,6 +122,11 @@ class ChosenNodes:
             self._index.selecting[claim] = decision.node  # as the claim will soon say
         self._session.cycle.decisions.append(decision)
 
+    def select_ahead(self, decision: SelectNode) -> None:
+        """For a pod that does not have its place yet. Until the claim says so, only we know."""
+        self._index.selecting[decision.claim] = decision.node
+        self.select(decision)
+
     def close(self) -> None:
         """Remove the selected nodes that were given up, if no others were written instead. Who was held before a
         restart and finds no room in its place any more gives it up, too."""
@@ -129,6 +134,7 @@ class ChosenNodes:
             if not task.nominated and self._heir(claim) is None:
                 self.freed[claim] = None
         for claim in self.freed:
+            self._index.unselecting.add(claim)
             self._session.cycle.decisions.append(UnselectNode(claim))
             self._session.due(self._session.now + _RETRY)
 

@@ -79,6 +79,10 @@ class ClaimStates:
         self._reopened.add(claim)
         self._known.pop(claim, None)
 
+    def reconsider(self, claim: str) -> None:
+        """A node was selected for a claim in this session."""
+        self._known.pop(claim, None)
+
     def one_of_each_kind(self, tasks: Sequence[Task]) -> Collection[Task]:
         """Enough of these tasks of a job to find out about the claims of all. There may be ten thousand of them, and
         few kinds; those of a job are mostly of one."""
@@ -230,11 +234,12 @@ class ClaimStates:
         if it took too long."""
         if key in self._chosen.moved:
             return self._chosen.moved[key]
-        node = selected_node(claim)
+        node = self._index.selecting.get(key, "")
         if not node or node not in self._session.nodes.by_name or key in self._reopened:
             return ""
         since = selected_at(claim)
-        if since is not None and self._chosen.is_lost(key, node):
+        is_ours = since is not None or not selected_node(claim)
+        if is_ours and self._chosen.is_lost(key, node):
             return ""
         return "" if since is not None and self._session.now > since + self.rules.timeout else node
 

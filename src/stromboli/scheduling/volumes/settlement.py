@@ -34,6 +34,7 @@ from stromboli.scheduling.session import Session
 from .choices import VolumeChoices
 from .chosen_nodes import GIVEN_BACK, ChosenNodes
 from .claim_states import ClaimState, ClaimStates
+from .claims_first import ClaimsFirst
 from .rules import VolumeRules, volume_rules
 
 FEATURE = "volumes"
@@ -51,12 +52,16 @@ class Failure:
 
 def settle_volumes(session: Session) -> None:
     """Continue with what waits. Before plugins are opened: they must see the room that is given back."""
-    if not session.ledger.held and not session.snapshot.volumes.selecting:
+    index = session.snapshot.volumes
+    if not session.ledger.held and not index.selecting and not index.given_up:
         return
     rules = volume_rules(session.configuration)
+    binding = rules is not None and rules.binding
+    if binding:
+        session.state(ClaimsFirst).settle()
     if session.ledger.held:
         _continue(session, rules)
-    if rules is not None and rules.binding:
+    if binding:
         session.state(ChosenNodes).free()
 
 
@@ -65,6 +70,9 @@ def open_volumes(session: Session) -> None:
     if rules is not None and rules.binding and session.snapshot.volumes.users:
         with session.registering(FEATURE, tier=len(session.configuration.tiers)):
             session.add_hold(_Beginning(session, rules.timeout).hold)
+            first = session.state(ClaimsFirst)
+            session.add_preparation(first.prepare, first.why_no_nodes)
+            session.add_close(first.say)
             session.add_narrow(session.state(ClaimStates).bound_to_places)
             session.add_close(session.state(ChosenNodes).close)
             session.add_withdrawal(lambda task, reason, message: _withdraw(session, task, reason, message))
