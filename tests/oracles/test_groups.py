@@ -119,6 +119,11 @@ PHASES = {
     "one runs, the other finds no room": (
         [pod("a", group="pg", cpu=1, node="n1"), pod("b", group="pg", cpu=9)], "Unknown",
     ),
+    "one runs, the other was deleted": ([pod("a", group="pg", cpu=1, node="n1")], "Unknown"),
+    # A scheduler was killed between the two binds. The group was admitted, and need not be again.
+    "one is bound and does not run yet, the other finds no room": (
+        [pod("a", group="pg", cpu=1, node="n1", phase="Pending"), pod("b", group="pg", cpu=9)], "Inqueue",
+    ),
     "one of two is terminating": (
         [pod("a", group="pg", cpu=1, node="n1"), pod("b", group="pg", cpu=1, node="n1", deleted=True)], "Running",
     ),

@@ -13,6 +13,7 @@ from typing import Final
 from .backfill import open_backfill
 from .bind_backoff import open_bind_backoff
 from .eviction import open_nominations
+from .half_gangs import open_half_gangs
 from .moves import note_leaving, open_moves
 from .queue_locks import clear_locked_nodes, lock_nodes
 from .reservations import drop_expired, open_reservations
@@ -29,6 +30,7 @@ FEATURES: Final[tuple[Callable[[Session], None], ...]] = (
     open_moves,
     open_starvation,
     open_backfill,
+    open_half_gangs,
     open_nominations,
     open_bind_backoff,
     open_volumes,

@@ -19,6 +19,7 @@ from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, Patc
 from stromboli.scheduling.explanation import Code, reasons, waiting_counts, waiting_since
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
 from stromboli.scheduling.explanation.namespace_standings import Standings
+from stromboli.scheduling.gang import holds_nodes, reached_minimum
 from stromboli.scheduling.reservation_status import reservation_waits
 from stromboli.scheduling.session import Session
 
@@ -103,15 +104,14 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
     unschedulable = not_admitted or (waits and _started(job) < job.min_available)
     phase = _phase(job, unschedulable)
     if not waits and _has_lost_pods(job) and (refusal := session.job_valid(job)) is not None:
-        # Nothing is left to place, so no action gave a reason. The phase still follows the counts: a controller may be
-        # about to create the missing pod.
+        # Nothing is left to place, so no action gave a reason. A controller may be about to create the missing pod.
         unschedulable, explanation = True, Explanation(refusal.code, reasons.refused(refusal))
     session.ledger.set_phase(job, phase)
     conditions: tuple[PodGroupCondition, ...] = tuple(group.status.conditions)
     if unschedulable and explanation is not None:
         conditions = _conditions_of_waiting(session, job, explanation)
     elif job.tasks and job.ready_count - job.held >= max(1, job.min_available):
-        conditions = (_condition(session, job, SCHEDULED, "TasksReady", reasons.scheduled()),)
+        conditions = (_condition(session, job, SCHEDULED, "TasksReady", reasons.scheduled(job.min_available)),)
     elif waiting_record(group) is not None:  # nothing is left to place, such as when all pods were deleted
         conditions = tuple(_clock(session, job) if one.type == WAITING_CONDITION else one for one in conditions)
     counts = job.counts
@@ -153,6 +153,9 @@ def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation)
         message = reasons.gang_unschedulable(missing, wanted, message)
     conditions = [_condition(session, job, UNSCHEDULABLE, "NotEnoughResources", message)]
     conditions.append(_clock(session, job))
+    if _was_scheduled(job):
+        lost = reasons.lost_pods(reached_minimum(job))
+        conditions.append(_condition(session, job, SCHEDULED, "LostPods", lost, status="False"))
     for hook in session.hooks("groupConditions"):
         conditions += [_condition(session, job, *told) for told in hook.call(job)]
     return tuple(conditions)
@@ -169,6 +172,12 @@ def _clock(session: Session, job: Job) -> PodGroupCondition:
         session, job, WAITING_CONDITION, WAITING_STOPPED, reasons.waiting_not_counted(), status="False",
         transition_id=format_timestamp(since),
     )  # fmt: skip
+
+
+def _was_scheduled(job: Job) -> bool:
+    """Whether the pods that are left are of a gang that was complete once."""
+    assert job.object is not None
+    return holds_nodes(job) and any(condition.type == SCHEDULED for condition in job.object.status.conditions)
 
 
 def _condition(
@@ -192,13 +201,14 @@ def _condition(
 
 def _phase(job: Job, unschedulable: bool) -> str:
     counts = job.counts
-    if unschedulable and counts[_RUNNING] and job.ready_count < job.min_available:
+    if counts[_RUNNING] and (_has_lost_pods(job) or (unschedulable and job.ready_count < job.min_available)):
         return "Unknown"
     finished = counts[_SUCCEEDED] + counts[_FAILED]
     scheduled = _scheduled(job)
     if scheduled >= max(1, job.min_available):
         return "Completed" if scheduled == finished else "Running"
-    return "Inqueue" if job.phase == "Inqueue" else "Pending"
+    # What has pods on nodes was admitted, and must be able to get the others.
+    return "Inqueue" if job.phase == "Inqueue" or holds_nodes(job) else "Pending"
 
 
 def _scheduled(job: Job) -> int:

@@ -7,7 +7,7 @@ to the next, `returned_promises` says who gave such room back, and `turns` limit
 """
 
 from .candidates import may_lose_tasks
-from .gang_evictions import node_without_evictions, place_with_evictions, starving_jobs
+from .gang_evictions import fits_without, node_without_evictions, place_with_evictions, starving_jobs
 from .memory import EvictionMemory
 from .nominations import Nominations, open_nominations
 from .returned_promises import ReturnedPromises
@@ -20,6 +20,7 @@ __all__ = [
     "ReturnedPromises",
     "Turns",
     "VictimSearch",
+    "fits_without",
     "may_lose_tasks",
     "node_without_evictions",
     "open_nominations",

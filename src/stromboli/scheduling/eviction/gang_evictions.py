@@ -151,15 +151,16 @@ def _is_hopeless(session: Session, job: Job, tasks: list[Task], search: Callable
     return search().most_places(tasks) < missing
 
 
-def fits_without(session: Session, statement: Statement, task: Task) -> bool:
-    """Promise the task what is idle, or is being released anyway; False if there is no such room."""
+def fits_without(session: Session, statement: Statement, task: Task, *, lending: bool = False) -> bool:
+    """Promise the task what is idle, or is being released anyway; False if there is no such room. `lending`: its queue
+    may go beyond what it deserves."""
     if session.take_kept_place(statement, task, promised=True):
         return True
-    node = node_without_evictions(session, task)
+    node = node_without_evictions(session, task, lending=lending)
     return node is not None and statement.pipeline(task, node)
 
 
-def node_without_evictions(session: Session, task: Task) -> Node | None:
+def node_without_evictions(session: Session, task: Task, *, lending: bool = False) -> Node | None:
     """Where a task may go once those who are leaving anyway have left."""
     assert task.job is not None
     fitting = session.placement.fitting(task, ahead=True)
@@ -172,7 +173,7 @@ def node_without_evictions(session: Session, task: Task) -> Node | None:
         rows = fitting.choose(task, 1, np.where(own[:, None], room, -1))
         if rows:
             return session.nodes.nodes[rows[0]]
-    if session.allocatable(task.job.queue, task.request, job=task.job) is not None:
+    if session.allocatable(task.job.queue, task.request, job=task.job, lending=lending) is not None:
         return None
     rows = fitting.choose(task, 1, room)
     if not rows:

@@ -5,7 +5,8 @@
 `failed_attempts` knows them from one cycle to the next, `enough_places` counts before anything is placed, and with
 `job_kinds` what is known of one job is known of all that are alike. `small_jobs` is a short cut for jobs of one task,
 `nominated_tasks` one for gangs that pods were evicted for. `empty_nodes` knows which gangs could not start even if
-nothing else ran. `spare_pods` says whether pods of a gang may leave.
+nothing else ran, `half_gangs` which of them have some pods on nodes and lack others. `spare_pods` says whether pods of
+a gang may leave.
 """
 
 from .best_effort import complete_with_best_effort
@@ -14,6 +15,7 @@ from .empty_nodes import EmptyNodes, first_beyond_cluster, missing_pods
 from .enough_places import lacks_places, lacks_places_everywhere, lacks_places_like_others
 from .failed_attempts import FailedAttempts
 from .gang_placement import place_gang, start_gang
+from .half_gangs import HalfGangs, holds_nodes, is_half_gang, reached_minimum
 from .job_kinds import JobKinds
 from .nominated_tasks import promise_rooms
 from .readiness import complete, condition_ready, conditionally_ready, reserved_tasks
@@ -24,6 +26,7 @@ from .tentative_places import TentativePlaces
 __all__ = [
     "EmptyNodes",
     "FailedAttempts",
+    "HalfGangs",
     "JobKinds",
     "Shortage",
     "SmallJobs",
@@ -33,13 +36,16 @@ __all__ = [
     "condition_ready",
     "conditionally_ready",
     "first_beyond_cluster",
+    "holds_nodes",
     "is_eligible",
+    "is_half_gang",
     "lacks_places",
     "lacks_places_everywhere",
     "lacks_places_like_others",
     "missing_pods",
     "place_gang",
     "promise_rooms",
+    "reached_minimum",
     "reserved_tasks",
     "shortage",
     "start_gang",

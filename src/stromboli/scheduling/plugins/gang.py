@@ -1,8 +1,9 @@
 """Gangs: pods that start together or not at all, and of which none is evicted alone later.
 
 A job states how many of its pods it needs at once (`minMember`), and perhaps how many of each role. This plugin says
-when a job is valid, ready, pipelined and starving. Jobs below their minimum go before jobs that only want more, because
-every pod that waits for the rest of its gang holds resources without doing work.
+when a job is valid, ready, pipelined and starving. Jobs below their minimum go before jobs that only want more, and
+first of all those that have lost some of their pods, because every pod that waits for the rest of its gang holds
+resources without doing work.
 
 It also protects running gangs. Pods above the minimum may be evicted one by one. At the minimum a single pod may not,
 because the others would hold their resources for nothing; the whole gang may. A gang that is already below its minimum
@@ -13,9 +14,14 @@ All counts are those of the session at that moment, without the victims chosen s
 
 from __future__ import annotations
 
+from functools import partial
+
 from stromboli.cluster import Job, Task
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
+from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.gang import HalfGangs
+from stromboli.scheduling.half_gangs import read_deadlock_timeout
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
 
@@ -27,12 +33,15 @@ _NOTHING = Verdict.NOTHING
 class Gang(Plugin):
     name = "gang"
 
+    def __init__(self, arguments: Arguments) -> None:
+        read_deadlock_timeout(arguments)  # the feature `half_gangs` acts by it
+
     def open(self, session: Session) -> None:
         session.add_job_valid(_missing_pods)
         session.add_job_ready(_is_ready)
         session.add_job_pipelined(_is_pipelined)
         session.add_job_starving(_is_starving)
-        session.add_job_order(_is_ready)  # False, a gang with members missing, sorts before True
+        session.add_job_order(partial(_rank, session.state(HalfGangs)))
         session.add_preemptable(_protect_minimum, protects=True)
         session.add_reclaimable(_protect_minimum, protects=True)
 
@@ -60,6 +69,12 @@ def _creator(job: Job) -> str:
 
 def _is_ready(job: Job) -> bool:
     return job.is_ready and (not job.role_minimums or _roles_filled(job))
+
+
+def _rank(halves: HalfGangs, job: Job) -> int:
+    if _is_ready(job):
+        return 2
+    return 0 if job.key in halves.first else 1
 
 
 def _is_pipelined(job: Job) -> Vote:

@@ -30,6 +30,7 @@ from stromboli.scheduling.session import Session
 from .clock import has_starved
 from .displacement import displacements
 from .drained_queue import needed
+from .feasibility import Feasibility
 from .holders import FEATURE, holders, is_known_not_to_start, rank, reserved_rows
 from .line import Line
 from .namespace_holds import NamespaceHolds
@@ -41,6 +42,7 @@ from .rules import ReserveRules, Starvation
 from .shares import NamespaceParts, above_deserved
 
 __all__ = [
+    "Feasibility",
     "Line",
     "NamespaceHolds",
     "NamespaceParts",

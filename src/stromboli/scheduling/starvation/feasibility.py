@@ -29,10 +29,16 @@ class Feasibility:
             return True  # it was tested when nodes were set aside for it
         known = self._known.get(job.key)
         if known is None:
-            known = self._known[job.key] = not is_known_not_to_start(job) and self._fits(job)
+            rules = self._session.state(Starvation).rules
+            most = len(self._session.nodes) if rules is None else rules.most_nodes(self._session, job.queue)
+            known = self._known[job.key] = not is_known_not_to_start(job) and self._fits(job, most)
         return known
 
-    def _fits(self, job: Job) -> bool:
+    def could_be_completed(self, job: Job) -> bool:
+        """The same for a gang that has pods on nodes: nothing is reserved for it, so no number of nodes limits it."""
+        return self._fits(job, len(self._session.nodes))
+
+    def _fits(self, job: Job, most: int) -> bool:
         session = self._session
         if over_quota(session, job, needed(job)) is not None:
             return False
@@ -42,8 +48,6 @@ class Feasibility:
             for task in reserved_tasks(holder):
                 statement.release(task)
         owners = NodeOwners(session).without(others)
-        rules = session.state(Starvation).rules
-        most = len(session.nodes) if rules is None else rules.most_nodes(session, job.queue)
         choice = NodeChoice(session, job, NodeOrder(session), owners, most, horizon=Horizon.DRAINED)
         fits = place_as_a_whole(session, job, statement, choice).complete
         statement.discard()

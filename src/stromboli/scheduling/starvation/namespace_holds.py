@@ -20,6 +20,7 @@ from .clock import has_starved, is_stuck
 from .drained_queue import needed
 from .feasibility import Feasibility
 from .holders import rank
+from .reserved_node_filter import waits_for
 from .rules import Starvation
 from .shares import NamespaceParts, above_deserved
 
@@ -61,6 +62,8 @@ class NamespaceHolds:
     def _goes_before(self, first: Job, job: Job) -> bool:
         session = self._session
         if first is job or first.priority < job.priority or session.job_ready(first):
+            return False
+        if waits_for(session, first, job):
             return False
         rules = session.state(Starvation).rules
         assert rules is not None

@@ -8,7 +8,8 @@ of this is usage: it costs no share.
 A limit of an ancestor is shared with other queues. They leave the job's request within it, too.
 
 A holder whose nodes do not drain keeps nothing from others. Jobs of higher priority are not held back, nor are those
-that come before the holder in the line: of two holders in a queue with room for one, one must be able to start.
+that come before the holder in the line: of two holders in a queue with room for one, one must be able to start. Nor is
+a gang that lacks pods and has others on the holder's nodes (see `reserved_node_filter`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from dataclasses import replace
 from stromboli.cluster import PODS, Job, JobKey, QueueName, Status, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.gang import is_half_gang
 from stromboli.scheduling.session import Session
 
 from .clock import is_stuck
 from .holders import rank
+from .reserved_node_filter import waits_for
 
 
 class QueueHolds:
@@ -64,6 +67,9 @@ class QueueHolds:
             mine = rank(self._session, job)
             first = [h for h in self._holders if h[0] is not job and rank(self._session, h[0]) < mine]
             return _by_queue(first)
+        if is_half_gang(job):
+            holders = [h for h in self._holders if h[0].priority >= job.priority]
+            return _by_queue([h for h in holders if not waits_for(self._session, h[0], job)])
         known = self._kept.get(job.priority)
         if known is None:
             first = [holder for holder in self._holders if holder[0].priority >= job.priority]

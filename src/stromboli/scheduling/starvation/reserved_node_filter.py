@@ -2,6 +2,10 @@
 
 With `scope: node` a node with reserved room takes no new pods of other jobs, with `scope: amount` only what is set
 aside is kept from them. Nobody is evicted on such a node: it drains by itself.
+
+A gang that lacks pods and has others on such a node may be completed there, also from what is kept for the holder in
+the books of its queue and namespace, unless the holder's priority is higher. Its pods would never leave before it has
+all of them, and the two would wait for each other.
 """
 
 from __future__ import annotations
@@ -14,11 +18,13 @@ from stromboli.cluster import PODS, Job, JobKey, Matrix, Status, Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Rows, Scope
 from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.node_reasons import reserved_for
-from stromboli.scheduling.gang import reserved_tasks
+from stromboli.scheduling.gang import is_half_gang, reserved_tasks
 from stromboli.scheduling.session import Session
 
 from .holders import holders, reserved_rows
 from .rules import Starvation
+
+_ON_NODES = frozenset({Status.BINDING, Status.BOUND, Status.RUNNING})
 
 
 def close_reserved_nodes(session: Session) -> None:
@@ -37,7 +43,7 @@ def close_reserved_nodes(session: Session) -> None:
         if task.best_effort or not (session.ledger.reserved_tasks or at_open):
             return None
         verdicts = closed.refusals
-        own = own_rows(task.job)
+        own = own_rows(task.job) + rows_to_complete(session, task.job)
         if (promised := session.nodes.by_name.get(task.nominated)) is not None:
             own.append(promised.row)
         if own:
@@ -59,12 +65,37 @@ def close_reserved_nodes(session: Session) -> None:
         return job is not None and (job.counts[Status.RESERVED] > 0 or job.key in holders_at_open)
 
     def key(task: Task) -> tuple[int, JobKey | None, str]:
-        own = task.job.key if task.job is not None and is_holder(task.job) else None
+        job = task.job
+        own = job.key if job is not None and (is_holder(job) or rows_to_complete(session, job)) else None
         # Without reservations all nodes are open, so a nomination makes no difference.
         nominated = task.nominated if session.ledger.reserved_tasks or at_open else ""
         return (closed.version, own, nominated)
 
     session.add_filter(prepare, scope=Scope.STATIC, key=key, live=lambda: closed.version)
+
+
+def rows_to_complete(session: Session, job: Job | None) -> list[int]:
+    """Nodes that are set aside for others, and on which this job may be completed."""
+    if job is None or not session.ledger.reserved_tasks or not is_half_gang(job):
+        return []
+    own, priorities = _own_rows(job), {key: holder.priority for key, holder in holders(session).items()}
+    return [
+        row
+        for row, keys in sorted(reserved_rows(session).items())
+        if row in own and all(priorities[key] <= job.priority for key in keys)
+    ]
+
+
+def waits_for(session: Session, holder: Job, job: Job) -> bool:
+    """Whether a holder waits until pods of this job leave its nodes, and the job lacks others."""
+    if holder.priority > job.priority or not is_half_gang(job):
+        return False
+    own = _own_rows(job)
+    return any(row in own and holder.key in keys for row, keys in reserved_rows(session).items())
+
+
+def _own_rows(job: Job) -> set[int]:
+    return {task.node.row for task in job.tasks.values() if task.node is not None and task.status in _ON_NODES}
 
 
 class _ClosedRows:
@@ -113,6 +144,7 @@ def room_for_others(session: Session, room: Matrix, job: Job | None, *, only_pod
         for task in reserved_tasks(job):
             if task.node is not None:
                 reserved[task.node.row] -= task.request
+    reserved[rows_to_complete(session, job)] = 0
     if only_pods:
         number = reserved[:, PODS].copy()
         reserved[:] = 0
