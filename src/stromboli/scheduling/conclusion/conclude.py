@@ -16,7 +16,7 @@ from stromboli.cluster import Job, JobKey, Status, TaskKey, group_status
 from stromboli.cluster.object_fields import WAITING_CONDITION, WAITING_STOPPED, waiting_record
 from stromboli.cluster.queue_index import with_queues_below
 from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, PatchPod, PatchQueue
-from stromboli.scheduling.explanation import Code, reasons, waiting_counts, waiting_since
+from stromboli.scheduling.explanation import Code, gang_reasons, reasons, waiting_counts, waiting_since
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
 from stromboli.scheduling.explanation.namespace_standings import Standings
 from stromboli.scheduling.gang import holds_nodes, reached_minimum
@@ -111,7 +111,7 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
     if unschedulable and explanation is not None:
         conditions = _conditions_of_waiting(session, job, explanation)
     elif job.tasks and job.ready_count - job.held >= max(1, job.min_available):
-        conditions = (_condition(session, job, SCHEDULED, "TasksReady", reasons.scheduled(job.min_available)),)
+        conditions = (_condition(session, job, SCHEDULED, "TasksReady", gang_reasons.scheduled(job.min_available)),)
     elif waiting_record(group) is not None:  # nothing is left to place, such as when all pods were deleted
         conditions = tuple(_clock(session, job) if one.type == WAITING_CONDITION else one for one in conditions)
     counts = job.counts
@@ -154,7 +154,7 @@ def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation)
     conditions = [_condition(session, job, UNSCHEDULABLE, "NotEnoughResources", message)]
     conditions.append(_clock(session, job))
     if _was_scheduled(job):
-        lost = reasons.lost_pods(reached_minimum(job))
+        lost = gang_reasons.lost_pods(reached_minimum(job))
         conditions.append(_condition(session, job, SCHEDULED, "LostPods", lost, status="False"))
     for hook in session.hooks("groupConditions"):
         conditions += [_condition(session, job, *told) for told in hook.call(job)]

@@ -19,7 +19,7 @@ import numpy as np
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
 from stromboli.cluster import Job, JobKey, Status, Task
 from stromboli.scheduling.callbacks import GroupCondition
-from stromboli.scheduling.explanation.reasons import promise_returned
+from stromboli.scheduling.explanation.gang_reasons import promise_returned
 from stromboli.scheduling.session import Session
 
 PROMISE: Final = "Promise"

@@ -1,8 +1,9 @@
 """What users read about a waiting or evicted pod: reason codes and their sentences.
 
 Every sentence says what is missing, how much, and what to do about it. Codes are stable names for programs; sentences
-may change. All of them are in this module, and the phrases about nodes in `node_reasons`, so that they keep one style
-and a reader can check them in one place. The exceptions are the texts of your own plugins.
+may change. All of them are in this module, those about whole gangs in `gang_reasons` and the phrases about nodes in
+`node_reasons`, so that they keep one style and a reader can check them in one place. The exceptions are the texts of
+your own plugins.
 
 Amounts are those of the cluster at the end of a cycle, and requests those of all pods that must start together.
 """
@@ -331,41 +332,12 @@ def some_gated(number: int) -> str:
     return f"{number} of the others have scheduling gates."
 
 
-_SCHEDULED = "All pods that must start together have a node."
-
-
-def scheduled(minimum: int) -> str:
-    """The number is read again when the gang has lost pods."""
-    return f"All {minimum} pods that must start together have a node." if minimum > 1 else _SCHEDULED
-
-
-def lost_pods(minimum: int) -> str:
-    """`minimum`: how many pods the gang once started with."""
-    return f"All {minimum} pods that must start together had a node, and some have lost it."
-
-
 def gang_unschedulable(missing: int, tasks: int, why: str) -> str:
     return f"{missing}/{tasks} tasks in gang unschedulable: {why}"
 
 
 def waiting_for_release(nodes: Iterable[str]) -> str:
     return "Waiting for terminating pods on " + ", ".join(sorted(set(nodes))) + "; their resources go to this pod."
-
-
-def promise_returned(until: str) -> str:
-    """`until`: a timestamp."""
-    return (
-        "The job could no longer start on the resources that pods were evicted for, and gave them back. It evicts "
-        f"nobody until these pods are gone, at the latest until {until}."
-    )
-
-
-def sent_away(job: str, other: str) -> str:
-    """To the pods of a gang that waits for another, which waits for it."""
-    return (
-        f"{job} lacks pods that it needs, and so does {other}: each held what the other waits for. All pods of {job} "
-        f"were evicted so that {other} can be completed."
-    )
 
 
 def cleared(node: str, queue: str) -> str:

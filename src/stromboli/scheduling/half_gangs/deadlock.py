@@ -16,7 +16,7 @@ import numpy as np
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import Job, Status, Task
 from stromboli.scheduling.eviction import fits_without
-from stromboli.scheduling.explanation import reasons, waiting_since
+from stromboli.scheduling.explanation import gang_reasons, waiting_since
 from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.gang import FailedAttempts, conditionally_ready, is_eligible, is_half_gang
 from stromboli.scheduling.session import Session
@@ -72,7 +72,7 @@ def _makes_room(session: Session, leaves: Job, others: Sequence[Job], timeout: f
         if not _may_go(session, members, other) or _something_leaves(session, other):
             continue
         statement = session.statement()
-        message = reasons.sent_away(display_name(leaves), display_name(other))
+        message = gang_reasons.sent_away(display_name(leaves), display_name(other))
         for task in members:
             statement.evict(task, reason=REASON, message=message)
         if _completes(session, statement, other):
