@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from builders import pod as bare_pod
 from controllers.fake_cluster import FakeCluster, job, policy, task
 from stromboli.api import ContainerStatus, DependsOn, Job, PartitionPolicy, Pod, PodGroup, PodStatus, names
+from stromboli.api.timestamps import format_timestamp
 from stromboli.controllers import Change, Delete
 from stromboli.controllers.job.pods import parse_pod_name
 from stromboli.controllers.job.state_machine import next_phase
@@ -299,6 +300,35 @@ class TestRetries:
         cluster.settle()
         assert cluster.job(J).status.retry_count == 1
         assert {pod.status.phase for pod in cluster.list(Pod)} == {"Pending", "Running"}
+
+    def test_a_deletion_that_the_server_did_not_finish_is_asked_for_again(self) -> None:
+        """The pods have no time left, and nobody else is to remove them."""
+        cluster = started(policy("RestartJob", "PodFailed"))
+        cluster.grace = 1000.0
+        fail(cluster)
+        cluster.grace = 0.0
+        for pod in cluster.list(Pod):
+            stamp = format_timestamp(cluster.now)
+            cut_off = replace(pod.metadata, deletion_timestamp=stamp, deletion_grace_period_seconds=0)
+            cluster.put(replace(pod, metadata=cut_off))
+        assert cluster.settle() == []
+        assert cluster.next_due() == cluster.now + 5
+        cluster.restart()
+        again = [change.object.metadata.name for change in cluster.advance(5) if isinstance(change, Delete)]
+        assert again[:2] == ["j-main-0", "j-main-2"]
+        assert cluster.phase(J) == "Pending"
+
+    def test_pods_with_finalizers_are_left_to_those(self) -> None:
+        cluster = started(policy("RestartJob", "PodFailed"))
+        cluster.grace = 1000.0
+        fail(cluster)
+        for pod in cluster.list(Pod):
+            stamp = format_timestamp(cluster.now)
+            kept = replace(
+                pod.metadata, deletion_timestamp=stamp, deletion_grace_period_seconds=0, finalizers=["somebody/cares"]
+            )
+            cluster.put(replace(pod, metadata=kept))
+        assert cluster.advance(60) == []
 
     def test_old_pods_on_their_way_out_hold_a_restart_up(self) -> None:
         cluster = started(policy("RestartJob", "PodFailed"))

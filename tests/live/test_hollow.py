@@ -144,7 +144,15 @@ def test_a_deleted_pod_that_is_not_running_is_removed_at_once() -> None:
 
 
 def test_a_pod_with_a_finalizer_is_not_changed() -> None:
-    assert next_step(a_pod("Running", began=NOW, leaves=NOW, grace=0), NOW + 5) == Wait(None)
+    kept = a_pod("Running", began=NOW, leaves=NOW, grace=0)
+    kept.metadata.finalizers.append("somebody/cares")
+    assert next_step(kept, NOW + 5) == Wait(None)
+
+
+def test_a_removal_that_the_server_did_not_finish_is_asked_for_again() -> None:
+    cut_off = a_pod("Running", began=NOW, leaves=NOW, grace=0)
+    assert next_step(cut_off, NOW + 1) == Wait(NOW + 2)
+    assert next_step(cut_off, NOW + 2) == Remove()
 
 
 # -- that it is done --------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from stromboli.controllers.work_queue import WorkQueue
 
 from .action_requests import request_from_command, request_from_policies
 from .job_record import JobRecord
+from .lost_deletions import pods_to_delete_again
 from .pod_budget import JobAllowance, PodBudget, PodLimits
 from .pod_decoration import owned_object_changes, pod_decorator
 from .pod_group import delete_group, find_group, group_key_of, is_admitted, is_outdated, reconcile_group
@@ -276,6 +277,9 @@ class JobController:
                     break
                 self._deletions.expect_deletion(pod)
                 changes.append(Delete(pod, reason=to_delete[pod.metadata.name]))
+        changes += (
+            Delete(pod, reason="its deletion was not finished") for pod in pods_to_delete_again(pods, record, now)
+        )
         return changes + self._group_and_new_pods(updated, pods, group, record, allowance, objects)
 
     def _group_and_new_pods(

@@ -27,6 +27,7 @@ class JobRecord:
     last_turn: int = 0  # the pass in which the job, cut off by the budget, last created or deleted pods
     # The spec of the group, with what it was made from: the job's spec and the priorities of its tasks.
     group_spec: tuple[JobSpec, dict[str, int], PodGroupSpec] | None = None
+    deleted_again: dict[str, float] = field(default_factory=dict)  # when it was last requested, by uid of the pod
     handled: tuple[LostPods, dict[JobEvent, float]] | None = None  # the events that this pass acts upon
 
     def mark_handled(self) -> None:

@@ -27,6 +27,7 @@ from stromboli.api.timestamps import format_timestamp, parse_timestamp
 UNREADABLE: Final = "UnreadableAnnotation"
 _CANNOT_RUN: Final = 128  # the exit code that kubelets report for a container that could not be started
 _FINISHED: Final = ("Succeeded", "Failed")
+_UNFINISHED: Final = 2.0  # seconds after which a deletion without a grace period should have ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def next_step(pod: Pod, now: float, *, started: float | None = None) -> Step:
 def _terminating(pod: Pod, now: float) -> Step:
     grace = pod.metadata.deletion_grace_period_seconds or 0
     if grace == 0:
-        return Wait()  # our part is done; a finalizer keeps the object
+        return _removed_but_for_the_server(pod, now)
     if pod.status.phase != "Running":
         return Remove()
     assert pod.metadata.deletion_timestamp is not None
@@ -85,6 +86,16 @@ def _terminating(pod: Pod, now: float) -> Step:
         stated = None
     gone = deleted_at + (grace if stated is None else min(grace, stated))
     return Remove() if now >= gone else Wait(gone)
+
+
+def _removed_but_for_the_server(pod: Pod, now: float) -> Step:
+    """Our part is done. If no finalizer keeps the object, the server was cut off between noting that and removing it,
+    and has to be asked again."""
+    if pod.metadata.finalizers:
+        return Wait()
+    assert pod.metadata.deletion_timestamp is not None
+    again = parse_timestamp(pod.metadata.deletion_timestamp) + _UNFINISHED
+    return Remove() if now >= again else Wait(again)
 
 
 def _running(pod: Pod, now: float) -> dict[str, Any]:
