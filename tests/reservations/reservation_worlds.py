@@ -19,10 +19,12 @@ from typing import Any
 import msgspec
 
 from reservations.reservation_scenes import Document, configuration, gang, node, owned, patch, pod, queue, reservation
+from reservations.use_rules import UseRules
 from starvation.scenes import priority_class, restart
 from stromboli.api import Node, Pod, PodGroup, Reservation
 from stromboli.controllers import QueueLocks
 from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.decisions import Evict, PatchReservation
 from stromboli.scheduling.queue_locks import lock_rules
 from stromboli.scheduling.registry import Registry
 from stromboli.simulation.engine import Engine
@@ -37,7 +39,11 @@ ANNOTATION = "scheduling.stromboli.io/reservation"
 
 def world(seed: int) -> list[Document]:
     rng = random.Random(seed)
-    documents: list[Document] = [priority_class("high", 10), priority_class("low", -5)]
+    documents: list[Document] = [
+        priority_class("high", 10), priority_class("low", -5), priority_class("meek", 8, preemptionPolicy="Never"),
+    ]  # fmt: skip
+    if rng.random() < 0.2:
+        documents.append(priority_class("usual", 3, globalDefault=True))
     documents += list(_nodes(rng))
     queues = ["default", *[f"q{number}" for number in range(1, rng.randint(2, 3))]]
     for name in queues[1:]:
@@ -75,12 +81,14 @@ def _nodes(rng: random.Random) -> Iterator[Document]:
 
 
 def _reservation(rng: random.Random, name: str, queues: list[str]) -> Document:
-    spec: dict[str, Any] = {"ttl": rng.choice(["0", "0", f"{rng.randint(2, 20)}s"]), "queue": rng.choice(queues)}
+    spec: dict[str, Any] = {"ttl": rng.choice(["0", "0", f"{rng.randint(2, 20)}s"])}
+    if rng.random() < 0.5:
+        spec["queue"] = rng.choice(queues)
     if rng.random() < 0.3:
         spec["allocateOnce"] = True
     if rng.random() < 0.25:
         spec["nodeName"] = f"n{rng.randint(0, 3)}"
-    priority = rng.choice(["", "", "high", "low"])
+    priority = rng.choice(["", "", "high", "high", "low", "meek", "nobody"])
     template = {"priorityClassName": priority} if priority else {}
     until = rng.randint(5, 25) if rng.random() < 0.3 else None
     at = rng.randint(0, 4) if until is not None else rng.randint(0, 15)
@@ -112,10 +120,12 @@ class Checker:
     """What it found wrong, and how often it saw something worth seeing."""
 
     engine: Engine
+    rules: UseRules
     wrong: list[str] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
 
-    def check(self, at: Microseconds) -> None:
+    def check(self, at: Microseconds, *, killed: bool) -> None:
+        self.rules.check(at, killed=killed)
         objects = _Objects(self.engine)
         for name, offered in objects.nodes.items():
             self._check_node(to_seconds(at), name, offered, objects)
@@ -244,8 +254,24 @@ def _total(parts: Any) -> dict[str, Fraction]:
     return total
 
 
-def judge(documents: list[Document]) -> Checker:
-    """Run a world, and check it after every cycle."""
+class _Killed:
+    """A scheduler that is killed while its decisions are written: only some of them are carried out."""
+
+    def __init__(self, inner: Any, rng: random.Random) -> None:
+        self._inner, self._rng = inner, rng
+        self.happened = False
+
+    def run(self, cluster: Any, now: float) -> Any:
+        cycle = self._inner.run(cluster, now)
+        for_reservations = [d for d in cycle.decisions if isinstance(d, (Evict, PatchReservation))]
+        self.happened = bool(for_reservations) and self._rng.random() < 0.3
+        if self.happened:  # writes are sent together, and arrive in any order
+            cycle.decisions = [one for one in cycle.decisions if self._rng.random() < 0.6]
+        return cycle
+
+
+def judge(documents: list[Document], *, kills: int | None = None) -> Checker:
+    """Run a world, and check it after every cycle. `kills`: a seed, if the scheduler is to be killed now and then."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scenario.yaml"
         path.write_text("\n---\n".join(json.dumps(document) for document in documents), encoding="utf-8")
@@ -259,7 +285,26 @@ def judge(documents: list[Document]) -> Checker:
         until=microseconds(UNTIL), every_cycle=True,
         new_locks=lambda: QueueLocks(lambda: locks, period=5.0, origin=wall_clock(START), step=1.0, follows_pods=True),
     )  # fmt: skip
-    checker = Checker(engine)
-    engine.on_cycle = checker.check
+    checker = Checker(engine, UseRules(engine, rules, registry))
+    current: list[_Killed] = []
+    if kills is not None:
+        rng = random.Random(kills)
+
+        def wrapped(scheduler: Any) -> Any:
+            current[:] = [_Killed(scheduler, rng)]
+            return current[0]
+
+        engine.wrap_scheduler(wrapped)
+
+    def after(at: Microseconds) -> None:
+        killed = bool(current) and current[0].happened
+        if killed:
+            engine._restart_scheduler()
+        checker.check(at, killed=killed)
+
+    engine.on_cycle = after
     engine.run()
+    checker.wrong += checker.rules.wrong
+    for what, number in checker.rules.seen.items():
+        checker.seen[what] = checker.seen.get(what, 0) + number
     return checker

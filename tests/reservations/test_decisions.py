@@ -122,10 +122,8 @@ class TestRoomOfOthers:
         assert outcome.phases() == [(1, "Pending"), (3, "Available")]
 
     def test_it_evicts_nobody(self) -> None:
-        outcome = play(
-            HIGH, node("n1", 4), pod("low", 4, on="n1"), reservation("r", 4, template={"priorityClassName": "high"}),
-            until=4,
-        )  # fmt: skip
+        """Unless its template names a PriorityClass; see `test_priorities`."""
+        outcome = play(HIGH, node("n1", 4), pod("low", 4, on="n1"), reservation("r", 4), until=4)
         assert outcome.evictions() == []
         assert outcome.reservation()["phase"] == "Pending"
 

@@ -107,8 +107,9 @@ def queue(name: str, weight: int = 1, **spec: Any) -> Document:
     }  # fmt: skip
 
 
-def priority_class(name: str, value: int) -> Document:
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+def priority_class(name: str, value: int, **fields: Any) -> Document:
+    meta = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+    return {**meta, "value": value, **fields}
 
 
 def patch(kind: str, name: str, change: Document, *, at: float) -> Document:

@@ -7,6 +7,8 @@ again continues where it stopped.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from .kinds.batch import PodGroup, Reservation, ReservationOwner, ReservationSpec, ReservationStatus
 from .kinds.metadata import ObjectMeta, ObjectReference, OwnerReference, ResourceList
 from .kinds.pods import Pod, PodTemplateSpec
@@ -35,7 +37,8 @@ def waiting_reservation(pod: Pod, group: PodGroup, node: str) -> Reservation:
     return Reservation(
         metadata=ObjectMeta(name=waiting_name(pod), owner_references=[owner]),
         spec=ReservationSpec(
-            template=PodTemplateSpec(spec=pod.spec),
+            # Not its priority: that is the group's, and a template must not have that of a system pod.
+            template=PodTemplateSpec(spec=replace(pod.spec, priority=None, priority_class_name="")),
             owners=[ReservationOwner(object=pod_reference)],
             ttl="0s",
             allocate_once=True,

@@ -285,7 +285,7 @@ class Cluster:
             self.reservations,
             self._total,
             self._divisible(),
-            self._warnings.take_new(),
+            self._warnings.take_new,
             self._waiting_stand_ins(),
             self._reservations.priority_of,
             self._reservations.least_priority_of,

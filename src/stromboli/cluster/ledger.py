@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from stromboli.api.reservations import PENDING
+
 from .holdings import JobBooks
 from .model import OCCUPYING, WAITING, Job, Lock, Node, Queue, QueueName, Status, Task, TaskKey
 from .resources import PODS, ResourceAxis
@@ -173,6 +175,8 @@ class Ledger(JobBooks):
         """Record that pods are evicted from a node for a task ("" removes the nomination)."""
         self.changes += node != task.nominated
         task.nominated = node
+        if task.stands_for:
+            self.assumed[task.stands_for] = (PENDING, node)
         if node:
             self.nominated[task.key] = task
         else:

@@ -12,7 +12,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class ObjectWarning:
-    kind: Literal["PodGroup", "ResourceQuota"]
+    kind: Literal["PodGroup", "Reservation", "ResourceQuota"]
     key: str
     value: str
 

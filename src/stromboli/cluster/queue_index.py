@@ -240,6 +240,18 @@ class QueueIndex:
         """Of a PriorityClass; "" is the default one. 0 if there is none."""
         return self._priority(class_name) or 0
 
+    def check_class_of_reservation(self, name: str, class_name: str | None) -> None:
+        """Warn about a class that its template names and that does not exist."""
+        if class_name and class_name not in self.priority_classes:
+            self._warnings.report(ObjectWarning("Reservation", name, class_name))
+        else:
+            self._warnings.withdraw("Reservation", name)
+
+    def preemption_policy_of(self, class_name: str) -> str | None:
+        """None if there is no PriorityClass of that name."""
+        priority_class = self.priority_classes.get(class_name)
+        return None if priority_class is None else priority_class.preemption_policy
+
     def _priority(self, class_name: str) -> int | None:
         """None if there is no PriorityClass of that name."""
         if class_name:

@@ -29,7 +29,8 @@ class Snapshot:
     reservations: dict[str, Reservation]
     total: Vector  # allocatable of all ready nodes, without "pods", which shares are not measured in
     divisible: Vector  # what queues have, and what is free on nodes that take pods: the rest is not theirs to divide
-    warnings: list[ObjectWarning]  # values in objects to warn about, new since the last snapshot
+    # Values in objects to warn about, new since this was last called: not every snapshot is for a session that warns.
+    take_warnings: Callable[[], list[ObjectWarning]]
     stand_ins: list[Job] = field(default_factory=list)  # for Reservations that wait for a node; not among the jobs
     reservation_priority: Callable[[Reservation], int] = lambda reservation: 0  # that of its template
     # Of pods that may use a Reservation; None: of any priority.

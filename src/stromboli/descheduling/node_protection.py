@@ -9,7 +9,7 @@ one which an administrator set is never removed.
 from __future__ import annotations
 
 from stromboli.api import Node, Queue, Reservation, names
-from stromboli.api.reservations import is_held, is_over
+from stromboli.api.reservations import is_over
 from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
 
 from .migration import AnnotateNode
@@ -39,7 +39,7 @@ def _nodes_counted_on(objects: Objects, now: float) -> set[str]:
     for reservation in objects.list(Reservation):
         if waiting_pod_of(reservation) is not None and not is_over(reservation):
             nodes.add(reserved_node_of(reservation))
-        elif is_held(reservation):
+        elif not is_over(reservation) and reservation.status.node_name:
             nodes.add(reservation.status.node_name)
     for node in objects.list(Node):
         if node.metadata.annotations.get(names.EMPTIED_FOR) and cooldown_of(node, now):

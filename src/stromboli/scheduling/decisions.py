@@ -90,8 +90,8 @@ class Unreserve:
 
 @dataclass(frozen=True, slots=True)
 class PatchReservation:
-    """A Reservation got a node, lost it, can never have one, or waits for another reason than before. A Reservation
-    without a node holds nothing, and nobody uses it."""
+    """A Reservation got a node, lost it, can never have one, or waits for another reason than before, perhaps for pods
+    that are evicted for it on a node. Without amounts it holds nothing, and nobody uses it."""
 
     reservation: str
     uid: str
@@ -99,11 +99,12 @@ class PatchReservation:
     node: str
     allocatable: dict[str, int]  # exact amounts by resource
     conditions: tuple[Condition, ...]  # those that change
+    gone: tuple[str, ...] = ()  # the types of those that no longer hold
     event: str = ""  # the reason of an event with the message of the last condition, once this is written
 
     def applied_to(self, reservation: Reservation) -> Reservation:
         """The reservation with this status."""
-        kinds = {condition.type for condition in self.conditions}
+        kinds = {condition.type for condition in self.conditions} | set(self.gone)
         others = [condition for condition in reservation.status.conditions if condition.type not in kinds]
         status = replace(
             reservation.status,
@@ -112,7 +113,7 @@ class PatchReservation:
             allocatable={name: format_amount(name, n) for name, n in sorted(self.allocatable.items())},
             conditions=sorted([*others, *self.conditions], key=lambda condition: condition.type, reverse=True),
         )
-        if not self.node:
+        if not self.allocatable:
             status = replace(status, allocated={}, current_owners=[])
         return replace(reservation, status=status)
 

@@ -334,6 +334,10 @@ class ExtensionPoints:
         """Conditions that a waiting job's PodGroup gets."""
         self._add("groupConditions", conditions, "always")
 
+    def add_stand_in_conditions(self, conditions: Callable[[Job], Iterable[cb.GroupCondition]]) -> None:
+        """The same for what a job without a PodGroup stands for, while that waits for a node."""
+        self._add("standInConditions", conditions, "always")
+
     def add_remark(self, remark: Callable[[Job], str]) -> None:
         """What else the reason of a waiting job says, after its own sentence; "" if nothing."""
         self._add("remarks", remark, "always")

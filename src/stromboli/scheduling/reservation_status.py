@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from stromboli.api import Condition
+from collections.abc import Iterable
+
+from stromboli.api import Condition, Reservation
 from stromboli.api.reservations import AVAILABLE, PENDING, is_migration, reservation_annotation, reserved_amounts
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Holding, Node, Task
 
+from .callbacks import GroupCondition
 from .decisions import PatchReservation
 from .framework import Framework
 
 SCHEDULED = "Scheduled"
 READY = "Ready"
+POD_REFUSED = "PodRefused"
 
 
 def new_holding(session: Framework, task: Task, node: Node) -> Holding:
@@ -31,8 +35,8 @@ def reservation_holds(session: Framework, name: str, node: str) -> PatchReservat
         condition(session, name, SCHEDULED, "True", "Scheduled", f"It holds resources on node {node}."),
         condition(session, name, READY, "True", "Available", ""),
     )
-    uid = reservation.metadata.uid
-    return PatchReservation(name, uid, AVAILABLE, node, reserved_amounts(reservation), conditions)
+    uid, gone = reservation.metadata.uid, _no_longer(reservation, conditions)
+    return PatchReservation(name, uid, AVAILABLE, node, reserved_amounts(reservation), conditions, gone)
 
 
 def reservation_gives_way(session: Framework, name: str, reason: str, message: str) -> PatchReservation:
@@ -41,13 +45,26 @@ def reservation_gives_way(session: Framework, name: str, reason: str, message: s
     return PatchReservation(name, uid, PENDING, "", {}, (said,))
 
 
-def reservation_waits(session: Framework, name: str, reason: str, message: str) -> PatchReservation | None:
-    """Why it has no node yet; None if its status says so already."""
+def reservation_waits(
+    session: Framework, name: str, reason: str, message: str, nominated: str, also: Iterable[GroupCondition]
+) -> PatchReservation | None:
+    """Why it has no node yet, and the node from which pods are evicted for it, if there is one. `also`: what features
+    do about it. None if its status says so already."""
     reservation = session.snapshot.reservations[name]
-    said = condition(session, name, SCHEDULED, "False", reason or "Unschedulable", message)
-    if said in reservation.status.conditions and reservation.status.phase == PENDING:
+    status = reservation.status
+    said = [condition(session, name, one.type, "True", one.reason, one.message) for one in also]
+    said.append(condition(session, name, SCHEDULED, "False", reason or "Unschedulable", message))
+    gone = _no_longer(reservation, said)
+    same = not gone and all(one in status.conditions for one in said)
+    if same and (status.phase, status.node_name) == (PENDING, nominated):
         return None
-    return PatchReservation(name, reservation.metadata.uid, PENDING, "", {}, (said,))
+    return PatchReservation(name, reservation.metadata.uid, PENDING, nominated, {}, tuple(said), gone)
+
+
+def _no_longer(reservation: Reservation, said: Iterable[Condition]) -> tuple[str, ...]:
+    """The types of conditions about what is done for it while it waits that no longer hold."""
+    known = {SCHEDULED, READY, POD_REFUSED, *[one.type for one in said]}
+    return tuple(one.type for one in reservation.status.conditions if one.type not in known)
 
 
 def reservation_fails(session: Framework, name: str, phase: str, reason: str, message: str) -> PatchReservation:

@@ -369,6 +369,7 @@ class Statement:
         """A Reservation got its node: it holds there what the task that stood for it was given."""
         ledger, name = self.session.ledger, task.stands_for
         decision = reservation_holds(self.session, name, node.name)
+        ledger.nominate(task, "")
         ledger.settle(task, Status.SUCCEEDED, None)
         ledger.set_holding(name, new_holding(self.session, task, node))
         ledger.assumed[name] = (AVAILABLE, node.name)

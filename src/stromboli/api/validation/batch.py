@@ -21,6 +21,7 @@ from stromboli.api.kinds.batch import (
     ReservationOwner,
     TaskSpec,
 )
+from stromboli.api.kinds.pods import PodSpec
 from stromboli.api.names import HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import QuantityError, parse_quantity
@@ -166,6 +167,8 @@ def check_reservation(reservation: Reservation) -> None:
     if spec.template is None:
         raise ApiError("spec.template", "is required")
     check_template(spec.template, "spec.template")
+    if spec.replaces is None:
+        _priority_of_users(spec.template.spec, "spec.template.spec")
     if not pod_requests(spec.template.spec):
         raise ApiError("spec.template.spec", "must request at least one resource")
     if not spec.owners:
@@ -183,6 +186,16 @@ def check_reservation(reservation: Reservation) -> None:
     if spec.replaces is not None:
         rules.required(spec.replaces.uid, "spec.replaces.uid")
     rules.one_of(reservation.status.phase, RESERVATION_PHASES, "status.phase")
+
+
+def _priority_of_users(spec: PodSpec, at: str) -> None:
+    """The API server checks the priority of pods, but not that of templates: only a pod that is moved has one that it
+    has seen."""
+    prefix, highest = rules.SYSTEM_PREFIX, rules.HIGHEST_USER_PRIORITY
+    if spec.priority_class_name.startswith(prefix):
+        raise ApiError(f"{at}.priorityClassName", f"must not begin with {prefix}: such classes are for system pods")
+    if spec.priority is not None and spec.priority > highest:
+        raise ApiError(f"{at}.priority", f"must be at most {highest}, not {spec.priority}")
 
 
 def _guarantee(guarantee: Guarantee, at: str) -> None:

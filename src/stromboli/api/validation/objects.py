@@ -30,8 +30,6 @@ from .batch import check_command, check_job, check_pod_group, check_queue, check
 from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints, check_template
 from .storage import check_capacity, check_claim, check_storage_class, check_volume
 
-HIGHEST_USER_PRIORITY = 1_000_000_000
-SYSTEM_PREFIX = "system-"
 POD_PHASES = ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
@@ -99,8 +97,8 @@ def _node_resources(offered: ResourceList, at: str) -> None:
 def _priority_class(priority: PriorityClass) -> None:
     if not -(2**31) <= priority.value < 2**31:
         raise ApiError("value", f"must fit 32 bits, not {priority.value}")
-    if priority.value > HIGHEST_USER_PRIORITY and not priority.metadata.name.startswith(SYSTEM_PREFIX):
-        raise ApiError("value", f"must be at most {HIGHEST_USER_PRIORITY}, not {priority.value}")
+    if priority.value > rules.HIGHEST_USER_PRIORITY and not priority.metadata.name.startswith(rules.SYSTEM_PREFIX):
+        raise ApiError("value", f"must be at most {rules.HIGHEST_USER_PRIORITY}, not {priority.value}")
     rules.one_of(priority.preemption_policy, PREEMPTION_POLICIES, "preemptionPolicy")
 
 

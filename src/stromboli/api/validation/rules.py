@@ -15,6 +15,9 @@ from stromboli.api.kinds.metadata import LabelSelector, ObjectMeta, ResourceList
 from stromboli.api.quantity import QuantityError, amount, parse_duration, parse_quantity
 
 LARGEST_COUNT = 2**31 - 1
+HIGHEST_USER_PRIORITY = 1_000_000_000
+SYSTEM_PREFIX = "system-"
+"""PriorityClasses of the system have higher priorities, and names that begin like this."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")

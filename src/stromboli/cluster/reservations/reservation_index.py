@@ -203,7 +203,7 @@ class ReservationIndex:
         if phase != PENDING or name in self.jobs:
             self._drop_stand_in(name)
         if phase == PENDING and obj is not None and self._is_ours(obj):
-            self._add_stand_in(obj)
+            self._add_stand_in(obj, node)
 
     def _state_of(self, obj: Reservation | None) -> tuple[str, str]:
         if obj is None or is_over(obj) or obj.metadata.deletion_timestamp is not None:
@@ -305,13 +305,16 @@ class ReservationIndex:
 
     # -- those that wait ----------------------------------------------------------------------------------------
 
-    def _add_stand_in(self, obj: Reservation) -> None:
+    def _add_stand_in(self, obj: Reservation, nominated: str) -> None:
+        """`nominated`: the node from which pods are evicted for it, or ""."""
         queue = self._queues.queue(self._facts[obj.metadata.name].queue)
         shape = self._shape(obj)
-        job = stand_in(obj, stand_in_pod(obj), shape, queue, self._ledger.axis.zeros())
+        job = stand_in(obj, stand_in_pod(obj), shape, queue, self._ledger.axis.zeros(), nominated)
         self.jobs[obj.metadata.name] = job
         for task in job.tasks.values():
             self._ledger.enter(task)
+            if nominated:
+                self._ledger.nominated[task.key] = task
 
     def _drop_stand_in(self, name: str) -> None:
         job = self.jobs.pop(name, None)
@@ -319,16 +322,22 @@ class ReservationIndex:
             for task in job.tasks.values():
                 self._ledger.leave(task)
                 self._ledger.tentative.pop(task.key, None)
+                self._ledger.nominated.pop(task.key, None)
             self._ledger.forget(job)
+            if name not in self._objects:
+                self._queues.check_class_of_reservation(name, None)
 
     def _refresh_stand_in(self, name: str) -> None:
         """Queues and PriorityClasses may have come or gone."""
         job, obj = self.jobs[name], self._objects[name]
         if job.queue is not self._queues.queues.get(self._facts[name].queue):
             self._drop_stand_in(name)
-            self._add_stand_in(obj)
+            self._add_stand_in(obj, self._state_of(obj)[1])
             job = self.jobs[name]
         job.priority = self.priority_of(obj)
+        for task in job.tasks.values():
+            task.may_preempt = self._may_preempt(obj)
+        self._queues.check_class_of_reservation(name, preemptor_class(obj))
         self._ledger.forget(job)
 
     def priority_of(self, obj: Reservation) -> int:
@@ -338,6 +347,13 @@ class ReservationIndex:
             return 0
         named = spec.priority_class_name and obj.spec.replaces is None
         return self._queues.priority_of(spec.priority_class_name) if named or spec.priority is None else spec.priority
+
+    def _may_preempt(self, obj: Reservation) -> bool:
+        named, template = preemptor_class(obj), obj.spec.template
+        if named is None or template is None:
+            return False
+        policy = template.spec.preemption_policy or self._queues.preemption_policy_of(named)
+        return policy is not None and policy != "Never"
 
     def least_priority_of(self, obj: Reservation) -> int | None:
         """Of pods that may use it: it may have preempted others with the class that its template names. None if it
@@ -365,9 +381,9 @@ def _facts_of(obj: Reservation) -> _Facts:
 
 
 def _state(obj: Reservation) -> tuple[str, str]:
-    """Its phase, and its node if it has one."""
+    """Its phase, and the node where it is, or from which pods are evicted for it."""
     phase = obj.status.phase or PENDING
-    return (phase, obj.status.node_name) if phase == AVAILABLE else (phase, "")
+    return (phase, obj.status.node_name) if phase in (AVAILABLE, PENDING) else (phase, "")
 
 
 def _is_same(one: Holding, other: Holding) -> bool:

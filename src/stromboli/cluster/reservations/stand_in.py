@@ -30,7 +30,9 @@ def stand_in_pod(reservation: ReservationObject) -> Pod:
     return Pod(metadata=pod_meta, spec=_pinned(spec, node) if node else spec)
 
 
-def stand_in(reservation: ReservationObject, pod: Pod, shape: Shape, queue: Queue, nothing: Vector) -> Job:
+def stand_in(
+    reservation: ReservationObject, pod: Pod, shape: Shape, queue: Queue, nothing: Vector, nominated: str
+) -> Job:
     """A job with one task. Names of pods and groups have a slash, so the key is nobody else's."""
     name = reservation.metadata.name
     key = f"reservation:{name}"
@@ -41,7 +43,7 @@ def stand_in(reservation: ReservationObject, pod: Pod, shape: Shape, queue: Queu
     task = Task(
         key=TaskKey(key), name=name, namespace=job.namespace, uid=reservation.metadata.uid, pod=pod, shape=shape,
         job=job, priority=0, role="", index=-1, created=created, preemptable=True, may_preempt=False, gated=False,
-        backfill=False, nominated="", stands_for=name,
+        backfill=False, nominated=nominated, stands_for=name,
     )  # fmt: skip
     job.tasks[task.key] = task
     return job

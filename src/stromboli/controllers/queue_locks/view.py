@@ -175,6 +175,14 @@ def _requests_of(pod: Pod) -> dict[str, int]:
         return {}
 
 
+def _is_promised(reservation: Reservation) -> bool:
+    """Whether its node is needed for what is under way: a move, or evictions for the Reservation."""
+    status = reservation.status
+    if status.phase == "Pending" and status.node_name:
+        return True
+    return bool(reservation.spec.allocate_once) and status.phase in ("", "Pending", "Available")
+
+
 def _add_reservation(view: ClusterView, reservation: Reservation) -> None:
     row = view.row.get(reserved_node_of(reservation))
     if row is None:
@@ -183,7 +191,7 @@ def _add_reservation(view: ClusterView, reservation: Reservation) -> None:
     status = reservation.status
     if waiting_pod_of(reservation) is not None:
         view.set_aside.setdefault(row, set()).add(queue)
-    elif reservation.spec.allocate_once and status.phase in ("", "Pending", "Available"):
+    elif _is_promised(reservation):
         view.promised.setdefault(row, set()).add(queue)
     if status.phase == "Available":
         remainder = view.vector(amounts(status.allocatable)) - view.vector(amounts(status.allocated))

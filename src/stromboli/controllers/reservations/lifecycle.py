@@ -45,7 +45,7 @@ def new_status(reservation: Reservation, contents: NodeContents | None, now: flo
     status = reservation.status
     if has_expired(reservation, now):
         ttl = format_duration(parse_duration(reservation.spec.ttl or 0))
-        return ended(status, EXPIRED, "Expired", f"Its time to live of {ttl} is over.", now)
+        return ended(_at_its_node(status), EXPIRED, "Expired", f"Its time to live of {ttl} is over.", now)
     if status.phase != AVAILABLE or contents is None:
         return replace(status, phase=status.phase or PENDING)
     if contents.node is None:
@@ -136,6 +136,11 @@ def _without_node(reservation: Reservation, message: str, reason: str, now: floa
     return replace(
         status, phase=PENDING, node_name="", allocatable={}, allocated={}, current_owners=[], conditions=conditions
     )
+
+
+def _at_its_node(status: ReservationStatus) -> ReservationStatus:
+    """While it is Pending, its node is only one from which pods are evicted for it."""
+    return status if status.phase == AVAILABLE else replace(status, node_name="")
 
 
 def _is_pinned(reservation: Reservation) -> bool:

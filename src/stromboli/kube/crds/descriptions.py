@@ -168,7 +168,7 @@ DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
     },
     Reservation: {"spec": "What is held, and for whom.", "status": "Where it is held, and how much is used."},
     ReservationSpec: {
-        "template": "The pod template for which resources are held.",
+        "template": "The pod template for which resources are held. With a priorityClassName it preempts.",
         "owners": "The pods that may use them; one match is enough.",
         "ttl": "The Reservation expires after this time, such as 1h.",
         "allocateOnce": "Whether it ends when the first pod has used it.",
@@ -184,7 +184,7 @@ DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
     },
     ReservationStatus: {
         "phase": "Pending, Waiting, Available, Succeeded, Failed or Expired.",
-        "nodeName": "The node.",
+        "nodeName": "The node. While it is Pending: the one from which pods are evicted for it.",
         "allocatable": "What is held there, by resource.",
         "allocated": "What its owners use of it, by resource.",
         "currentOwners": "The pods that use it.",

@@ -32,6 +32,7 @@ from stromboli.api import (
 )
 from stromboli.api.names import ROOT_QUEUE
 from stromboli.api.validation.batch import EVENTS
+from stromboli.api.validation.rules import HIGHEST_USER_PRIORITY, SYSTEM_PREFIX
 
 CEL: Final = (1, 25)
 """The first Kubernetes version whose servers evaluate rules."""
@@ -230,6 +231,16 @@ RULES: Final[Mapping[type[Struct], tuple[Rule, ...]]] = {
             f"!{_given('self.nodeName')} || !{_given('self.template.spec.nodeName')}"
             " || self.nodeName == self.template.spec.nodeName",
             "nodeName must be the node of the template",
+        ),
+        Rule(
+            f"has(self.replaces) || !{_given('self.template.spec.priorityClassName')}"
+            f" || !self.template.spec.priorityClassName.startsWith('{SYSTEM_PREFIX}')",
+            f"template.spec.priorityClassName must not begin with {SYSTEM_PREFIX}: such classes are for system pods",
+        ),
+        Rule(
+            "has(self.replaces) || !has(self.template.spec.priority)"
+            f" || self.template.spec.priority <= {HIGHEST_USER_PRIORITY}",
+            f"template.spec.priority must be at most {HIGHEST_USER_PRIORITY}",
         ),
         *_unchanged(ReservationSpec, except_for=("ttl",), message="must not change: only the ttl of a reservation can"),
     ),

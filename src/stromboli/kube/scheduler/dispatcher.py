@@ -72,6 +72,8 @@ def _target(decision: Decision, cluster: Cluster) -> KObject | None:
             return _pod(cluster, TaskKey(decision.key))
         case Notice(kind="PodGroup"):
             return _group(cluster, JobKey(decision.key))
+        case Notice(kind="Reservation"):
+            return cluster.reservations.get(decision.key)
         case Notice(kind="ResourceQuota"):
             return cluster.quotas.get(decision.key)
         case _:

@@ -4,6 +4,10 @@ A starving job is placed as a whole in one statement: tasks that fit without evi
 others evict. Only if then the whole gang has a place is anything evicted at all. A job that could be placed without
 any eviction is left to allocate.
 
+A Reservation whose template names a PriorityClass does so as a pod of that priority would. Nobody works there yet, so
+it must stay within what its queue deserves afterwards. If pods that are leaving anyway make room for it, it waits for
+those. Its node stands in its status meanwhile, so a restart neither forgets it nor evicts others.
+
 After that, inside a starving job, tasks of higher priority may take the place of their own siblings.
 """
 
@@ -19,9 +23,12 @@ from stromboli.scheduling.eviction import (
     node_without_evictions,
     place_with_evictions,
     starving_jobs,
+    wait_for_leaving,
 )
 from stromboli.scheduling.explanation import reasons
+from stromboli.scheduling.explanation.display_names import task_name
 from stromboli.scheduling.plugin import Action
+from stromboli.scheduling.reservations import preempting_stand_ins
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.walk import Walk
 
@@ -31,9 +38,12 @@ class Preempt(Action):
 
     def execute(self, session: Session) -> None:
         jobs = starving_jobs(session, worth_trying(session, session.waiting))
-        walk = Walk(session, jobs)
+        walk = Walk(session, [*jobs, *starving_jobs(session, preempting_stand_ins(session))])
         while (job := walk.next()) is not None:
-            if not self._between_jobs(session, job) and job.queue.fifo:
+            if job.stands_for:
+                if not wait_for_leaving(session, job):
+                    self._between_jobs(session, job)
+            elif not self._between_jobs(session, job) and job.queue.fifo:
                 walk.stop_queue()
         for job in jobs:
             runs = job.counts[Status.RUNNING] or job.counts[Status.BOUND]
@@ -44,7 +54,7 @@ class Preempt(Action):
         def search() -> VictimSearch:
             return VictimSearch(
                 session, "preemptable", job, [job.queue], rank=_no_rank,
-                reason="Preempted", message=lambda task: reasons.preempted(task.key),
+                reason="Preempted", message=lambda task: reasons.preempted(task_name(task)),
             )  # fmt: skip
 
         return place_with_evictions(

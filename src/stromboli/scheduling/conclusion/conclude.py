@@ -53,7 +53,11 @@ def conclude(session: Session) -> None:
     for job in session.snapshot.stand_ins:
         explanation = explanations.get(job.key)
         if explanation is not None:
-            decision = reservation_waits(session, job.stands_for, explanation.code, explanation.message)
+            nominated = next(iter(job.tasks.values())).nominated
+            also = [one for hook in session.hooks("standInConditions") for one in hook.call(job)]
+            decision = reservation_waits(
+                session, job.stands_for, explanation.code, explanation.message, nominated, also
+            )
             session.cycle.decisions += [decision] if decision is not None else []
     allocated = with_queues_below(session.queues.values(), lambda queue: queue.allocated)
     for queue in session.queues.values():
@@ -61,7 +65,7 @@ def conclude(session: Session) -> None:
         assert queue.object is not None
         if has != {name: n for name, n in amounts(queue.object.status.allocated).items() if n}:
             session.cycle.decisions.append(PatchQueue(queue.name, has))
-    for warning in session.snapshot.warnings:
+    for warning in session.snapshot.take_warnings():
         reason, message = reasons.object_warning(warning.kind, warning.value)
         session.cycle.decisions.append(Notice(warning.kind, warning.key, reason, message, warning=True))
     for name, deserved in session.deserved.items():

@@ -121,7 +121,7 @@ class Explainer:
             return held
         if job.waiting_count and job.is_pipelined:
             nodes = [t.node.name for t in job.tasks.values() if t.status is Status.PIPELINED and t.node is not None]
-            return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(nodes))
+            return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(nodes, job.stands_for))
         for code in _SAID_FIRST:
             if code in note.said:
                 return Explanation(code, note.said[code])

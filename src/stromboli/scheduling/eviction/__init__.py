@@ -7,7 +7,13 @@ to the next, `returned_promises` says who gave such room back, and `turns` limit
 """
 
 from .candidates import may_lose_tasks
-from .gang_evictions import fits_without, node_without_evictions, place_with_evictions, starving_jobs
+from .gang_evictions import (
+    fits_without,
+    node_without_evictions,
+    place_with_evictions,
+    starving_jobs,
+    wait_for_leaving,
+)
 from .memory import EvictionMemory
 from .nominations import Nominations, open_nominations
 from .returned_promises import ReturnedPromises
@@ -26,4 +32,5 @@ __all__ = [
     "open_nominations",
     "place_with_evictions",
     "starving_jobs",
+    "wait_for_leaving",
 ]

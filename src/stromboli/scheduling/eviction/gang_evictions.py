@@ -37,6 +37,19 @@ def starving_jobs(session: Session, jobs: Iterable[Job]) -> list[Job]:
     ]
 
 
+def wait_for_leaving(session: Session, job: Job) -> bool:
+    """Nominate the only task of a job to a node where pods are leaving anyway; False if there is none. What is idle
+    now is left to allocate."""
+    (task,) = job.tasks.values()
+    node = node_without_evictions(session, task)
+    if node is None:
+        return False
+    if not session.placement.fitting(task).takes(node.row, session.placement.room_now_on(node.row)):
+        session.statement().pipeline(task, node)
+        session.ledger.nominate(task, node.name)
+    return True
+
+
 def place_with_evictions(
     session: Session,
     job: Job,

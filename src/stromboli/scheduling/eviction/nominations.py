@@ -33,8 +33,9 @@ class Nominations:
     def honour(self) -> None:
         """Pipeline nominated tasks onto their nodes; a nomination that cannot come true any more is withdrawn."""
         found: dict[JobKey, Job] = {}
+        stand_ins = {job.key for job in self._session.snapshot.stand_ins}
         for task in self._session.ledger.nominated.values():
-            if task.job is not None:
+            if task.job is not None and (not task.stands_for or task.job.key in stand_ins):
                 found[task.job.key] = task.job
         jobs = sorted(found.values(), key=self._session.job_key)
         nodes = {job.key: _nominated_nodes(job) for job in jobs}
@@ -55,8 +56,9 @@ class Nominations:
 
     def jobs(self) -> list[Job]:
         """Jobs with kept room, in order."""
-        kept = [job for job in self._session.jobs if job.key in self._kept] if self._kept else []
-        return sorted(kept, key=self._session.job_key)
+        session = self._session
+        known = [*session.jobs, *session.snapshot.stand_ins] if self._kept else []
+        return sorted((job for job in known if job.key in self._kept), key=session.job_key)
 
     def _hold(self, job: Job) -> None:
         statement = self._session.statement()
@@ -92,15 +94,26 @@ def open_nominations(session: Session) -> None:
     session.state(Nominations).honour()
     with session.registering("eviction", tier=len(session.configuration.tiers)):
         session.add_group_conditions(lambda job: returned_conditions(session, job))
+        session.add_stand_in_conditions(lambda job: returned_conditions(session, job))
 
 
 def _nominated_nodes(job: Job) -> set[str]:
     return {task.nominated for task in job.tasks.values() if task.nominated}
 
 
+def _is_still_entitled(session: Session, job: Job) -> bool:
+    """A pod has its queue's word. A Reservation is only for work to come: it keeps the room that pods left for it only
+    as long as its queue deserves that."""
+    if not job.stands_for:
+        return True
+    task = next(iter(job.tasks.values()))
+    node = session.nodes.by_name.get(task.nominated)
+    return node is not None and session.allocatable_at(task, node.row) is None
+
+
 def _hold(session: Session, statement: Statement, job: Job) -> bool:
     """Promise the nominated tasks of a job their rooms; False if none of them can have it."""
-    can_start = job.queue.open and session.job_valid(job) is None
+    can_start = job.queue.open and session.job_valid(job) is None and _is_still_entitled(session, job)
     tasks = [task for task in session.pending_tasks(job) if task.nominated]
     promised = promise_rooms(session, statement, tasks, unless_idle=False) if can_start else 0
     for task in tasks[promised:]:

@@ -3,19 +3,20 @@
 Pods were evicted for such a job in vain. If it looked for others at once, a node that comes and goes would cost one set
 of victims after the other. So it waits until the room that it gave back is free: perhaps it fits then.
 
-A condition of the PodGroup says so, and until when at the latest: the time at which the last of its victims has to be
-gone. So a restart changes nothing, and a victim that never goes stops nobody. Whoever writes such a condition to a
-group of his own only makes his own job wait.
+A condition of the PodGroup (or of the Reservation) says so, and until when at the latest: the time at which the last of
+its victims has to be gone. So a restart changes nothing, and a victim that never goes stops nobody. Whoever writes such
+a condition to a group of his own only makes his own job wait.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
 
+from stromboli.api import Condition, PodGroupCondition
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
 from stromboli.cluster import Job, JobKey, Status, Task
 from stromboli.scheduling.callbacks import GroupCondition
@@ -49,7 +50,7 @@ class ReturnedPromises:
         """Until when a job evicts nobody; None if it may."""
         latest = self._returned.get(job.key)
         if latest is None:
-            latest = _written(job)
+            latest = _written(self._session, job)
         if latest is None or self._session.now > latest or not self._any_leaves(latest):
             return None
         self._session.due(latest)
@@ -82,9 +83,14 @@ def returned_conditions(session: Session, job: Job) -> Iterator[GroupCondition]:
         yield GroupCondition(PROMISE, RETURNED, promise_returned(format_timestamp(until)))
 
 
-def _written(job: Job) -> float | None:
-    assert job.object is not None
-    for condition in job.object.status.conditions:
+def _written(session: Session, job: Job) -> float | None:
+    conditions: Iterable[PodGroupCondition | Condition]
+    if job.stands_for:
+        conditions = session.snapshot.reservations[job.stands_for].status.conditions
+    else:
+        assert job.object is not None
+        conditions = job.object.status.conditions
+    for condition in conditions:
         if condition.type == PROMISE and condition.reason == RETURNED and (found := _TIME.search(condition.message)):
             return parse_timestamp(found[0])
     return None

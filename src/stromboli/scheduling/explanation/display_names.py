@@ -6,7 +6,12 @@ users, so the owner is named instead.
 
 from __future__ import annotations
 
-from stromboli.cluster import Job
+from stromboli.cluster import Job, Task
+
+
+def task_name(task: Task) -> str:
+    """The key of a pod, or the Reservation that the task stands for."""
+    return f"Reservation {task.stands_for}" if task.stands_for else task.key
 
 
 def display_name(job: Job) -> str:

@@ -268,7 +268,8 @@ def object_warning(kind: str, value: str) -> tuple[str, str]:
         return "InvalidWeight", (
             f'{names.NAMESPACE_WEIGHT} must be a whole number of at least 1, not "{value}"; this quota gives weight 1.'
         )
-    message = f"PriorityClass {value} does not exist; the group has priority 0 until it is created."
+    who = "group" if kind == "PodGroup" else kind
+    message = f"PriorityClass {value} does not exist; the {who} has priority 0 until it is created."
     return Code.NO_PRIORITY_CLASS, message
 
 
@@ -336,8 +337,10 @@ def gang_unschedulable(missing: int, tasks: int, why: str) -> str:
     return f"{missing}/{tasks} tasks in gang unschedulable: {why}"
 
 
-def waiting_for_release(nodes: Iterable[str]) -> str:
-    return "Waiting for terminating pods on " + ", ".join(sorted(set(nodes))) + "; their resources go to this pod."
+def waiting_for_release(nodes: Iterable[str], reservation: str = "") -> str:
+    """`reservation`: that is to have them, if it is not a pod."""
+    who = f"Reservation {reservation}" if reservation else "this pod"
+    return "Waiting for terminating pods on " + ", ".join(sorted(set(nodes))) + "; their resources go to " + who + "."
 
 
 def cleared(node: str, queue: str) -> str:

@@ -9,7 +9,7 @@ Reservations hold is in the ledger (`stromboli.cluster.reservations`). The plugi
 from .matches import Matches
 from .room import ReservedRoom
 from .session_hooks import open_reservations
-from .unplaced import drop_expired, fail_hopeless, waiting_stand_ins
+from .unplaced import drop_expired, fail_hopeless, preempting_stand_ins, waiting_stand_ins
 from .users import place_users
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "fail_hopeless",
     "open_reservations",
     "place_users",
+    "preempting_stand_ins",
     "waiting_stand_ins",
 ]

@@ -19,6 +19,7 @@ from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import PODS, Holding, Job, Queue, Task, Vector
 from stromboli.scheduling.callbacks import Concession, Verdict, VictimVerdict
 from stromboli.scheduling.explanation import reasons
+from stromboli.scheduling.explanation.display_names import task_name
 from stromboli.scheduling.session import Session
 
 
@@ -83,7 +84,7 @@ def protect_users(session: Session, kind: str) -> VictimVerdict:
 def _give_way(name: str, kind: str, job: Job) -> Callable[[Any, Task], Any]:
     def carry_out(statement: Any, task: Task) -> Any:
         if kind == "preemptable":
-            return statement.give_way(name, task, reason="Preempted", message=reasons.preempted(task.key))
+            return statement.give_way(name, task, reason="Preempted", message=reasons.preempted(task_name(task)))
         message = reasons.reclaimed(task.key, job.queue.name)
         return statement.give_way(name, task, reason="Reclaimed", message=message)
 

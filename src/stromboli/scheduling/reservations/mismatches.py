@@ -16,13 +16,12 @@ from stromboli.api.reservations import namespace_of
 from stromboli.cluster import Holding, Job, Task
 from stromboli.scheduling.decisions import PatchReservation
 from stromboli.scheduling.explanation import reservation_reasons as say
-from stromboli.scheduling.reservation_status import condition
+from stromboli.scheduling.reservation_status import POD_REFUSED, condition
 from stromboli.scheduling.session import Session
 
 from .matches import Bar, Matches, Usable
 from .room import ReservedRoom
 
-POD_REFUSED: Final = "PodRefused"
 _MOST_KINDS: Final = 8  # of pods of one job that are looked at
 
 
@@ -78,7 +77,7 @@ class Mismatches:
             new = condition(session, name, POD_REFUSED, "True", one.why.name, message)
             given = amounts(status.allocatable)
             patch = PatchReservation(
-                name, reservation.metadata.uid, status.phase, status.node_name, given, (new,), POD_REFUSED
+                name, reservation.metadata.uid, status.phase, status.node_name, given, (new,), event=POD_REFUSED
             )
             session.cycle.decisions.append(patch)
 

@@ -11,14 +11,21 @@ from .giving_way import concessions, is_possible, protect_users
 from .kept_room import kept_room
 from .mismatches import Mismatches
 from .room import ReservedRoom
-from .unplaced import is_configured
+from .unplaced import is_configured, within_deserved
 
 FEATURE: Final = "reservations"
 
 
 def open_reservations(session: Session) -> None:
-    """Without Reservations that hold something nothing is registered."""
-    if not session.ledger.holdings or not is_configured(session):
+    """Without Reservations that hold something, or wait for a node, nothing is registered."""
+    if not is_configured(session):
+        return
+    if session.snapshot.stand_ins:
+        with session.registering(FEATURE, tier=len(session.configuration.tiers)):
+            session.add_job_allocatable(
+                lambda job, request, credit: within_deserved(session, job), differs=lambda job: bool(job.stands_for)
+            )
+    if not session.ledger.holdings:
         return
     room = session.state(ReservedRoom)
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):

@@ -1,16 +1,19 @@
 """Reservations without a node, and those whose time is over.
 
-A Reservation gets its node from idle resources, in its turn, and within what its queue deserves. It evicts nobody and
-borrows nothing. One that names a node which is closed to it would wait for ever, so it fails at once.
+A Reservation gets its node from idle resources, in its turn, and within what its queue deserves. It borrows nothing,
+and evicts nobody unless its template names a PriorityClass (see the action `preempt`). One that names a node which is
+closed to it would wait for ever, so it fails at once.
 """
 
 from __future__ import annotations
 
-from stromboli.api.reservations import FAILED, expires_at, has_expired, pinned_node
+from stromboli.api.reservations import FAILED, expires_at, has_expired, is_migration, pinned_node
 from stromboli.cluster import Job, Status
+from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.reservation_status import reservation_fails
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing import over_deserved
 
 
 def drop_expired(session: Session) -> None:
@@ -37,6 +40,20 @@ def is_configured(session: Session) -> bool:
 def waiting_stand_ins(session: Session) -> list[Job]:
     """The jobs that stand for Reservations without a node."""
     return [job for job in session.snapshot.stand_ins if job.counts[Status.PENDING]]
+
+
+def preempting_stand_ins(session: Session) -> list[Job]:
+    """Those of them for which others may be preempted."""
+    return [job for job in waiting_stand_ins(session) if all(task.may_preempt for task in job.tasks.values())]
+
+
+def within_deserved(session: Session, job: Job) -> Refusal | None:
+    """Why the queue of a Reservation without a node does not deserve what it would hold. Places of successors cost
+    nobody."""
+    if not job.stands_for or is_migration(session.snapshot.reservations[job.stands_for]):
+        return None
+    task = next(iter(job.tasks.values()))
+    return over_deserved(session, job.queue, task.request)
 
 
 def fail_hopeless(session: Session) -> None:
