@@ -199,7 +199,8 @@ def test_a_job_that_cannot_be_helped_keeps_nobody_from_its_moves() -> None:
 def test_a_job_waits_for_each_of_its_moves(waited: float, served: bool) -> None:
     # Two moves make room for a job of 4 GPUs; ten minutes of waiting are worth one. A job by name need not wait.
     big = waiting("big", 4)
-    big[0].metadata.creation_timestamp = format_timestamp(NOW - waited)
+    for each in big:
+        each.metadata.creation_timestamp = format_timestamp(NOW - waited)
     objects = [
         *(node(name, gpu=8, cpu=64) for name in "abc"), *replicas("a", 7, on="a", gpu=1),
         *replicas("b", 6, on="b", gpu=1), *replicas("c", 7, on="c", gpu=1), *big,
@@ -213,7 +214,7 @@ def test_a_search_in_vain_does_not_count_for_jobs_that_may_have_more_moves() -> 
     # Two jobs of 4 GPUs need two moves. The first in line has the higher priority, and has waited for one move only.
     first, second = waiting("first", 4), waiting("second", 4)
     for each, waited, priority in ((first, 700, 10), (second, 1300, 0)):
-        each[0].metadata.creation_timestamp = format_timestamp(NOW - waited)
+        each[0].metadata.creation_timestamp = each[1].metadata.creation_timestamp = format_timestamp(NOW - waited)
         each[1].spec.priority = priority
     objects = [
         *(node(name, gpu=8, cpu=64) for name in "abc"), *replicas("a", 7, on="a", gpu=1),

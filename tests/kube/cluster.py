@@ -174,6 +174,10 @@ class History:
         self._over.set()
         self._thread.join()
 
+    def pods(self) -> list[Any]:
+        """Every pod after each of its changes, in their order."""
+        return list(self._pods)
+
     def sightings(self, name: str, *, bound: bool = False) -> list[Any]:
         """A pod as it was after each of its changes; or only those since it had a node."""
         seen = [pod for pod in self._pods if pod["metadata"]["name"] == name]

@@ -11,6 +11,7 @@ from random import Random
 
 from kube.client import Refused, eventually
 from kube.cluster import NODES, RESERVATIONS, Cluster, History, Program, condition
+from kube.move_story import COMPONENTS, move_story
 from kube.moves import (
     TIMEOUT,
     SetKeeper,
@@ -86,6 +87,17 @@ def test_a_scheduler_that_is_away_finds_the_place_kept(cluster: Cluster) -> None
         assert cluster.all_bound(["z"], timeout=TIMEOUT) == {"z": here}
         eventually(lambda: state_of(cluster, "y") == "Succeeded", timeout=TIMEOUT)
         cluster.assert_no_node_is_overfull()
+
+
+def test_components_that_are_killed_during_moves(cluster: Cluster) -> None:
+    """`benchmarks/move_kills.py` does this a hundred times. Here each component is killed once, and the descheduler is
+    stopped once at its first eviction."""
+    with move_story(cluster) as story:
+        for component, step in zip(COMPONENTS, ("marked", "evicted", "used"), strict=True):
+            story.check(story.play(component, step, 0.0))
+        stopped = story.play("descheduler", "evicted", 3.0, stops=True)
+        story.check(stopped)
+        assert stopped.moved
 
 
 # -- real use -------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class Step(Enum):
     LEAVING = "the eviction was decided, and the pod still runs"
     AWAY = "the pod is gone, and its place is kept"
     LOST = "the pod is gone, and so is its place"
-    DONE = "a successor uses the place"
+    DONE = "a successor uses the place, and the pod is gone"
 
 
 class MoveState:
@@ -45,20 +45,37 @@ class MoveState:
     @cached_property
     def step(self) -> Step:
         if self.phase == SUCCEEDED and not self._runs:
-            return Step.DONE
+            return Step.AWAY if self._terminates else Step.DONE
         if self.move.evicting_since is None:
             return Step.PLANNED
         if self._runs:
             return Step.LEAVING
-        return Step.LOST if self.phase == FAILED or self.has_expired else Step.AWAY
+        return Step.LOST if self.phase == FAILED or (self.has_expired and self.phase != SUCCEEDED) else Step.AWAY
 
     @cached_property
-    def _runs(self) -> bool:
-        """Whether the pod that leaves is still there, and the same one."""
+    def _pod(self) -> Pod | None:
+        """The pod that leaves, as long as it is the same one and has not finished."""
         pod = self._objects.get(Pod, self.move.pod)
-        if pod is None or pod.metadata.uid != self.move.uid:
-            return False
-        return pod.metadata.deletion_timestamp is None and pod.status.phase not in _FINISHED
+        if pod is None or pod.metadata.uid != self.move.uid or pod.status.phase in _FINISHED:
+            return None
+        return pod
+
+    @property
+    def _runs(self) -> bool:
+        return self._pod is not None and self._pod.metadata.deletion_timestamp is None
+
+    @property
+    def _terminates(self) -> bool:
+        """Until the pod is gone, the Reservation says that it is a pod which moves: its queue pays for one place, not
+        for two. A pod that should be gone by now is no reason to wait: its node may be lost."""
+        end = self.gone_at
+        return end is not None and self._now < end
+
+    @property
+    def gone_at(self) -> float | None:
+        """When a pod that terminates should be gone."""
+        end = None if self._pod is None else self._pod.metadata.deletion_timestamp
+        return None if end is None else parse_timestamp(end)
 
     def failure(self) -> Failure | None:
         """Why nothing more of its plan may be evicted; None if nothing is wrong with it."""

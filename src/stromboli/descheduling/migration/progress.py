@@ -70,10 +70,11 @@ def next_deadline(objects: Objects, now: float) -> float | None:
         move = migration_of(reservation)
         if move is None:
             continue
+        state = MoveState(objects, move, now)
         since = created_at(reservation) + RESERVATION_TIMEOUT
         if move.evicting_since is not None:
             since = move.evicting_since + EVICTION_TIMEOUT
-        deadlines.append(since)
+        deadlines += [since, *([] if state.gone_at is None else [state.gone_at])]
     return min((deadline for deadline in deadlines if deadline > now), default=None)
 
 
