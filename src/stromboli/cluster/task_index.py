@@ -215,7 +215,8 @@ class TaskIndex:
             node = self._nodes.get(name)
             if node is not None:
                 for _, task in sorted(self._without_row.pop(name).items()):
-                    if task.true_status is not Status.PENDING:  # its reservation was deleted meanwhile
+                    # Its reservation may have been deleted meanwhile, and it may even run on another node by now.
+                    if task.true_status is not Status.PENDING and task.true_node is None:
                         placed.append((task, node))
         self._ledger.rows_assigned(placed)
 
