@@ -1,0 +1,33 @@
+"""A run with all that checkers ask of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from all_features.history import History, read_history
+from all_features.scenario import Scenario
+from all_features.world import Document, Report, Run
+
+
+@dataclass(frozen=True)
+class Case:
+    scenario: Scenario
+    history: History
+    run: Run
+
+    @property
+    def world_documents(self) -> list[Document]:
+        return self.run.world.documents
+
+    def away(self, time: float) -> bool:
+        """Whether a component is away, or has just returned: then objects are not up to date."""
+        return any(since <= time <= until + 1 for since, until, _ in self.scenario.outages())
+
+    @property
+    def report(self) -> Report:
+        return self.run.report
+
+
+def case_of(run: Run) -> Case:
+    scenario = Scenario(run.world)
+    return Case(scenario, read_history(scenario, run.report), run)

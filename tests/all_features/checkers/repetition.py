@@ -1,0 +1,52 @@
+"""The same world gives the same output: with its documents in another order, and with restarts of the scheduler."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+from all_features.scenario import Scenario
+from all_features.verdict import Verdict
+from all_features.world import Document, Run
+
+RESTARTS = 3
+LONGEST = 80  # seconds: later restarts would be in quiet times
+
+
+def check(run: Run, seed: int, verdict: Verdict) -> None:
+    dice = Random(seed)
+    # Times depend on the seed alone, so that a smaller world is restarted at the same ones. A restart would end the
+    # outage of a component that is away.
+    drawn = sorted(dice.randrange(LONGEST) for _ in range(RESTARTS))
+    outages = Scenario(run.world).outages()
+    restarts = [
+        _restart(time, "scheduler") for time in drawn
+        if time <= run.world.until and not any(since <= time <= until for since, until, _ in outages)
+    ]  # fmt: skip
+    shuffled = list(run.world.documents)
+    dice.shuffle(shuffled)
+    verdict.judged["repetition: another order"] += 1
+    verdict.judged["repetition: restarts"] += len(restarts)
+    told = ", ".join(one["at"] for one in restarts)
+    # Both at once, which is cheaper; only if that differs it is asked which of them it is.
+    if run.world.output([*shuffled, *restarts]) != run.text:
+        _compare(run, shuffled, "in another order of documents", verdict)
+        _compare(run, [*run.world.documents, *restarts], f"with restarts ({told})", verdict)
+
+
+def _restart(at: int, component: str) -> Document:
+    return {"apiVersion": "sim.stromboli.io/v1", "kind": "Restart", "at": f"{at}s", "component": component}
+
+
+def _compare(run: Run, documents: list[Document], how: str, verdict: Verdict) -> None:
+    text = run.world.output(documents)
+    if text == run.text:
+        return
+    before, after = run.report, json.loads(text)
+    pairs = zip(before["events"], after["events"], strict=False)
+    first = next(((one, other) for one, other in pairs if one != other), None)
+    if first is None:
+        parts = [name for name in before if before[name] != after[name]]
+        verdict.fail("repetition", run.world.until, f"the report differs {how}: {', '.join(parts)}")
+    else:
+        verdict.fail("repetition", first[0]["t"], f"the run differs {how}: {first[0]} and {first[1]}")

@@ -1,0 +1,29 @@
+"""Random worlds with all features in one, judged by the checker of each. `benchmarks/all_features.py` runs more."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from all_features.generator.draw import draw
+from all_features.judge import judge
+
+SEEDS = (0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 15, 20, 21, 22, 23, 24, 26, 27)
+PARTS = 10  # so that several processes share them
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_random_world_keeps_all_rules(part: int) -> None:
+    judged: Counter[str] = Counter()
+    for seed in SEEDS[part::PARTS]:
+        verdict = judge(draw(seed), seed)
+        judged += verdict.judged
+        assert verdict.findings == [], f"python benchmarks/all_features.py --seed {seed} --worlds 1"
+    # A check that looks at nothing proves nothing.
+    assert {"ledger: binds", "gangs: starts", "books: sums", "repetition: restarts"} <= set(judged)
+
+
+def test_worlds_are_always_the_same() -> None:
+    assert draw(7) == draw(7)
+    assert draw(7) != draw(8)
