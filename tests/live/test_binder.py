@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -38,6 +39,7 @@ class BinderHarness:
         self.said: list[str] = []
         self.reasons: list[str] = []
         self.reported: list[tuple[str, str]] = []
+        self.refused_on: list[str] = []  # the nodes of binds that the server refused, "" for other failures
         self.watched: dict[str, Pod] = {}
         self.binder = Binder(
             api,  # type: ignore[arg-type]
@@ -54,6 +56,8 @@ class BinderHarness:
     def report(self, event: BindFailed | EvictFailed, uid: str) -> None:
         self.said.append(f"{type(event).__name__} {event.task}")
         self.reported.append((event.task, uid))
+        if isinstance(event, BindFailed):
+            self.refused_on.append(event.node)
 
     def bound(self, request: BindRequest, seconds: float) -> None:
         self.said.append(f"bound {request.task}")
@@ -208,6 +212,50 @@ def test_after_a_lost_response_the_pod_is_read(failure: tuple[int, str], acted: 
 
     status, reason = failure
     play(story, fate=of("bind", Fate(acts=0.001 if acted else None, says=Failure(status, "?", reason=reason))))
+
+
+@pytest.mark.parametrize(("status", "refused_on"), [(403, "n1"), (500, ""), (503, ""), (504, "")])
+def test_an_error_of_the_server_is_no_refusal(status: int, refused_on: str) -> None:
+    """A pod that was refused pauses for up to a minute, and its node is avoided: not for the server's trouble."""
+
+    async def story(api: FakeApi, harness: BinderHarness) -> None:
+        await submit_and_wait(harness, harness.bind())
+        assert harness.refused_on == [refused_on]
+
+    play(story, fate=of("bind", refused(status, "No")))
+
+
+def test_when_half_of_the_requests_fail_all_pods_are_bound_soon() -> None:
+    count = itertools.count()
+
+    def fate(verb: str, key: str) -> Fate:
+        return refused(500, "InternalError") if verb == "bind" and next(count) % 2 == 0 else Fate()
+
+    async def story(api: FakeApi, harness: BinderHarness) -> None:
+        waiting = {f"ns/{name}" for name in "abcd"}
+        began = asyncio.get_running_loop().time()
+        while waiting:
+            await submit_and_wait(harness, *(harness.bind(key) for key in sorted(waiting)))
+            waiting -= {said.removeprefix("bound ") for said in harness.said}
+        # Each failure costs the time in which the server might still act on the request.
+        assert asyncio.get_running_loop().time() - began < 10  # of virtual time
+
+    play(story, fate=fate)
+
+
+def test_a_server_that_always_fails_is_asked_with_pauses() -> None:
+    async def story(api: FakeApi, harness: BinderHarness) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while loop.time() - began < 600:  # of virtual time
+            await submit_and_wait(harness, *(harness.bind(f"ns/{name}") for name in "abcd"))
+        # 8 at once, some with short pauses, and then one every 5 seconds.
+        assert api.count("bind") < 8 + 8 + 600 / 5 + 4
+        api.fate = lambda verb, key: Fate()
+        await submit_and_wait(harness, *(harness.bind(f"ns/{name}") for name in "abcd"))
+        assert [said for said in harness.said if said.startswith("bound")] == [f"bound ns/{name}" for name in "abcd"]
+
+    play(story, fate=lambda verb, key: refused(500, "InternalError") if verb == "bind" else Fate())
 
 
 def test_a_late_bind_after_a_broken_connection_is_detected() -> None:

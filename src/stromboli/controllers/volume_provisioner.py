@@ -11,7 +11,7 @@ attempts that failed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -72,6 +72,8 @@ class VolumeProvisioner:
     def __init__(self) -> None:
         self._queue = WorkQueue()
         self._index = VolumeIndex()
+        self._waiting = _WaitingClaims()
+        self._candidates: dict[int, _Candidates] = {}  # by what claims ask for
 
     def observe(self, before: KObject | None, after: KObject | None) -> None:
         obj = after if after is not None else before
@@ -89,13 +91,21 @@ class VolumeProvisioner:
             self._index.delete(obj)
         else:
             self._index.apply(obj)
-        if isinstance(obj, PersistentVolumeClaim):
-            self._queue.add(key(obj))
-        else:
-            self._queue.add_all(name for name, claim in self._index.claims.items() if not is_bound(claim))
+        match obj:
+            case PersistentVolumeClaim():
+                self._queue.add(key(obj))
+                self._waiting.note(key(obj), after if isinstance(after, PersistentVolumeClaim) else None)
+            case PersistentVolume():
+                self._queue.add_all(self._waiting.for_volume(obj.metadata.name))
+                if obj.metadata.name in self._index.free.get(obj.spec.storage_class_name, {}):
+                    self._waiting.call(obj.spec.storage_class_name)
+                    self._candidates.clear()
+            case _:
+                self._waiting.call_all()
 
     def reconcile(self, objects: Objects, now: float) -> list[Change]:
         changes: list[Change] = []
+        self._queue.add_all(self._waiting.take_called())
         for visited in self._queue.take(now):
             if visited.startswith(_POD):
                 found = list(self._ephemeral_claims(objects, visited.removeprefix(_POD)))
@@ -195,8 +205,12 @@ class VolumeProvisioner:
 
     def _smallest(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
         free = self._index.free.get(claim.spec.storage_class_name or "", {})
-        fitting = [volume for volume in free.values() if suits(volume, claim)]
-        return min(fitting, key=lambda volume: (volume_size(volume), volume.metadata.name), default=None)
+        kind = self._index.kinds[key(claim)]
+        known = self._candidates.get(kind)
+        if known is None:
+            fitting = [volume for volume in free.values() if suits(volume, claim)]
+            known = self._candidates[kind] = _Candidates(fitting)
+        return known.first(free)
 
     def _default_class(self) -> str | None:
         marked = [
@@ -260,6 +274,60 @@ class VolumeProvisioner:
                 yield Notify(pod, "InvalidClaim", f"The claim of volume {volume.get('name')}: {error}.", warning=True)
                 continue
             yield Create(PersistentVolumeClaim(metadata=meta, spec=spec))
+
+
+class _WaitingClaims:
+    """Claims that are not bound, and which of them may have something to do. There may be thousands of claims and of
+    volumes, so a volume that becomes free calls those of its class once, in the next pass."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, str]] = {}  # by claim: its class, and the volume that it names
+        self._by_class: dict[str, dict[str, None]] = {}
+        self._by_volume: dict[str, dict[str, None]] = {}
+        self._called: dict[str, None] = {}
+
+    def note(self, claim_key: str, claim: PersistentVolumeClaim | None) -> None:
+        """None if it is gone."""
+        class_name, volume = self._known.pop(claim_key, ("", ""))
+        self._by_class.get(class_name, {}).pop(claim_key, None)
+        self._by_volume.get(volume, {}).pop(claim_key, None)
+        if claim is not None and not is_bound(claim):
+            spec = claim.spec
+            self._known[claim_key] = (spec.storage_class_name or "", spec.volume_name)
+            self._by_class.setdefault(spec.storage_class_name or "", {})[claim_key] = None
+            if spec.volume_name:
+                self._by_volume.setdefault(spec.volume_name, {})[claim_key] = None
+
+    def for_volume(self, volume: str) -> list[str]:
+        """Those that name a volume."""
+        return list(self._by_volume.get(volume, ()))
+
+    def call(self, class_name: str) -> None:
+        self._called[class_name] = None
+
+    def call_all(self) -> None:
+        self._called.update(dict.fromkeys(self._by_class))
+
+    def take_called(self) -> list[str]:
+        called, self._called = self._called, {}
+        return [claim_key for class_name in called for claim_key in self._by_class.get(class_name, ())]
+
+
+class _Candidates:
+    """Volumes for claims that ask for the same, smallest first."""
+
+    def __init__(self, volumes: Sequence[PersistentVolume]) -> None:
+        self._volumes = sorted(volumes, key=lambda volume: (volume_size(volume), volume.metadata.name))
+        self._next = 0  # those before it are taken
+
+    def first(self, free: Mapping[str, PersistentVolume]) -> PersistentVolume | None:
+        """The first one that is still free."""
+        while self._next < len(self._volumes):
+            found = free.get(self._volumes[self._next].metadata.name)
+            if found is not None:
+                return found
+            self._next += 1
+        return None
 
 
 def _without_protection(obj: PersistentVolume | PersistentVolumeClaim) -> Iterator[Change]:

@@ -81,6 +81,11 @@ class Client:
     ) -> None:
         await self._transport.__aexit__(kind, error, traceback)
 
+    @property
+    def login_problem(self) -> str | None:
+        """Why the server does not accept the credentials; None if it does."""
+        return self._transport.login.problem
+
     async def request(
         self,
         method: str,

@@ -16,9 +16,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from stromboli.kube.client.auth.client_config import ClientConfig
 from stromboli.kube.client.auth.credentials import Identity
+from stromboli.kube.client.auth.login import Login
 
 from .connection_pool import ConnectionPool
-from .errors import failure_from_response
+from .errors import Failure, failure_from_response
 from .http_connection import Response
 
 
@@ -42,6 +43,7 @@ class Transport:
         # The timeout of a request starts when it has a connection. With thousands of binds at once, the last ones would
         # otherwise time out in the queue, and it would be unknown that they were never sent.
         self._slots = asyncio.Semaphore(connections)
+        self.login = Login()
         self._path = urlsplit(config.server).path.rstrip("/")
         self._open: Connections | None = None
 
@@ -74,6 +76,7 @@ class Transport:
         """The body of a successful response."""
         connections, target = self._connections, self._target(path, query)
         retried = False
+        await self.login.turn()
         async with self._slots:
             while True:
                 identity = await self.config.credentials.identify()
@@ -81,9 +84,10 @@ class Transport:
                     method, target, identity, body=body, content_type=content_type, timeout=timeout
                 )
                 if response.status < HTTPStatus.MULTIPLE_CHOICES:
+                    self.login.accepted()
                     return response.body
                 if retried or not self._may_log_in_again(response, identity):
-                    raise failure_from_response(response.status, response.headers, response.body)
+                    raise self._failure(response, response.body)
                 retried = True
 
     @asynccontextmanager
@@ -92,18 +96,28 @@ class Transport:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The chunks of a response without end; fails when there is none for `silence` seconds."""
         connections, target = self._connections, self._target(path, query)
+        await self.login.turn()
         for retried in (False, True):
             identity = await self.config.credentials.identify()
             async with connections.stream(target, identity, silence=silence) as (response, chunks):
                 if response.status < HTTPStatus.MULTIPLE_CHOICES:
+                    self.login.accepted()
                     yield chunks
                     return
                 body = b"".join([chunk async for chunk in chunks])
             if retried or not self._may_log_in_again(response, identity):
-                raise failure_from_response(response.status, response.headers, body)
+                raise self._failure(response, body)
 
     def _target(self, path: str, query: Mapping[str, str] | None) -> str:
         return f"{self._path}{path}?{urlencode(query, quote_via=quote)}" if query else self._path + path
+
+    def _failure(self, response: Response, body: bytes) -> Failure:
+        failure = failure_from_response(response.status, response.headers, body)
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            self.login.refused(self.config.server, failure.message)
+        elif response.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            self.login.accepted()
+        return failure
 
     def _may_log_in_again(self, response: Response, identity: Identity) -> bool:
         return response.status == HTTPStatus.UNAUTHORIZED and self.config.credentials.refused(identity)

@@ -144,6 +144,7 @@ async def _run(name: str, options: ProcessOptions, build: Callable[[ProcessConte
         context = ProcessContext(client, metrics, options, f"{socket.gethostname()}_{uuid.uuid4()}")
         components = build(context)
         health = HealthServer(options.probe_host, options.probe_port, registry)
+        health.add_readiness_check("credentials", lambda: client.login_problem)
         for component in components:
             health.add_liveness_check(component.name, component.unhealthy_reason)
             health.add_readiness_check(component.name, component.not_ready_reason)

@@ -46,6 +46,7 @@ from stromboli.kube.client import (
 from stromboli.kube.runtime import Fence, Log
 
 from .lost_response import reread
+from .server_errors import ServerErrors
 
 _log = Log("binder")
 
@@ -129,6 +130,7 @@ class Binder:
         self._clock = asyncio.get_running_loop().time
         self._eviction_backoff = ItemBackoff(self._clock, max_delay=MAX_EVICTION_DELAY)  # by the uid of the pod
         self._last_crowd = self._clock() - QUIET
+        self._server_errors = ServerErrors()
         self._accepted: dict[TaskKey, Request] = {}  # by the server; the watch may not have shown the result yet
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
@@ -196,6 +198,7 @@ class Binder:
             self._in_flight += 1
             self._retrying += retrying
             try:
+                await self._server_errors.turn()
                 await self._buckets[type(request)].take()
                 if not self._fence.is_leader:
                     self._not_sent(request, "another scheduler has the lease now")
@@ -264,8 +267,8 @@ class Binder:
         except Failure as failure:
             pod = await self._bound_pod(request, failure)
             if pod is None or pod.spec.node_name != request.node:
-                # Without an answer it is not known that a second attempt would fail.
-                self._bind_failed(request, failure.message, refused=failure.status != NO_RESPONSE)
+                # An error of the server, or no answer, does not mean that a second attempt would fail.
+                self._bind_failed(request, failure.message, refused=_is_refusal(failure))
                 return
         self._refused.pop(request.task, None)
         self._accepted[request.task] = request
@@ -320,6 +323,13 @@ class Binder:
                 await call
         except TimeoutError:
             raise Failure(NO_RESPONSE, "the server did not answer in time") from None
+        except Failure as failure:
+            if failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not _is_refusal(failure):
+                self._server_errors.failed()
+            else:
+                self._server_errors.answered()
+            raise
+        self._server_errors.answered()
 
     async def _reread(self, request: Request) -> Pod | None:
         """The pod as the server has it; None if it is deleted."""

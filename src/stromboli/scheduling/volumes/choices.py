@@ -10,6 +10,7 @@ to reach it from theirs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import permutations
 from typing import Final
@@ -22,6 +23,7 @@ from stromboli.scheduling.callbacks import Objection
 from stromboli.scheduling.session import Session
 
 from .claim_states import ClaimState, ClaimStates
+from .free_volumes import FreeVolumes, order
 from .provisioning import can_provision, class_of, same_topology
 
 _IN_PROSPECT: Final = frozenset({Status.RESERVED, Status.CONDITIONAL})
@@ -35,9 +37,13 @@ class VolumeChoices:
         self._states = session.state(ClaimStates)
         self._zones = self._states.rules.zones
         self.version = 0  # grows whenever a choice is made or undone
-        self.taken: dict[str, str] = {
+        self._taken: dict[str, str] = {
             volume: claim for held in session.ledger.held.values() for claim, volume in held.volumes.items()
         }  # the claim that has a volume since this session, or waits for it
+        self._volume_of: dict[str, str] = {claim: volume for volume, claim in self._taken.items()}
+        self._uses: Counter[str] = Counter()  # how many tasks have a volume in `_of_task`
+        self._free: dict[int, FreeVolumes] = {}  # by what claims ask for
+        self._free_with: dict[str, list[FreeVolumes]] = {}  # by volume: those of them that it is among
         self.settled: set[str] = set()  # claims for which this session has decided on a volume or a node
         self._of_task: dict[TaskKey, dict[str, str]] = {}
         self._nodes: dict[str, dict[TaskKey, Node]] = {}  # of tasks with an open claim that they share
@@ -90,7 +96,11 @@ class VolumeChoices:
             return False
         if chosen:
             self._of_task[task.key] = chosen
-            self.taken |= {volume: claim for claim, volume in chosen.items()}
+            for claim, volume in chosen.items():
+                self._uses[volume] += 1
+                self._taken[volume], self._volume_of[claim] = claim, volume
+                for free in self._free_with.get(volume, ()):
+                    free.take(volume)
         for claim in task.volumes.claims:
             if claim in self._index.shared and self._states.of(claim).is_open:
                 self._nodes.setdefault(claim, {})[task.key] = task.node
@@ -101,13 +111,14 @@ class VolumeChoices:
             return
         self.version += 1
         for claim, volume in self._of_task.pop(task.key, {}).items():
-            if self.taken.get(volume) == claim and not self._is_used(volume):
-                del self.taken[volume]
+            self._uses[volume] -= 1
+            if self._taken.get(volume) == claim and not self._uses[volume]:
+                del self._taken[volume]
+                self._volume_of.pop(claim, None)
+                for free in self._free_with.get(volume, ()):
+                    free.give_back(volume)
         for claim in task.volumes.claims:
             self._nodes.get(claim, {}).pop(task.key, None)
-
-    def _is_used(self, volume: str) -> bool:
-        return any(volume in chosen.values() for chosen in self._of_task.values())
 
     # -- choosing -----------------------------------------------------------------------------------------------
 
@@ -116,8 +127,8 @@ class VolumeChoices:
         have neither. The smallest claim chooses first; if that leaves nothing for another, they choose in other
         orders."""
         states = sorted(open_claims, key=_by_size)
-        for order in permutations(states) if len(states) <= _FEW else (states,):
-            chosen = self._choose(order, node)
+        for one_after_the_other in permutations(states) if len(states) <= _FEW else (states,):
+            chosen = self._choose(one_after_the_other, node)
             if chosen is not None:
                 return chosen
         return None
@@ -140,18 +151,39 @@ class VolumeChoices:
         return chosen
 
     def _smallest(self, state: ClaimState, claim: str, node: Node, besides: set[str]) -> PersistentVolume | None:
-        found = None
-        for volume in self._states.free_volumes(state):
-            name = volume.metadata.name
-            holder = self.taken.get(name)
-            if holder == claim:
-                # Another pod takes it for the same claim: it is the one to share, if it can be shared there.
-                return volume if self._reaches(volume, node) else None
-            if found is None and holder is None and name not in besides and self._reaches(volume, node):
-                found = volume
-                if claim not in self._index.shared:
-                    break
+        free = self.free(state)
+        if free is None:
+            return None
+        found, own = free.smallest(node, besides), self.shared_volume(state)
+        if own is None:
+            return found
+        if claim in self._index.shared or found is None or order(own) < order(found):
+            # Another pod takes it for the same claim: it is the one to share, if it can be shared there.
+            return own if self._reaches(own, node) else None
         return found
+
+    def free(self, state: ClaimState) -> FreeVolumes | None:
+        """The existing volumes that an open claim could have; None if there are none."""
+        volumes = self._states.free_volumes(state)
+        if not volumes or state.claim is None:
+            return None
+        kind = self._index.kinds[key(state.claim)]
+        known = self._free.get(kind)
+        if known is None:
+            known = self._free[kind] = FreeVolumes(volumes, self._index.reaches, zones=self._zones)
+            for volume in volumes:
+                name = volume.metadata.name
+                self._free_with.setdefault(name, []).append(known)
+                if name in self._taken:
+                    known.take(name)
+        return known
+
+    def shared_volume(self, state: ClaimState) -> PersistentVolume | None:
+        """The existing volume that another pod takes for the same claim."""
+        free = self.free(state)
+        assert state.claim is not None
+        name = self._volume_of.get(key(state.claim))
+        return free.get(name) if name is not None and free is not None and name in free else None
 
     def _reaches(self, volume: PersistentVolume, node: Node) -> bool:
         return reaches(volume, node.labels, node.name, zones=self._zones)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from stromboli.api import PersistentVolume, PersistentVolumeClaim
+from stromboli.api import key as key_of
 from stromboli.api.volumes.claims import (
     DELAYED,
     LOST,
@@ -18,7 +19,6 @@ from stromboli.api.volumes.claims import (
     selected_at,
     selected_node,
     suits,
-    volume_size,
 )
 from stromboli.api.volumes.topology import EVERYWHERE, reach_key
 from stromboli.cluster import Job, JobKey, Task, TaskKey
@@ -28,6 +28,7 @@ from stromboli.scheduling.explanation import volume_reasons as reasons
 from stromboli.scheduling.session import Session
 
 from .chosen_nodes import ChosenNodes
+from .free_volumes import order
 from .rules import VolumeRules, volume_rules
 
 
@@ -60,7 +61,8 @@ class ClaimStates:
         self._chosen = session.state(ChosenNodes)
         self._known: dict[str, ClaimState] = {}
         self._reopened: set[str] = set()
-        self._free: dict[int, list[PersistentVolume]] = {}  # by the signature of a claim
+        self._free: dict[int, list[PersistentVolume]] = {}  # by what a claim asks for
+        self._drivers: dict[int, tuple[str, ...]] = {}  # of these volumes
         self._signatures: dict[Hashable, int] = {}
         self._plain: dict[int, ClaimState] = {}  # of the first of claims that are alike
         self._uniform: dict[JobKey, bool] = {}  # whether the tasks of a job have one claim each, and these are alike
@@ -170,12 +172,23 @@ class ClaimStates:
         free = self._index.free.get(claim.spec.storage_class_name or "")
         if not free:
             return []
-        found = self._free.get(state.signature)
+        kind = self._index.kinds[key_of(claim)]
+        found = self._free.get(kind)
         if found is None:
-            found = [volume for volume in free.values() if suits(volume, claim)]
-            found.sort(key=lambda volume: (volume_size(volume), volume.metadata.name))
-            self._free[state.signature] = found
+            found = self._free[kind] = sorted([volume for volume in free.values() if suits(volume, claim)], key=order)
         return found
+
+    def free_drivers(self, state: ClaimState) -> tuple[str, ...]:
+        """Of existing volumes that an open claim could have."""
+        volumes = self.free_volumes(state)
+        if not volumes or state.claim is None:
+            return ()
+        kind = self._index.kinds[key_of(state.claim)]
+        known = self._drivers.get(kind)
+        if known is None:
+            found = dict.fromkeys([volume.spec.csi.driver for volume in volumes if volume.spec.csi is not None])
+            known = self._drivers[kind] = tuple(found)
+        return known
 
     # -- one claim ----------------------------------------------------------------------------------------------
 

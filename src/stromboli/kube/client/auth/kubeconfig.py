@@ -13,7 +13,8 @@ import os
 import ssl
 from base64 import b64decode
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ from stromboli.errors import UserError
 from .client_config import ClientConfig
 from .credentials import Credentials, StaticCredentials, TokenFile, basic, bearer, is_token
 from .exec_plugin import ExecConfig, ExecPlugin
+from .reloaded_credentials import FileCredentials, ReloadedCredentials
 from .tls import ClientCertificate, Trust
 
 log = logging.getLogger(__name__)
@@ -143,7 +145,13 @@ def in_cluster() -> ClientConfig:
 
 
 def from_kubeconfig(path: Path | None = None, *, context: str | None = None) -> ClientConfig:
-    """The configuration for a context (by default the current one) of `path`, else $KUBECONFIG, else ~/.kube/config."""
+    """The configuration for a context (by default the current one) of `path`, else $KUBECONFIG, else ~/.kube/config.
+    When the server refuses its credentials, they are read again."""
+    config, first = _read_access(path, context)
+    return replace(config, credentials=ReloadedCredentials(first, lambda: _read_access(path, context)[1]))
+
+
+def _read_access(path: Path | None, context: str | None) -> tuple[ClientConfig, FileCredentials]:
     paths = [path] if path is not None else _default_paths()
     merged = _Merged()
     for one in paths:
@@ -155,7 +163,10 @@ def from_kubeconfig(path: Path | None = None, *, context: str | None = None) -> 
     chosen, _ = _named(merged.contexts, "context", name, shown)
     cluster, cluster_file = _named(merged.clusters, "cluster", chosen.cluster, shown)
     user, user_file = _named(merged.users, "user", chosen.user, shown) if chosen.user else (_User(), paths[0])
-    return _access(cluster, cluster_file, user, user_file, chosen)
+    config = _access(cluster, cluster_file, user, user_file, chosen)
+    certificate = _data_or_file(user.client_certificate_data, user.client_certificate, user_file) or b""
+    secret = sha256(msgspec.json.encode(user) + certificate).digest()
+    return config, FileCredentials(config.credentials, secret, config.ssl if certificate else None)
 
 
 def _default_paths() -> list[Path]:

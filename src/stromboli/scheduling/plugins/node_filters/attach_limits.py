@@ -154,9 +154,8 @@ class AttachLimitsFilter:
         class_name = claim.spec.storage_class_name or ""
         if class_name in index.classes:
             yield index.classes[class_name].provisioner, claim_key
-        for free in self._states.free_volumes(self._states.of(claim_key)):
-            if free.spec.csi is not None:
-                yield free.spec.csi.driver, claim_key
+        for driver in self._states.free_drivers(self._states.of(claim_key)):
+            yield driver, claim_key
 
     def _chosen(self, task: Task, claim_key: str) -> str:
         held = self._session.ledger.held.get(task.key)

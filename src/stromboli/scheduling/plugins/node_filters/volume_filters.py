@@ -8,6 +8,7 @@ volume of a shared claim is made) is asked again after each placement; most clai
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -20,10 +21,17 @@ from stromboli.scheduling.explanation.node_reasons import NO_VOLUME, TOO_FEW_NEA
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.volumes import ClaimStates, VolumeChoices, VolumeRules
 from stromboli.scheduling.volumes.claim_states import ClaimState
+from stromboli.scheduling.volumes.free_volumes import FreeVolumes
 
 from .node_facts import Mask, NodeFacts
 from .shared_volumes import SharedVolumes
 from .volume_masks import VolumeMasks
+
+
+@dataclass(slots=True)
+class _Reached:
+    groups: Rows  # by row: how many groups of volumes with one that is left it reaches
+    read_to: int  # of the log of groups
 
 
 class VolumeFilters:
@@ -36,6 +44,7 @@ class VolumeFilters:
         self._choices = session.state(VolumeChoices)
         self._masks = VolumeMasks(self._index, facts)
         self._shared = SharedVolumes(session)
+        self._reach_of_free: dict[FreeVolumes, _Reached] = {}
         self._kinds: dict[int, int] = {}  # the signatures of claims that are alike
 
     def key(self, task: Task) -> Hashable:
@@ -174,14 +183,24 @@ class VolumeFilters:
         made = self._masks.provisioning(state.claim)
         selected = self._choices.selected(claim)
         mask = made & self._near(state, selected.name) if selected is not None else made.copy()
-        shared = claim in self._index.shared  # otherwise this may be the claim of another task of the same kind
-        for volume in self._states.free_volumes(state):
-            holder = self._choices.taken.get(volume.metadata.name)
-            if shared and holder == claim:
-                return self._reaching(volume)
-            if holder is None:
-                mask |= self._reaching(volume)
-        return mask
+        if claim in self._index.shared and (own := self._choices.shared_volume(state)) is not None:
+            return self._reaching(own)
+        free = self._choices.free(state)
+        return mask if free is None else mask | self._left(free)
+
+    def _left(self, free: FreeVolumes) -> Mask:
+        """Nodes that reach a volume which is left. Only groups that ran out, or got one back, are looked at again."""
+        known = self._reach_of_free.get(free)
+        if known is None:
+            groups = free.any_of_each_group()
+            counts = np.zeros(len(self._nodes), dtype=np.int64)
+            for _, volume in groups:
+                counts += self._reaching(volume)
+            known = self._reach_of_free[free] = _Reached(counts, len(free.log))
+        for reach, change in free.log[known.read_to :]:
+            known.groups += change * self._reaching(free.one_of(reach))
+        known.read_to = len(free.log)
+        return np.asarray(known.groups > 0)
 
     def _reaching(self, volume: PersistentVolume) -> Mask:
         mask = self._masks.by_affinity(volume)
