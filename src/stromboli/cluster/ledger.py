@@ -240,13 +240,13 @@ class Ledger(JobBooks):
                 self.reserved_tasks.pop(task.key, None)
         if node is not None:
             self._apply_to_node(task, node, sign)
+            if node.lock is not None and _takes(task, node.lock):
+                self._occupy(node.lock, _queue_of(task), sign * task.shape.request)
         job = task.job
         if job is not None:
             self._count(task, sign)
             if status in SHARED:
                 self._add_share(job, task.shape.request, sign)
-                if node is not None and node.lock is not None:
-                    self._occupy(node.lock, job.queue, sign * task.shape.request)
             elif status in WAITING and not task.gated:
                 if sign > 0:
                     job.queue.wanted += task.shape.request
@@ -280,7 +280,7 @@ class Ledger(JobBooks):
         self._set_status(task, _RELEASING)
         if job is not None:
             self._add_share(job, request, -1)
-            if node.lock is not None:
+            if node.lock is not None and not _takes(task, node.lock):
                 self._occupy(node.lock, job.queue, -request)
 
     def _set_pipelined(self, task: Task, job: Job, node: Node) -> None:
@@ -373,29 +373,26 @@ class Ledger(JobBooks):
     # -- locks --------------------------------------------------------------------------------------------------
 
     def lock(self, node: Node, owner: Queue | None, opens_to: frozenset[QueueName] = frozenset()) -> None:
-        """Lock a node for a queue and those below it, or unlock it (None). The whole node counts in the owner's
-        allocation from now on. What tasks of these queues occupy there is part of that, so it is not added again."""
+        """Lock a node for a queue and those below it, or unlock it (None). What nobody uses there counts in the owner's
+        allocation from now on."""
         self.changes += 1
         if node.lock is not None:
-            self._charge(node, node.lock, -1)
+            node.lock.owner.unused -= node.lock.unused
+            self._charge_queue(node.lock.owner, -node.lock.unused)
             node.lock = None
             del self.locked[node.name]
         if owner is not None:
-            charged = self.table.allocatable[node.row].copy()
-            charged[PODS] = 0
-            node.lock = Lock(owner, opens_to, charged)
+            offers = self.table.allocatable[node.row] * node.takes_pods
+            offers[PODS] = 0
+            zeros = self.axis.zeros()
+            node.lock = lock = Lock(owner, opens_to, offers, zeros, {}, zeros.copy())
             self.locked[node.name] = node
-            self._charge(node, node.lock, +1)
-
-    def _charge(self, node: Node, lock: Lock, sign: int) -> None:
-        self._charge_queue(lock.owner, sign * lock.charged)
-        lock.owner.unused += sign * lock.charged
-        for task in node.tasks.values():
-            if task.job is not None and task.status in SHARED:
-                self._occupy(lock, task.job.queue, sign * task.shape.request)
-        for holding in self.holdings_on.get(node.name, {}).values():
-            if holding.queue is not None:
-                self._occupy(lock, holding.queue, sign * holding.charged)
+            self._occupy(lock, None, zeros.copy())
+            for task in node.tasks.values():
+                if _takes(task, lock):
+                    self._occupy(lock, _queue_of(task), task.shape.request)
+            for holding in self.holdings_on.get(node.name, {}).values():
+                self._occupy_by_holding(holding, +1)
 
     # -- back to the true state ---------------------------------------------------------------------------------
 
@@ -416,5 +413,24 @@ class Ledger(JobBooks):
         self.table.widen()
         for node in self.locked.values():
             if node.lock is not None:
-                node.lock.charged = self.axis.pad(node.lock.charged)
+                _widen(node.lock, self.axis)
         self.widen_holdings()
+
+
+def _takes(task: Task, lock: Lock) -> bool:
+    """Whether a task takes part of a locked node. A terminating task of the owner does not: what it leaves is the
+    owner's before and after. What others leave is the owner's when they are gone."""
+    status = task.status
+    if status in SHARED:
+        return True
+    queue = _queue_of(task)
+    return status in ON_NODE and (queue is None or queue.name not in lock.opens_to)
+
+
+def _queue_of(task: Task) -> Queue | None:
+    return None if task.job is None else task.job.queue
+
+
+def _widen(lock: Lock, axis: ResourceAxis) -> None:
+    lock.offers, lock.taken, lock.unused = axis.pad(lock.offers), axis.pad(lock.taken), axis.pad(lock.unused)
+    lock.by_queue = {name: axis.pad(amount) for name, amount in lock.by_queue.items()}

@@ -22,13 +22,15 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NewType
 
+import numpy as np
+
 from stromboli.api import Node as NodeObject
 from stromboli.api import Pod, PodGroup, PodGroupCondition, names
 from stromboli.api import Queue as QueueObject
 from stromboli.api.volumes.pod_volumes import NO_VOLUMES, PodVolumes
 
 from .refused_bind import RefusedBind
-from .resources import Vector
+from .resources import PODS, Vector
 
 JobKey = NewType("JobKey", str)  # "namespace/podgroup"
 TaskKey = NewType("TaskKey", str)  # "namespace/pod"
@@ -72,11 +74,27 @@ class Shape:
 
 @dataclass(eq=False, slots=True)
 class Lock:
-    """A node that is closed to all but one queue and the queues below it. It counts whole as its owner's."""
+    """A node that is closed to all but one queue and the queues below it. What these use, and what nobody uses, counts
+    as its owner's. What others still use there counts as theirs until they have left."""
 
     owner: Queue
     opens_to: frozenset[QueueName]  # the owner and the queues below it
-    charged: Vector  # what the node offers, without "pods"
+    offers: Vector  # what the node offers, without "pods"; nothing while it takes no pods
+    taken: Vector  # by anybody; what terminating pods of these queues use is not
+    by_queue: dict[QueueName, Vector]  # the part of it that each of these queues has
+    unused: Vector  # offers - taken, at least 0: it is in its owner's allocation
+
+    @property
+    def owned(self) -> Vector:
+        """What counts as its owner's, and that of the queues below it."""
+        owned = sum(self.by_queue.values(), start=self.unused.copy())
+        owned[PODS] = 0
+        return owned
+
+    @property
+    def drains(self) -> Vector:
+        """What others use, and must leave before it is its owner's."""
+        return np.asarray(np.maximum(self.offers - self.owned, 0))
 
 
 @dataclass(eq=False, slots=True)
@@ -305,9 +323,9 @@ class Job:
 @dataclass(eq=False, slots=True)
 class Queue:
     name: QueueName
-    allocated: Vector  # what its tasks occupy, and the nodes locked for it as a whole
+    allocated: Vector  # what its tasks occupy, and what is idle on nodes that are locked for it
     wanted: Vector  # requests of its waiting tasks
-    unused: Vector  # the part of `allocated` that no task of its own or of a queue below it occupies on a locked node
+    unused: Vector  # the part of `allocated` that nobody occupies: idle on nodes that are locked for it
     object: QueueObject | None = None  # None: jobs name a queue that does not exist (yet)
     weight: int = 1
     priority: int = 0

@@ -49,6 +49,8 @@ class Framework(ExtensionPoints):
         self.books = QueueBooks(snapshot.divisible)
         self.cycle = Cycle()
         self.deserved: dict[QueueName, Vector] = {}  # empty if no plugin divides the cluster
+        # What queues would deserve by other books than those of this session; None if no plugin divides the cluster.
+        self.division: Callable[[QueueBooks], dict[QueueName, Vector]] | None = None
         # What tasks took in this session of what was held for them, by the queue that was charged for it.
         self.consumed: dict[QueueName, Vector] = {}
         # Set while filters and scores are computed: who counts as a neighbour, and, if all that may drain has drained,

@@ -33,6 +33,14 @@ class QueueBooks:
         """The guarantee of an inner queue in one resource, if the queues below it are guaranteed so much together."""
         return int(self.guarantee(queue)[column]) or below
 
+    def allocated(self, queue: Queue) -> Vector:
+        """What counts as the queue's, used or not."""
+        return queue.allocated
+
+    def deserved_before(self, queue: Queue, moment: float) -> Vector | None:
+        """What the queue would deserve if others had set nothing aside since then; None if that changes nothing."""
+        return None
+
     def reach(self, queue: Queue) -> list[int]:
         """What there is for queues on nodes that this one may use, by column."""
         return self._all

@@ -172,7 +172,10 @@ class Statement:
 
     def _count_consumed(self, reservation: str, amount: Vector) -> None:
         """The queue that is charged for a Reservation no longer requests what is used of it."""
-        consumed, name = self.session.consumed, QueueName(queue_of(self.session.snapshot.reservations[reservation]))
+        known = self.session.snapshot.reservations.get(reservation)
+        if known is None:
+            return  # it was given up meanwhile, with all that it held
+        consumed, name = self.session.consumed, QueueName(queue_of(known))
         consumed[name] = consumed[name] + amount if name in consumed else amount
 
     def give_way(self, reservation: str, task: Task, *, reason: str, message: str) -> Operation:

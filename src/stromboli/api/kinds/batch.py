@@ -58,9 +58,10 @@ class QueueSpec(ApiStruct):
 class QueueReservation(ApiStruct):
     """The nodes a queue has locked, and what is idle on them. `guarantee` is the one that was judged last: it is judged
     once, not whenever nodes come or go. `basis` says which part of it counts: `resource` or `percentage`. `evicting` is
-    the locked node that is being cleared of pods of others."""
+    the locked node that is being cleared of pods of others. `locked_at` says when each node was locked."""
 
     nodes: list[str] = field(default_factory=list)
+    locked_at: dict[str, str] = field(default_factory=dict)
     resource: ResourceList = field(default_factory=dict)
     guarantee: Guarantee | None = None
     basis: str = ""

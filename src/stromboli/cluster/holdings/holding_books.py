@@ -14,7 +14,7 @@ import numpy as np
 
 from stromboli.cluster.model import Lock, Node, Queue, Shape, Task, TaskKey
 from stromboli.cluster.node_table import NodeTable
-from stromboli.cluster.resources import ResourceAxis, Vector
+from stromboli.cluster.resources import PODS, ResourceAxis, Vector
 
 
 @dataclass(slots=True)
@@ -79,11 +79,28 @@ class HoldingBooks:
         if task.node is not None:
             self.log.append(task.node.row)
 
-    def _occupy(self, lock: Lock, queue: Queue, amount: Vector) -> None:
-        """A task takes this much of a locked node (or gives it back, if negative)."""
-        if queue.name in lock.opens_to:
-            self._charge_queue(lock.owner, -amount)
-            lock.owner.unused -= amount
+    def _occupy(self, lock: Lock, queue: Queue | None, amount: Vector) -> None:
+        """A task takes this much of a locked node (or gives it back, if negative). What is left counts as its owner's.
+        `queue`: whose the task is, if anybody's."""
+        lock.taken += amount
+        if queue is not None and queue.name in lock.opens_to:
+            has = lock.by_queue.get(queue.name)
+            if has is None:
+                has = lock.by_queue[queue.name] = self.axis.zeros()
+            has += amount
+        unused = np.maximum(lock.offers - lock.taken, 0)
+        unused[PODS] = 0
+        change = unused - lock.unused
+        lock.unused = unused
+        lock.owner.unused += change
+        self._charge_queue(lock.owner, change)
+
+    def _occupy_by_holding(self, holding: Holding, sign: int) -> None:
+        """What a Reservation of another queue gets back from a terminating pod is taken by that pod."""
+        lock = holding.node.lock
+        if lock is not None:
+            is_own = holding.queue is not None and holding.queue.name in lock.opens_to
+            self._occupy(lock, holding.queue, sign * (holding.charged if is_own else holding.remainder))
 
     def _charge_queue(self, queue: Queue, amount: Vector) -> None:
         queue.allocated += amount
@@ -161,8 +178,8 @@ class HoldingBooks:
             self._charge_queue(queue, -amount)
             if namespace:
                 queue.by_namespace[namespace] -= amount
-            if node.lock is not None:
-                self._occupy(node.lock, queue, -amount)
+        if node.lock is not None:
+            self._occupy(node.lock, queue, -amount)
         self._add_drawn(name, amount)
 
     def draw_many(self, amounts: Mapping[str, Vector]) -> None:
@@ -180,7 +197,7 @@ class HoldingBooks:
                 self._add_drawn(name, amount)
             else:
                 drawn[name] = amount
-            if node.lock is not None and held.queue is not None:
+            if node.lock is not None:
                 self._occupy(node.lock, held.queue, -amount)
         first, table = before[0], self.table
         self.log.extend([held.node.row for held in before])
@@ -239,8 +256,7 @@ class HoldingBooks:
             if holding.namespace:
                 inside = queue.by_namespace.setdefault(holding.namespace, self.axis.zeros())
                 inside += charged
-            if holding.node.lock is not None:
-                self._occupy(holding.node.lock, queue, charged)
+        self._occupy_by_holding(holding, sign)
 
     def restore_holdings(self) -> None:
         """Put back what was taken tentatively."""

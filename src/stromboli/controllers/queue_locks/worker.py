@@ -175,6 +175,7 @@ class _Pass:
         }
         reservation = QueueReservation(
             nodes=locked,
+            locked_at=_since(queue, locked, self._now),
             resource=resource,
             guarantee=queue.spec.guarantee,
             basis=BY_AMOUNTS if demand.count is None else BY_NUMBER,
@@ -390,6 +391,14 @@ def _moves(queue: Queue, nodes: Sequence[str]) -> list[LockNotice]:
         if names:
             notices.append(LockNotice(reason, say(names), names))
     return notices
+
+
+def _since(queue: Queue, nodes: Sequence[str], now: float) -> dict[str, str]:
+    """When each of these nodes was locked: now, or before; nobody knows it of those that were locked without a time."""
+    before = queue.status.reservation
+    fresh = [node for node in nodes if node not in before.nodes]
+    known = {node: before.locked_at[node] for node in nodes if node in before.nodes and node in before.locked_at}
+    return known | dict.fromkeys(fresh, format_timestamp(now))
 
 
 def _of_type(queue: Queue, kind: str) -> list[Condition]:

@@ -22,8 +22,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from stromboli.cluster import UNLIMITED, Job, Queue, QueueName, Vector
 from stromboli.scheduling.callbacks import QueuePath, Refusal, Vote
 from stromboli.scheduling.configuration.arguments import Arguments
@@ -54,8 +52,8 @@ class Capacity(Plugin):
         self._kin_of: tuple[Place, ...] = ()
         self._names: set[str] = set()
         self._kin: dict[str | None, int] = {}
-        for name, place in self._tree.places.items():
-            session.deserved[name] = np.array(place.deserved, dtype=np.int64)
+        session.deserved.update(self._tree.deserved())
+        session.division = lambda books: QueueTree(session, hierarchy=hierarchy, books=books).deserved()
         session.add_queue_order(self._order, path=self._path)
         session.add_allocatable(self._may_take)
         session.add_allocatable_on_own_rows(lambda queue, request, credit: self._may_take(queue, request, credit, True))

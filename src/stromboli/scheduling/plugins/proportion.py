@@ -29,6 +29,7 @@ from stromboli.cluster import PODS, Job, Queue, QueueName, Vector
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.queue_books import QueueBooks
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import (
     AdmissionPromises,
@@ -70,7 +71,8 @@ class Proportion(Plugin):
         self._total: list[int] = session.divisible.tolist()
         # "pods" is a matter of nodes, not of shares. By name, so that the first short resource is the same for all.
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
-        self.entitlements = self._entitle(session)
+        self._requested = self._requests(session, session.books)
+        self.entitlements = self._entitle(session, session.books, self._requested)
         guarantees = [entitlement.guarantee for entitlement in self.entitlements.values()]
         self._is_guaranteed = [any(guarantee[column] for guarantee in guarantees) for column in range(len(self._total))]
         self._session = session
@@ -78,8 +80,8 @@ class Proportion(Plugin):
         self._limits: dict[QueueName, _Limits] = {}
         self._divided_anew: tuple[Hashable, dict[int, dict[QueueName, int]]] | None = None  # for the last question
         self._order_of: dict[QueueName, tuple[bytes, tuple[int, RatioKey]]] = {}  # by what the queue had then
-        for name, entitlement in self.entitlements.items():
-            session.deserved[name] = np.array(entitlement.deserved, dtype=np.int64)
+        session.deserved.update(_deserved(self.entitlements))
+        session.division = lambda books: _deserved(self._entitle(session, books, self._requests(session, books)))
         session.add_queue_order(self._order)
         session.add_overused(self._is_overused)
         session.add_allocatable(self._may_take)
@@ -96,20 +98,21 @@ class Proportion(Plugin):
 
     # -- who deserves what ------------------------------------------------------------------------------------
 
-    def _entitle(self, session: Session) -> dict[QueueName, Entitlement]:
+    def _entitle(
+        self, session: Session, books: QueueBooks, requested: Mapping[QueueName, Vector]
+    ) -> dict[QueueName, Entitlement]:
         queues = sorted(session.queues.values(), key=lambda q: (-q.priority, q.created, q.name))
         nothing = session.axis.zeros()
-        guarantees = [session.books.guarantee(q) for q in queues]
+        guarantees = [books.guarantee(q) for q in queues]
         free = np.maximum(session.divisible - sum(guarantees, start=nothing), 0)
         real = [free + own for own in guarantees]
         for position, queue in enumerate(queues):
             if queue.capability is not None:
                 real[position] = np.minimum(real[position], queue.capability)
-        self._requested = dict(zip([q.name for q in queues], self._requests(session, queues), strict=True))
         deserved = np.zeros((len(queues), session.axis.width), dtype=np.int64)
         for _, column in self._columns:
             claims = [
-                _claim(queue, least, int(limit[column]), int(self._requested[queue.name][column]))
+                _claim(queue, least, int(limit[column]), int(requested[queue.name][column]))
                 for queue, limit, least in zip(queues, real, (int(own[column]) for own in guarantees), strict=True)
             ]
             deserved[:, column] = divide(self._total[column], claims)
@@ -146,11 +149,12 @@ class Proportion(Plugin):
             anew[column] = dict(zip(members, divide(self._total[column], claims), strict=True))
         return anew
 
-    def _requests(self, session: Session, queues: list[Queue]) -> list[Vector]:
+    def _requests(self, session: Session, books: QueueBooks) -> dict[QueueName, Vector]:
         """All that queues request: what their pods have and request, and the minimum of jobs whose pods are created
         only after their admission. Pods that cannot be placed, because the queue is closed or their PodGroup does not
         exist, do not count, so that nothing is taken from others for them. Jobs at rest request nothing more."""
-        requests = {queue.name: queue.allocated + queue.wanted for queue in queues if queue.open}
+        queues = session.queues.values()
+        requests = {queue.name: books.allocated(queue) + queue.wanted for queue in queues if queue.open}
         for job in session.ledger.active_jobs():
             request = requests.get(job.queue.name)
             if request is None or job.stands_for:
@@ -159,7 +163,7 @@ class Proportion(Plugin):
                 request -= pending_request(job)
             elif job.min_resources is not None and job.valid_count < job.min_available:
                 request += np.maximum(job.min_resources - job.allocated - pending_request(job), 0)
-        return [requests.get(queue.name, queue.allocated) for queue in queues]
+        return {queue.name: requests.get(queue.name, books.allocated(queue)) for queue in queues}
 
     # -- order ------------------------------------------------------------------------------------------------
 
@@ -300,6 +304,10 @@ class Proportion(Plugin):
 def _claim(queue: Queue, least: int, limit: int, request: int) -> Claim:
     """`least`: its guarantee, which it always gets."""
     return Claim(queue.weight, least, max(min(limit, request), least))
+
+
+def _deserved(entitlements: Mapping[QueueName, Entitlement]) -> dict[QueueName, Vector]:
+    return {name: np.array(entitlement.deserved, dtype=np.int64) for name, entitlement in entitlements.items()}
 
 
 def _held(queue: Queue, credit: Vector | None) -> list[int]:

@@ -1,8 +1,10 @@
 """What locks mean for the books of queues.
 
-A locked node counts whole as its owner's: as its guarantee and, used or idle, in what it has (the ledger does that). So
-what others deserve is a division of what is in their reach. A pod of the owner that lands there costs its queue nothing
-more; it is tested against hard limits only, by what the queue really uses.
+What is idle on a locked node, or used by its owner, counts as the owner's: as its guarantee and in what it has (the
+ledger does that). So what others deserve is a division of what is in their reach. What others still use there stays
+common room until they leave. Nothing is counted twice: otherwise others would have to keep as much idle elsewhere as
+they use here, for as long as they run. A pod of the owner that lands there costs its queue nothing more; it is tested
+against hard limits only, by what the queue really uses.
 
 On its own nodes a queue may reclaim what others have beyond what they deserve, as long as it really uses less than it
 deserves itself. Its own allocation cannot be the measure there: it is full by definition.
@@ -10,13 +12,15 @@ deserves itself. Its own allocation cannot be the measure there: it is full by d
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
 
-from stromboli.cluster import PODS, Queue, QueueName, Task, Vector
-from stromboli.cluster.ledger import SHARED
-from stromboli.cluster.queue_guarantees import is_judged, is_refused, locks_nodes
+from stromboli.api.timestamps import parse_timestamp
+from stromboli.cluster import PODS, Node, Queue, QueueName, Task, Vector
+from stromboli.cluster.model import Lock
+from stromboli.cluster.queue_guarantees import evicts, is_judged, is_refused, locks_nodes
 from stromboli.scheduling.callbacks import Refusal, Verdict
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.queue_books import QueueBooks, RowMask
@@ -27,39 +31,46 @@ from stromboli.scheduling.sharing.leaving_gangs import tentatively_gone
 class LockBooks(QueueBooks):
     """As of the start of a session. Locks do not change during one."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, without: frozenset[str] = frozenset(), cleared: bool = False) -> None:
+        """`without`: nodes that are taken not to be locked. `cleared`: as if nodes that others are evicted from were
+        cleared already."""
         super().__init__(session.divisible)
         self._session = session
-        nodes = [node for _, node in sorted(session.ledger.locked.items())]
+        locked = [node for _, node in sorted(session.ledger.locked.items())]
+        nodes = [node for node in locked if node.name not in without]
+        self._ignored = [node for node in locked if node.name in without]
+        self._deserved: dict[frozenset[str], dict[QueueName, Vector]] = {}  # without locks on these nodes
         self.owners: dict[QueueName, Queue] = {}
         self._rows: dict[QueueName, RowMask] = {}  # by queue that may use them
-        self._own: dict[QueueName, Vector] = {}  # by owner: its nodes, without what queues below it use there
+        self._own: dict[QueueName, Vector] = {}  # by owner: its part of its nodes, without what queues below it use
         self._used_below: dict[QueueName, Vector] = {}  # by owner: what they use there
-        self._open: dict[QueueName, Vector] = {}  # by queue that may use them: those nodes
+        self._drains: dict[QueueName, Vector] = {}  # by owner: what others use there
+        self._open: dict[QueueName, Vector] = {}  # by queue that may use them: the owners' parts of those nodes
         self._above: dict[QueueName, list[Queue]] = {}  # by queue: the owners of these nodes
         self._all_locked = self._nothing.copy()
         for node in nodes:
             lock = node.lock
             assert lock is not None
-            self.owners[lock.owner.name] = lock.owner
-            self._all_locked += lock.charged
-            used_below = sum(
-                (t.request for t in node.tasks.values() if _is_below(t, lock.owner, lock.opens_to)),
-                start=self._nothing,
-            )
-            own = self._own.setdefault(lock.owner.name, self._nothing.copy())
-            own += np.maximum(lock.charged - used_below, 0)
-            below = self._used_below.setdefault(lock.owner.name, self._nothing.copy())
-            below += used_below
+            owner, owned, drains = lock.owner, lock.owned, lock.drains
+            self.owners[owner.name] = owner
+            self._all_locked += owned
+            used_below = sum((has for name, has in lock.by_queue.items() if name != owner.name), start=self._nothing)
+            if cleared and owner.object is not None and evicts(owner.object.spec.guarantee):
+                owned, drains = owned + drains, self._nothing
+            self._add(self._own, owner.name, np.maximum(owned - used_below, 0))
+            self._add(self._used_below, owner.name, used_below)
+            self._add(self._drains, owner.name, drains)
             for name in sorted(lock.opens_to):
                 rows = self._rows.setdefault(name, np.zeros(len(session.nodes), dtype=np.bool_))
                 rows[node.row] = True
-                open_ = self._open.setdefault(name, self._nothing.copy())
-                open_ += lock.charged
+                self._add(self._open, name, owned)
                 above = self._above.setdefault(name, [])
                 if lock.owner not in above:
                     above.append(lock.owner)
         self._reach: dict[QueueName, list[int]] = {}
+
+    def _add(self, sums: dict[QueueName, Vector], name: QueueName, amount: Vector) -> None:
+        sums[name] = sums[name] + amount if name in sums else amount
 
     # -- guarantees and reach -------------------------------------------------------------------------------------
 
@@ -79,20 +90,28 @@ class LockBooks(QueueBooks):
         return max(stated, below + (0 if own is None else int(own[column])))
 
     def _stated(self, queue: Queue) -> Vector:
-        """The amounts of the spec. One that locks nodes counts once it is accepted, and not if it is refused."""
+        """The amounts of the spec. One that locks nodes counts once it is accepted, and not if it is refused. What
+        others still use on the locked nodes is not guaranteed yet: as much would have to stay idle elsewhere."""
         assert queue.object is not None
         if queue.guarantee is None:
             return self._nothing
         if locks_nodes(queue.object.spec.guarantee) and (is_refused(queue.object) or not is_judged(queue.object)):
             return self._nothing
-        return queue.guarantee
+        if not locks_nodes(queue.object.spec.guarantee):
+            return queue.guarantee
+        drains = self._drains.get(queue.name, self._nothing) + self._sum_below(queue, self._drains)
+        return np.asarray(np.maximum(queue.guarantee - drains, 0))
 
     def _locked_below(self, queue: Queue) -> Vector:
         """What is locked for the queues below a queue."""
+        return self._sum_below(queue, self._own)
+
+    def _sum_below(self, queue: Queue, amounts: dict[QueueName, Vector]) -> Vector:
+        """An amount of all owners below a queue."""
         total = self._nothing.copy()
         for name, owner in self.owners.items():
             if name != queue.name and self._is_above(queue, owner):
-                total += self._own[name]
+                total += amounts[name]
         return total
 
     def _is_above(self, queue: Queue, other: Queue) -> bool:
@@ -112,6 +131,25 @@ class LockBooks(QueueBooks):
             beyond = self._all_locked - self._open.get(queue.name, self._nothing)
             known = self._reach[queue.name] = np.maximum(self._divisible - beyond, 0).tolist()
         return known
+
+    # -- as if there were fewer locks -----------------------------------------------------------------------------
+
+    def allocated(self, queue: Queue) -> Vector:
+        ignored = [node.lock.unused for node in self._ignored if node.lock is not None and node.lock.owner is queue]
+        return sum((-unused for unused in ignored), start=queue.allocated)
+
+    def deserved_before(self, queue: Queue, moment: float) -> Vector | None:
+        later = frozenset(
+            node.name
+            for node in self._session.ledger.locked.values()
+            if node.lock is not None and queue.name not in node.lock.opens_to and _locked_at(node.lock, node) >= moment
+        )
+        if not later or self._session.division is None:
+            return None
+        known = self._deserved.get(later)
+        if known is None:
+            known = self._deserved[later] = self._session.division(LockBooks(self._session, without=later))
+        return known.get(queue.name)
 
     # -- on own nodes ---------------------------------------------------------------------------------------------
 
@@ -180,11 +218,7 @@ class LockBooks(QueueBooks):
         return max([Fraction(0), *parts])
 
 
-def _is_below(task: Task, owner: Queue, opens_to: frozenset[QueueName]) -> bool:
-    """Whether a task of a queue below the owner occupies part of its node."""
-    return (
-        task.job is not None
-        and task.status in SHARED
-        and task.job.queue is not owner
-        and task.job.queue.name in opens_to
-    )
+def _locked_at(lock: Lock, node: Node) -> float:
+    """When a node was locked; long ago, if nobody noted it."""
+    written = None if lock.owner.object is None else lock.owner.object.status.reservation.locked_at.get(node.name)
+    return -math.inf if written is None else parse_timestamp(written)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stromboli.cluster import PODS, Job, Node, Queue, Status, Task, Vector
+from stromboli.cluster import PODS, Job, Node, Queue, QueueName, Status, Task, Vector
 from stromboli.cluster.ledger import SHARED
 from stromboli.cluster.queue_guarantees import evicts, guaranteed_amounts, is_about_nodes, never_drains
 from stromboli.scheduling.explanation import reasons
@@ -59,6 +59,7 @@ class _Clearing:
         self._node = node
         assert node.lock is not None
         self._own = node.lock.opens_to
+        self._deserved: dict[QueueName, Vector] | None = None  # once this node is cleared
         self._nodes = [
             other
             for other in session.ledger.locked.values()
@@ -135,7 +136,10 @@ class _Clearing:
     def _is_above_deserved(self, unit: _Unit) -> bool:
         job = unit.tasks[0].job
         assert job is not None
-        deserved = self._session.deserved.get(job.queue.name)
+        if self._deserved is None:
+            division, books = self._session.division, LockBooks(self._session, cleared=True)
+            self._deserved = {} if division is None else division(books)
+        deserved = self._deserved.get(job.queue.name)
         if deserved is None:
             return False
         counts = (unit.frees > 0) & (np.arange(len(deserved)) != PODS)

@@ -19,17 +19,22 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.cluster import SHARED, Job, Queue, Task, Vector
+from stromboli.cluster import SHARED, Job, Queue, Status, Task, Vector
 from stromboli.scheduling.callbacks import NamespaceShares
 from stromboli.scheduling.session import Session
 
+from .clock import turn_began
 from .drained_room import DrainedRoom
 from .holders import WAITS, is_known_not_to_start, reserved_by_row, usable_rows, wanted
 
 
 def above_deserved(session: Session, job: Job) -> bool:
-    """Strictly more than the queue deserves, in something the job requests."""
+    """Strictly more than the queue deserves, in something the job requests. A job that has reserved nodes does not lose
+    them because others have nodes locked since then."""
     deserved = session.deserved.get(job.queue.name)
+    if deserved is not None and job.counts[Status.RESERVED]:
+        before = session.books.deserved_before(job.queue, turn_began(session, job))
+        deserved = deserved if before is None else before
     if deserved is None:
         return False
     requested = wanted(job) > 0

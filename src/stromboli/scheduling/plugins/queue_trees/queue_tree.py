@@ -24,8 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from stromboli.api import names
 from stromboli.cluster import PODS, UNLIMITED, Queue, QueueName, Vector
+from stromboli.scheduling.queue_books import QueueBooks
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import Claim, divide
 
@@ -53,10 +56,10 @@ class Place:
 
 
 class QueueTree:
-    def __init__(self, session: Session, *, hierarchy: bool) -> None:
+    def __init__(self, session: Session, *, hierarchy: bool, books: QueueBooks | None = None) -> None:
         self._log = session.ledger.queue_log
         self._read_to = len(self._log)
-        self._books = session.books
+        self._books = session.books if books is None else books
         self._nothing = session.axis.zeros()
         # Sorted by name, so that the first exceeded resource is always the same one.
         self.columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
@@ -69,6 +72,9 @@ class QueueTree:
         for _, column in self.columns:
             for place in from_the_top:
                 self._limit_children(place, column)
+
+    def deserved(self) -> dict[QueueName, Vector]:
+        return {name: np.array(place.deserved, dtype=np.int64) for name, place in self.places.items()}
 
     def line(self, queue: Queue) -> tuple[Place, ...]:
         return self.places[queue.name].line
