@@ -10,8 +10,18 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from stromboli.containment import Strictness
+
 settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
 settings.load_profile("deterministic")
+
+
+@pytest.fixture(autouse=True)
+def errors_are_seen(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A live process contains errors. In a test they have to be seen, unless it is about that."""
+    Strictness.is_strict = "containment" not in request.node.path.parts
+    yield
+    Strictness.is_strict = False
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import pytest
 
 from stromboli.cluster import Job, JobKey, Queue, QueueName
 from stromboli.cluster.resources import ResourceAxis
+from stromboli.scheduling.turns import Turns
 from stromboli.scheduling.walk import Walk
 
 NAMESPACES = ("ns1", "ns2", "ns3")
@@ -115,7 +116,8 @@ def test_the_order_is_that_of_sorting_again(scope: str, falls: bool) -> None:
     for seed in range(60):
         books = Books(Random(seed), scope=scope, falls=falls)
         random = Random(seed)
-        session: Any = SimpleNamespace(**{name: getattr(books, name) for name in dir(books) if name[0] != "_"})
+        asked = {name: getattr(books, name) for name in dir(books) if name[0] != "_"}
+        session: Any = SimpleNamespace(**asked, turns=Turns())
         walk, plain = Walk(session, books.jobs, drop=books.is_full), PlainWalk(books)
         while (job := walk.next()) is not None:
             assert job is plain.next(), f"seed {seed}"

@@ -10,6 +10,8 @@ is over.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -28,6 +30,7 @@ from stromboli.api import (
 from stromboli.api import Node as NodeObject
 from stromboli.api import Queue as QueueObject
 from stromboli.api.quantity import amounts
+from stromboli.containment import ObjectRef
 
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
 from .ledger import Ledger
@@ -43,6 +46,7 @@ from .shapes import ShapeRegistry
 from .snapshot import Snapshot
 from .task_index import TaskIndex
 from .volumes import VolumeIndex
+from .withdrawal import Withdrawal, WithdrawnObject, remainder
 
 
 class Cluster:
@@ -71,12 +75,15 @@ class Cluster:
         self.tasks = self._tasks.tasks
         self.reservations = self._tasks.reservations
         self._width = self.axis.width
+        self._withdrawal = Withdrawal()
         self._layout_changed = False
         self._total: Vector | None = None
 
     # -- in -----------------------------------------------------------------------------------------------------
 
     def apply(self, event: ClusterEvent) -> None:
+        if self._withdrawal and isinstance(event, Applied | Deleted) and self._withdrawal.keeps(event):
+            return  # it is put aside
         if not isinstance(event, Applied) or is_relevant(self._known(event.object), event.object):
             self.ledger.changes += 1
             self.ledger.node_changes += isinstance(event, Applied | Deleted) and isinstance(event.object, NodeObject)
@@ -191,6 +198,49 @@ class Cluster:
         if info is None:
             info = self.namespaces[name] = NamespaceInfo(name)
         return info
+
+    # -- what is put aside --------------------------------------------------------------------------------------
+
+    @property
+    def put_aside(self) -> Mapping[ObjectRef, WithdrawnObject]:
+        """Objects that are withdrawn, as they are now."""
+        return self._withdrawal.objects
+
+    def set_aside(self, refs: Mapping[ObjectRef, bool]) -> None:
+        """Withdraw these objects, and no others: decide as if they did not exist. Pods of a withdrawn group that have a
+        node keep their room. A withdrawn Reservation keeps what it holds, for nobody, unless the value is True."""
+        if not refs and not self._withdrawal:
+            return
+        for ref, withdrawn in [*self._withdrawal.objects.items()]:
+            if refs.get(ref) != withdrawn.entirely:
+                del self._withdrawal.objects[ref]
+                self._mark_put_aside(ref, False)
+                self.apply(Applied(withdrawn.object))
+        for ref, entirely in refs.items():
+            obj = None if ref in self._withdrawal.objects else self._object(ref)
+            if obj is not None:
+                remains = remainder(obj) if not entirely else None
+                self.apply(Deleted(obj) if remains is None else Applied(remains))
+                self._withdrawal.objects[ref] = WithdrawnObject(obj, entirely)
+            self._mark_put_aside(ref, True)
+
+    def _object(self, ref: ObjectRef) -> KObject | None:
+        match ref.kind:
+            case "PodGroup":
+                job = self.jobs.get(JobKey(ref.key))
+                return None if job is None else job.object
+            case "Queue":
+                queue = self.queues.get(QueueName(ref.key))
+                return None if queue is None else queue.object
+            case "Reservation":
+                return self.reservations.get(ref.key)
+            case _:
+                return None
+
+    def _mark_put_aside(self, ref: ObjectRef, put_aside: bool) -> None:
+        job = self.jobs.get(JobKey(ref.key)) if ref.kind == "PodGroup" else None
+        if job is not None:
+            job.put_aside = put_aside
 
     # -- nodes --------------------------------------------------------------------------------------------------
 

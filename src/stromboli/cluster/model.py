@@ -146,6 +146,7 @@ class Task:
     backfill: bool  # runs on resources lent by a gang that was not ready
     nominated: str  # the node from which pods are evicted for it, or ""
     uses: str = ""  # the Reservation that it uses, as the pod's annotation has it
+    put_aside: bool = False  # an error happened on it: its group is withdrawn, and its tasks are no victims
     stands_for: str = ""  # the Reservation that this task is placed for; it is no pod then
     refused: RefusedBind | None = None  # binds that the server refused
     volumes: PodVolumes = NO_VOLUMES  # claims, and volumes of drivers
@@ -213,6 +214,7 @@ class Job:
     role_minimums: dict[str, int] = field(default_factory=dict)
     min_resources: Vector | None = None
     goes_whole: bool = False  # its owner stops or restarts all tasks when one is evicted
+    put_aside: bool = False  # an error happened on it: its group is withdrawn, and its tasks are no victims
     stands_for: str = ""  # the Reservation that this job is placed for; it goes after other jobs of its priority
     phase: str = "Pending"
     said: GroupStatus | None = None  # the status of its PodGroup that follows from its tasks, as a session found it

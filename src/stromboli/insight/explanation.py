@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stromboli.api import Job as JobObject
-from stromboli.cluster import OCCUPYING, Cluster, Job, Status, TaskKey
+from stromboli.cluster import OCCUPYING, Cluster, Job, JobKey, Status, TaskKey
 from stromboli.scheduling.conclusion import Explainer, NodeSurvey, conclude
+from stromboli.scheduling.containment import run_contained
 from stromboli.scheduling.cycle import Scheduler, end_actions
 from stromboli.scheduling.decisions import Bind, Cycle, Explanation, PatchGroup, PatchPod
-from stromboli.scheduling.explanation import orphans
+from stromboli.scheduling.explanation import Code, orphans
 from stromboli.scheduling.explanation.next_steps import next_step
 from stromboli.scheduling.explanation.reasons import object_warning
 from stromboli.scheduling.session import Session
@@ -105,6 +106,22 @@ def explain_on(
     seen = _find(picture, cluster, name)
     if seen is None:
         return None
+    try:
+        return _explain_in_session(cluster, scheduler, now, picture, seen)
+    except Exception:
+        cycle = run_contained(scheduler, cluster, now)  # puts aside on whom the error happened
+        why = cycle.reasons.get(JobKey(seen.group))
+        if why is None:
+            return JobExplanation(seen, starts_next=seen.waits, reasons=[])
+        if why.code == Code.INTERNAL_ERROR:
+            told = replace(seen, reason=why.code, message=why.message)
+            return JobExplanation(told, starts_next=False, reasons=_ranked(why, ()))
+        return _explain_in_session(cluster, scheduler, now, picture, seen)
+
+
+def _explain_in_session(
+    cluster: Cluster, scheduler: Scheduler, now: float, picture: Picture, seen: JobPicture
+) -> JobExplanation:
     session = scheduler.open(cluster.snapshot(), now)
     scheduler.act(session)
     end_actions(session)

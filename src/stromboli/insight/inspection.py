@@ -2,7 +2,8 @@
 
 What a queue deserves, and why a job waits, is known only to the code that decides. So that code runs, on a cluster of
 its own made from the objects, and nothing that it decides is carried out. Amounts are taken before the cycle: they are
-what is, not what is about to be.
+what is, not what is about to be. An object on which an error happens is put aside, as in the scheduler itself, and the
+picture says so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from stromboli.api import ApiError, KObject, key, names
 from stromboli.api import Job as JobObject
 from stromboli.cluster import Applied, Cluster, JobKey
+from stromboli.scheduling.containment import run_contained
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle, Explanation
 
@@ -42,7 +44,7 @@ def inspect(state: State, scheduler: Scheduler) -> Inspection:
     cluster, ignored = load(state)
     jobs = [obj for obj in state.objects if isinstance(obj, JobObject)]
     before = take_picture(cluster, jobs, state.now, ignored)
-    cycle = scheduler.run(cluster, state.now)
+    cycle = run_contained(scheduler, cluster, state.now)
     return Inspection(with_cycle(before, cycle), cycle)
 
 

@@ -9,22 +9,40 @@ another machine and long after, byte for byte. It has one JSON document on each 
     {"events": […]}                                               events that were applied, without a cycle
     {"now": …, "events": […], "decisions": […]}                   events, and the cycle that followed
 
+A cycle of a live process has more inputs, if they are not empty: "putAside" (objects on which errors happened), "first"
+(by action, the jobs that the cycle before did not get to) and "cut" (actions that ran out of time, and after how many
+turns). Environment variables, commands and the like are left out: nothing that schedules reads them, and they may be
+secret.
+
 A process may be killed at any time, so the last line of each process may be incomplete. Such a line is skipped, if the
 file ends there or a new start follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
 
 from stromboli.api import KINDS, KObject
-from stromboli.cluster import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed, TaskKey
+from stromboli.cluster import (
+    Applied,
+    BindFailed,
+    ClusterEvent,
+    Deleted,
+    EvictFailed,
+    JobKey,
+    ReservationWriteFailed,
+    TaskKey,
+)
+from stromboli.containment import ObjectRef
 from stromboli.errors import UserError
-from stromboli.scheduling.decisions import Decision
+from stromboli.scheduling.containment import Aside, CycleInputs
+from stromboli.scheduling.decisions import Decision, Reserve
+
+from .secrets import without_secrets
 
 FORMAT: Final = 1
 _KINDS: Final[dict[str, type[KObject]]] = {kind.__name__: kind for kind in KINDS.values()}
@@ -40,6 +58,13 @@ class Start(msgspec.Struct, rename="camel"):
     scheduler_name: str
 
 
+class _PutAside(msgspec.Struct):
+    kind: str
+    key: str
+    error: str
+    entirely: bool = False
+
+
 class _Line(msgspec.Struct):
     start: Start | None = None
     configuration: str | None = None
@@ -47,6 +72,9 @@ class _Line(msgspec.Struct):
     now: float | None = None
     events: list[dict[str, msgspec.Raw]] = msgspec.field(default_factory=list)
     decisions: msgspec.Raw = msgspec.Raw(b"")
+    put_aside: list[_PutAside] = msgspec.field(default_factory=list, name="putAside")
+    first: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    cut: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +88,8 @@ class Step:
     now: float | None = None
     events: list[ClusterEvent] = field(default_factory=list)
     decisions: bytes | None = None
+    inputs: CycleInputs = field(default_factory=CycleInputs)
+    cut: dict[str, int] = field(default_factory=dict)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -81,14 +111,34 @@ def events_line(events: Iterable[ClusterEvent]) -> bytes:
     return _encoded(events=[_event(event) for event in events])
 
 
-def cycle_line(now: float, events: Iterable[ClusterEvent], decisions: Iterable[Decision]) -> bytes:
+def cycle_line(
+    now: float,
+    events: Iterable[ClusterEvent],
+    decisions: Iterable[Decision],
+    inputs: CycleInputs | None = None,
+    cut: Mapping[str, int] | None = None,
+) -> bytes:
+    more: dict[str, Any] = {"cut": cut} if cut else {}
+    if inputs is not None and inputs.put_aside:
+        more["putAside"] = [
+            _PutAside(ref.kind, ref.key, aside.error, aside.entirely) for ref, aside in inputs.put_aside.items()
+        ]
+    if inputs is not None and inputs.first:
+        more["first"] = inputs.first
     return _encoded(
-        now=now, events=[_event(event) for event in events], decisions=msgspec.Raw(encode_decisions(decisions))
-    )
+        now=now, **more, events=[_event(event) for event in events],
+        decisions=msgspec.Raw(encode_decisions(decisions)),
+    )  # fmt: skip
 
 
 def encode_decisions(decisions: Iterable[Decision]) -> bytes:
-    return msgspec.json.encode([{"type": type(one).__name__, **msgspec.to_builtins(one)} for one in decisions])
+    return msgspec.json.encode([_decision(one) for one in decisions])
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
+    if isinstance(decision, Reserve):
+        decision = replace(decision, reservation=without_secrets(decision.reservation))
+    return {"type": type(decision).__name__, **msgspec.to_builtins(decision)}
 
 
 def _encoded(**fields: Any) -> bytes:
@@ -99,7 +149,7 @@ def _event(event: ClusterEvent) -> dict[str, msgspec.Raw]:
     match event:
         case Applied(obj) | Deleted(obj):
             name = "applied" if isinstance(event, Applied) else "deleted"
-            return {"kind": _raw(type(obj).__name__), name: _raw(obj)}
+            return {"kind": _raw(type(obj).__name__), name: _raw(without_secrets(obj))}
         case BindFailed():
             return {"bindFailed": _raw(event)}
         case EvictFailed():
@@ -153,6 +203,11 @@ def _step(number: int, line: _Line) -> Step:
         now=line.now,
         events=[_decoded(event) for event in line.events],
         decisions=bytes(line.decisions) or None,
+        inputs=CycleInputs(
+            {ObjectRef(one.kind, one.key): Aside(one.error, one.entirely) for one in line.put_aside},
+            {action: [JobKey(job) for job in jobs] for action, jobs in line.first.items()},
+        ),
+        cut=line.cut,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from stromboli.api import ApiError
 from stromboli.cluster import Cluster
+from stromboli.scheduling.containment import NotContained, RecordedCuts, run_contained
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
 from stromboli.scheduling.registry import Registry
@@ -53,6 +54,7 @@ class Replay:
                 continue
             if self._number == number:
                 assert step.now is not None
+                self._cluster.set_aside({ref: aside.entirely for ref, aside in step.inputs.put_aside.items()})
                 return explain_on(self._cluster, self._scheduler, step.now, job)
             self._decide(step)
         return None
@@ -76,13 +78,22 @@ class Replay:
         self._number += 1
         return True
 
+    def _run(self, step: Step) -> Cycle:
+        """As the scheduler did: errors are contained, and it is cut where it was cut."""
+        assert step.now is not None
+        cuts = RecordedCuts(step.cut) if step.cut else None
+        try:
+            return run_contained(self._scheduler, self._cluster, step.now, step.inputs, may_go_on=cuts)
+        except NotContained as failure:
+            raise failure.__cause__ or failure from None
+
     def _reset(self) -> None:
         self._cluster = Cluster(scheduler_name=self._scheduler_name)
 
     def _decide(self, step: Step) -> ReplayedCycle:
         assert step.now is not None
         assert step.decisions is not None
-        cycle = self._scheduler.run(self._cluster, step.now)
+        cycle = self._run(step)
         jobs = self._cluster.jobs
         return ReplayedCycle(
             number=self._number,

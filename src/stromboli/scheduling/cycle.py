@@ -13,11 +13,12 @@ from stromboli.cluster import Cluster, Ledger, Snapshot
 
 from .conclusion import conclude
 from .configuration import Configuration, PluginOption
-from .decisions import Cycle
+from .decisions import Cycle, Decision
 from .features import FEATURES, PREPARATIONS
 from .plugin import Plugin
 from .registry import Registry
 from .session import Memories, Session
+from .turns import Turns
 
 
 def open_session(
@@ -26,9 +27,14 @@ def open_session(
     plugin_of: Callable[[PluginOption], Plugin],
     now: float,
     memories: Memories | None = None,
+    turns: Turns | None = None,
+    decided: list[Decision] | None = None,
 ) -> Session:
-    """Plugins register tier by tier in the order of the configuration, then the features do."""
-    session = Session(snapshot, configuration, now, memories)
+    """Plugins register tier by tier in the order of the configuration, then the features do. `decided`: what an earlier
+    session of this cycle decided; decisions are added there."""
+    session = Session(snapshot, configuration, now, memories, turns)
+    if decided is not None:
+        session.cycle.decisions = decided
     for prepare in PREPARATIONS:
         prepare(session)
     for number, tier in enumerate(configuration.tiers):
@@ -65,11 +71,20 @@ class Scheduler:
         self._memories: Memories = {}
         self._ledger: Ledger | None = None  # of the cluster that the memories are about
 
-    def open(self, snapshot: Snapshot, now: float) -> Session:
+    def open(
+        self, snapshot: Snapshot, now: float, turns: Turns | None = None, decided: list[Decision] | None = None
+    ) -> Session:
+        """`turns` and `decided`: of a cycle that may need several sessions."""
         if snapshot.ledger is not self._ledger:
             self._ledger = snapshot.ledger
             self._memories = {}
-        return open_session(snapshot, self.configuration, self._plugin, now, self._memories)
+        return open_session(snapshot, self.configuration, self._plugin, now, self._memories, turns, decided)
+
+    def forget(self) -> None:
+        """Drop what earlier sessions remembered: one of them failed, and nobody knows how far it had come. Only what
+        was noted about changes of the cluster stays."""
+        known = self._memories
+        self._memories = {kind: known[kind] for kind in known if getattr(kind, "about_cluster", False)}
 
     def _plugin(self, option: PluginOption) -> Plugin:
         return self.registry.plugin(option.name)(option.arguments)
@@ -78,9 +93,11 @@ class Scheduler:
         """Run the actions. `after_action` is called with the name of each. The binds in `session.cycle` are final by
         then: no later action takes one back."""
         for option in self.configuration.actions:
+            session.turns.begin(option.name)
             self.registry.action(option.name)(option.arguments).execute(session)
             if after_action is not None:
                 after_action(option.name)
+        session.turns.begin("")
 
     def run(self, cluster: Cluster, now: float) -> Cycle:
         session = self.open(cluster.snapshot(), now)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from stromboli.api import Condition, PodGroup, PodGroupCondition, Queue, Reservation, ResourceList
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import JobKey, QueueName, TaskKey
+from stromboli.containment import ContainedError
 
 
 class Bind(Struct, frozen=True):
@@ -188,6 +189,9 @@ class Cycle:
     deserved: dict[QueueName, dict[str, int]] = field(default_factory=dict)  # empty if no plugin divides the cluster
     kept: dict[str, list[JobKey]] = field(default_factory=dict)  # by node: jobs that wait there for lent room
     next_due: float | None = None  # when a cycle is needed even without an event
+    contained: list[ContainedError] = field(default_factory=list)  # errors, with the objects that were put aside
+    cut: dict[str, int] = field(default_factory=dict)  # actions that ran out of time, and after how many turns
+    not_reached: dict[str, list[JobKey]] = field(default_factory=dict)  # by action: jobs that had no turn
     postponed_searches: int = 0  # searches for victims that are left to the next cycle, because this one had many
 
 

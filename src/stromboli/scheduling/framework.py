@@ -20,6 +20,7 @@ from .configuration import Arguments, Configuration
 from .decisions import Cycle
 from .extension_points import ExtensionPoints
 from .queue_books import QueueBooks
+from .turns import Turns
 
 # Looked up once: it takes long to find members of an enumeration.
 _NO = Verdict.NO
@@ -28,8 +29,11 @@ _YES = Verdict.YES
 
 
 class Framework(ExtensionPoints):
-    def __init__(self, snapshot: Snapshot, configuration: Configuration, now: float) -> None:
+    def __init__(
+        self, snapshot: Snapshot, configuration: Configuration, now: float, turns: Turns | None = None
+    ) -> None:
         super().__init__(snapshot.ledger.table)
+        self.turns = Turns() if turns is None else turns
         self.snapshot = snapshot
         self.configuration = configuration
         self._actions = frozenset(action.name for action in configuration.actions)
@@ -59,6 +63,8 @@ class Framework(ExtensionPoints):
         self.drained_for: Job | None = None
         # Since when jobs wait, as their groups say. They do not change during a session, and this is needed often.
         self.waiting_times: dict[JobKey, float] = {}
+        # While decisions are made permanent. An error in between cannot be undone.
+        self.is_settling = False
         self.version = 0  # grows with every commit, so that a failed attempt need not be repeated before
 
     def has_action(self, name: str) -> bool:
@@ -297,7 +303,7 @@ class Framework(ExtensionPoints):
 
     def may_evict(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
         """`kind`: preemptable or reclaimable. `Verdict` has the rule."""
-        if not candidate.preemptable:
+        if not candidate.preemptable or _is_put_aside(candidate):
             return False
         # Most candidates are ruled out here. To ask the protecting plugins last only saves time.
         permitted = self._permitted(kind, evictor, candidate, whole)
@@ -322,7 +328,7 @@ class Framework(ExtensionPoints):
 
     def protected(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
         """Whether a protecting plugin says no; then nobody can permit the eviction."""
-        if not candidate.preemptable:
+        if not candidate.preemptable or _is_put_aside(candidate):
             return True
         for hook in self.hooks(f"{kind}:protect"):  # noqa: SIM110 - for every eviction, and a generator takes longer
             if hook.call(evictor, candidate, whole) == _NO:
@@ -358,3 +364,7 @@ class Framework(ExtensionPoints):
     def amounts(self, vector: Vector) -> dict[str, int]:
         """By resource, without the number of pods, which only nodes limit."""
         return {name: amount for name, amount in self.axis.amounts(vector).items() if name != "pods"}
+
+
+def _is_put_aside(task: Task) -> bool:
+    return task.job is not None and task.job.put_aside

@@ -25,6 +25,7 @@ from .explanation import Notes
 from .framework import Framework
 from .placement import Placement
 from .statement import Statement
+from .turns import Turns
 
 State = TypeVar("State")
 Memories = dict[Callable[[], Any], Any]
@@ -36,10 +37,15 @@ class _TaskOrders:
 
 class Session(Framework):
     def __init__(
-        self, snapshot: Snapshot, configuration: Configuration, now: float, memories: Memories | None = None
+        self,
+        snapshot: Snapshot,
+        configuration: Configuration,
+        now: float,
+        memories: Memories | None = None,
+        turns: Turns | None = None,
     ) -> None:
         """`memories`: what earlier sessions with this configuration on this cluster remembered."""
-        super().__init__(snapshot, configuration, now)
+        super().__init__(snapshot, configuration, now, turns)
         self._memories: Memories = {} if memories is None else memories
         self.notes = Notes()
         self.placement = Placement(self)

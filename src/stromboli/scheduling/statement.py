@@ -304,6 +304,7 @@ class Statement:
         evicts = self.has_evictions
         used = {op.task.key: ledger.holdings.get(op.reservation) for op in self.operations if op.kind is Kind.CONSUME}
         runs = list(_in_runs(self.operations))
+        self.session.is_settling = True
         held = self._held_jobs(runs)
         for operation, task, together in runs:
             node = task.node
@@ -359,6 +360,7 @@ class Statement:
                 case _:
                     pass
         self.operations = []
+        self.session.is_settling = False
 
     def _bind(self, job: JobKey, tasks: Sequence[Task]) -> None:
         for task in tasks:

@@ -4,6 +4,9 @@ Every action walks its jobs in this order, so preempt and reclaim do not take ba
 What a job gets changes the shares. So after each job its queue goes back to the other queues with a new key, and its
 namespace to the other namespaces of the queue.
 
+If the last cycle ended before some jobs had their turn (see `turns`), these go before all others of their queue and
+priority.
+
 An action may also change the keys of others, by evictions. So a key is computed again when its owner reaches the top,
 and the owner goes back if it is no longer first. For queues, `queue_line` does this. With only one queue or namespace,
 no key is computed at all.
@@ -12,7 +15,8 @@ no key is computed at all.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
@@ -102,38 +106,60 @@ class Walk:
             if lane is None:
                 lane = lanes[job.namespace] = _Lane(job.namespace)
             lane.entries.append((session.job_key(job), job))
+        self._first = session.turns.first()
+        for lanes in self._lanes.values() if self._first else ():
+            self._lift(lanes.values())
         self._namespaces: dict[str, _LazyHeap] = {}
         for name, lanes in self._lanes.items():
             for lane in lanes.values():
                 lane.entries.sort(key=_key)
             self._namespaces[name] = _LazyHeap(lanes.values(), self._namespace_key(owners[name]))
         in_order = [owners[name] for name in sorted(owners)]
-        self._queues = QueueLine(session, in_order)
+        # A queue with jobs that the last cycle did not get to has one turn before the others. Its key may never be the
+        # smallest as long as the first queue's jobs find no place.
+        in_front = self._passed_over_queues(in_order) if self._first else []
+        lacks_turns = {queue.name for queue in in_front}
+        self._passed_over = deque(in_front)
+        self._queues = QueueLine(session, [queue for queue in in_order if queue.name not in lacks_turns])
         self._at: tuple[Queue, _Lane] | None = None  # where the last job came from
         self.dropped: list[Job] = []  # jobs of queues that were skipped
+        self.is_cut = False  # it ended because there was no more time
 
     def _namespace_key(self, queue: Queue) -> Callable[[_Lane], Any]:
-        session = self._session
+        session, first = self._session, self._first
+        last = len(first)
         if session.namespace_scope == "withinPriority":
-            return lambda lane: (-lane.first.priority, session.namespace_key(queue, lane.namespace))
+            return lambda lane: (
+                -lane.first.priority, first.get(lane.first.key, last), session.namespace_key(queue, lane.namespace)
+            )  # fmt: skip
+        if first:
+            return lambda lane: (first.get(lane.first.key, last), session.namespace_key(queue, lane.namespace))
         return lambda lane: session.namespace_key(queue, lane.namespace)
 
     def next(self) -> Job | None:
+        """The next job, whose turn it is now. None if no job is left, or no time."""
+        turns = self._session.turns
+        turns.current = None
         self._put_back()
-        while self._queues:
-            queue = self._queues.pop()
+        if turns.is_limited and (self._passed_over or self._queues) and not turns.may_go_on():
+            self._cut()
+        while self._passed_over or self._queues:
+            queue = self._passed_over.popleft() if self._passed_over else self._queues.pop()
             if self._drop(queue):
                 self._skip(queue)
                 continue
             lane: _Lane = self._namespaces[queue.name].pop()
             self._at = (queue, lane)
-            return lane.pop()
+            job = lane.pop()
+            turns.take(job)
+            return job
         return None
 
     def again(self, job: Job) -> None:
         """Put the last job of `next` back, with a new key."""
         assert self._at is not None
-        self._at[1].push(self._session.job_key(job), job)
+        key = self._session.job_key(job)
+        self._at[1].push((key, 1, key) if self._first else key, job)
 
     def stop_queue(self) -> None:
         """Skip the remaining jobs of the last job's queue."""
@@ -143,6 +169,39 @@ class Walk:
             self._namespaces[queue.name].push(lane)
         self._skip(queue)
         self._at = None
+
+    def _cut(self) -> None:
+        """There is no time for those that are left."""
+        before = len(self.dropped)
+        for queue in [*self._passed_over, *self._queues.in_order()]:
+            self._skip(queue)
+        self._passed_over.clear()
+        self._queues = QueueLine(self._session, [])
+        self._session.turns.miss(self.dropped[before:])
+        self.is_cut = True
+
+    def _passed_over_queues(self, queues: Iterable[Queue]) -> list[Queue]:
+        """The queues of jobs that the last cycle did not get to, in the order of these jobs."""
+        first, places = self._first, list[tuple[int, Queue]]()
+        for queue in queues:
+            jobs = [job for lane in self._lanes[queue.name].values() for _, job in lane.entries if job.key in first]
+            if jobs:
+                places.append((min(first[job.key] for job in jobs), queue))
+        return [queue for _, queue in sorted(places, key=_key)]
+
+    def _lift(self, lanes: Collection[_Lane]) -> None:
+        """Put those of a queue that the last cycle did not get to before all others of their priority. The new keys are
+        to be compared with each other only."""
+        entries = [entry for lane in lanes for entry in lane.entries]
+        best: dict[int, Any] = {}
+        for key, job in entries:
+            best[job.priority] = min(key, best.get(job.priority, key))
+        for lane in lanes:
+            lane.entries = [(self._lifted(key, job, best), job) for key, job in lane.entries]
+
+    def _lifted(self, key: Any, job: Job, best: Mapping[int, Any]) -> Any:
+        place = self._first.get(job.key)
+        return (key, 1, key) if place is None else (best[job.priority], 0, place)
 
     def _put_back(self) -> None:
         if self._at is None:
@@ -160,5 +219,5 @@ class Walk:
         self.dropped.extend(job for _, job in sorted(left, key=_key))
 
 
-def _key(entry: tuple[Any, Job]) -> Any:
+def _key(entry: tuple[Any, Any]) -> Any:
     return entry[0]

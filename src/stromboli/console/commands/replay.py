@@ -74,6 +74,9 @@ def _answer(found: list[ReplayedCycle], different: list[ReplayedCycle], *, with_
         f"Cycles: {len(found)}, {len(found) - len(different)} decided the same",
         f"Decisions: {listed}",
     ]
+    errors = [(one, error) for one in found for error in one.cycle.contained]
+    for one, error in errors:
+        head.append(f"Cycle {one.number}: {error.error} on {error.subject} ({error.where}): {error.text}")
     if found:
         head.insert(0, f"Recorded: {format_timestamp(found[0].now)} to {format_timestamp(found[-1].now)}")
     table = Table((">cycle", "time", ">events", "decisions", ">waiting jobs", "same"))
@@ -95,6 +98,11 @@ def _answer(found: list[ReplayedCycle], different: list[ReplayedCycle], *, with_
             same = "yes" if one.is_same else "no"
             table.add(one.number, format_timestamp(one.now), one.events, words, len(one.waiting), same)
     data = {"cycles": len(found), "same": len(found) - len(different), "decisions": dict(sorted(decisions.items()))}
+    if errors:
+        data["errors"] = [
+            {"cycle": one.number, "object": str(error.subject), "error": error.error, "traceback": error.traceback}
+            for one, error in errors
+        ]
     if with_cycles:
         data["list"] = rows
     return Answer(data, [table] if with_cycles and table.rows else [], head)

@@ -17,6 +17,8 @@ from .page import page_of_process, page_options
 
 if TYPE_CHECKING:
     from stromboli.kube.runtime import Component, ProcessContext, ProcessOptions
+    from stromboli.kube.scheduler.cycle_runner import RecordError
+    from stromboli.kube.scheduler.recorder import ErrorRecordings
 
 
 class Seconds(click.ParamType[float]):
@@ -128,7 +130,22 @@ def _scheduling_options(function: Callable[..., None]) -> Callable[..., None]:
         type=click.Path(dir_okay=False, path_type=Path),
         help="Append the inputs and decisions of every cycle to this file, for `stromboli replay`.",
     )
-    return period(record(function))
+    budget = click.option(
+        "--cycle-budget",
+        type=Seconds(zero=True),
+        default="10s",
+        show_default=True,
+        help="Cut a cycle that takes longer, between two jobs; the next one begins with the jobs that had no turn. "
+        "0 means no limit.",
+    )
+    errors = click.option(
+        "--error-recordings",
+        metavar="FOLDER",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder for recordings of cycles in which an error was contained; by default stromboli-errors in the "
+        "folder for temporary files.",
+    )
+    return period(budget(record(errors(function))))
 
 
 def _controller_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -169,14 +186,21 @@ Examples:
 @config_option
 @_scheduling_options
 @common_options(8080)
-def scheduler(config: Path | None, period: float, record: Path | None, **common: Any) -> None:
+def scheduler(
+    config: Path | None,
+    period: float,
+    cycle_budget: float,
+    record: Path | None,
+    error_recordings: Path | None,
+    **common: Any,
+) -> None:
     """Schedule the pods of a cluster.
 
     Runs until SIGTERM or SIGINT, and then finishes the binds in flight. Needs the resource definitions of
     deploy/crds, and `stromboli controllers` beside it for Jobs, queue states and pods without a group.
     """
     def components(context: ProcessContext) -> list[Component]:
-        return [scheduler_component(context, config, period, record)]
+        return [scheduler_component(context, config, period, record, cycle_budget, error_recordings)]
 
     _run_process("stromboli-scheduler", common, components)
 
@@ -234,7 +258,9 @@ def run(
     config: Path | None,
     descheduler_config: Path | None,
     period: float,
+    cycle_budget: float,
     record: Path | None,
+    error_recordings: Path | None,
     max_job_replicas: int,
     relock_period: float,
     reservation_retention: float,
@@ -257,7 +283,7 @@ def run(
     def components(context: ProcessContext) -> list[Component]:
         components = [
             controllers_component(context, config, max_job_replicas, relock_period, reservation_retention),
-            scheduler_component(context, config, period, record),
+            scheduler_component(context, config, period, record, cycle_budget, error_recordings),
         ]
         if descheduler_config is not None:
             from .descheduler import descheduler_component
@@ -288,7 +314,12 @@ def process_options(common: dict[str, Any]) -> ProcessOptions:
 
 
 def scheduler_component(
-    context: ProcessContext, config: Path | None, period: float, record: Path | None = None
+    context: ProcessContext,
+    config: Path | None,
+    period: float,
+    record: Path | None = None,
+    cycle_budget: float = 10.0,
+    error_recordings: Path | None = None,
 ) -> Component:
     from stromboli.kube.runtime import ConfigurationFile
     from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
@@ -319,9 +350,29 @@ def scheduler_component(
         bucket=context.bucket,
         metrics=SchedulerMetrics(context.metrics),
         recorder=recorder,
+        record_error=_error_recorder(error_recordings, context.options.scheduler_name),
+        cycle_budget=cycle_budget or None,
         warm_up=lambda: warm_up(configuration.current),
         load_kernels=lambda: load_kernels(configuration.current),
     )
+
+
+def _error_recorder(folder: Path | None, scheduler_name: str) -> RecordError:
+    """Imports what it needs when the first error happens."""
+    recordings: list[ErrorRecordings] = []
+
+    def record(*arguments: Any) -> str:
+        if not recordings:
+            import tempfile
+
+            from stromboli.kube.scheduler.recorder import ErrorRecordings
+
+            recordings.append(
+                ErrorRecordings(folder or Path(tempfile.gettempdir()) / "stromboli-errors", scheduler_name)
+            )
+        return recordings[0].write(*arguments)
+
+    return record
 
 
 def controllers_component(

@@ -7,6 +7,7 @@ http_service         the HTTP server for these, and for requests of components
 metrics, loop_lag    the metrics that all processes have
 event_recorder       Kubernetes events
 logs                 structured log lines
+contained_errors     what is said about errors that were contained
 config_reload        a configuration file that may change at any time
 published_configuration  where the scheduler's configuration can be read
 crd_check            whether our custom resources are installed
@@ -16,6 +17,7 @@ waits                waiting for whichever comes first
 """
 
 from .config_reload import ConfigurationFile
+from .contained_errors import ErrorReporter
 from .crd_check import NOT_INSTALLED, missing_definitions
 from .event_recorder import EventRecorder, InvolvedObject
 from .health import HealthServer
@@ -33,6 +35,7 @@ __all__ = [
     "SECONDS_BUCKETS",
     "Component",
     "ConfigurationFile",
+    "ErrorReporter",
     "EventRecorder",
     "Fence",
     "HealthServer",

@@ -51,6 +51,25 @@ class ProcessMetrics:
             registry=registry,
         )
 
+        self._contained = Counter(
+            "stromboli_contained_errors_total",
+            "Errors while one object was handled, by component and by kind of object; the object was put aside.",
+            ["part", "kind"],
+            registry=registry,
+        )
+        self._put_aside = Gauge(
+            "stromboli_objects_put_aside",
+            "Objects that are put aside after an error, by component.",
+            ["part"],
+            registry=registry,
+        )
+
+    def contained(self, component: str, kind: str) -> None:
+        self._contained.labels(component, kind).inc()
+
+    def put_aside(self, component: str, number: int) -> None:
+        self._put_aside.labels(component).set(number)
+
     def set_leader(self, component: str, is_leader: bool) -> None:
         self._leader.labels(component).set(is_leader)
 

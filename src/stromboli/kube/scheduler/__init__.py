@@ -2,6 +2,7 @@
 
 component            starts and stops the parts, and decides when a cycle is run
 cycle_runner         takes events in, runs a cycle in a thread, dispatches its decisions
+containment          who is put aside after an error, and who had no turn
 inbox                buffers watch events while a cycle runs
 dispatcher           turns decisions into writes
 binder               binds and evictions; lost_response: what a write did whose response was lost

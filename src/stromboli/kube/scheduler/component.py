@@ -54,7 +54,8 @@ from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.placement.kernel_choice import need_compiled
 
 from .binder import TIMEOUT, Binder
-from .cycle_runner import CycleRunner
+from .containment import LiveContainment
+from .cycle_runner import CycleRunner, RecordError
 from .dispatcher import Dispatcher
 from .inbox import Inbox
 from .metrics import SchedulerMetrics
@@ -95,14 +96,18 @@ class SchedulerComponent:
         bucket: Callable[[], TokenBucket],
         metrics: SchedulerMetrics,
         recorder: Recorder | None = None,
+        record_error: RecordError | None = None,
+        cycle_budget: float | None = None,
         warm_up: Callable[[], None] = lambda: None,
         load_kernels: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Events about the scheduler itself are attached to `process_ref`. `request_timeout` limits a bind or an
         eviction; it must not be longer than a lease outlives its fence. `bucket` creates a rate limit for one kind of
-        write. `warm_up` is called in the thread of the cycles, while the API server is listing its objects, and so is
-        `load_kernels` if there is much to place; otherwise it is called in another thread when that is done."""
+        write. `cycle_budget`: seconds after which a cycle is cut. `record_error` records a cycle with an error, unless
+        `recorder` has all of them. `warm_up` is called in the thread of the cycles, while the API server is listing its
+        objects, and so is `load_kernels` if there is much to place; otherwise it is called in another thread when that
+        is done."""
         self._client = client
         self._configuration = configuration
         self._leadership = leadership
@@ -163,6 +168,8 @@ class SchedulerComponent:
             metrics=metrics,
             recorder=recorder,
             clock=clock,
+            containment=LiveContainment(metrics.contained_errors(self.name), budget=cycle_budget),
+            record_error=record_error,
         )
         self._is_active = False  # whether we were the leader in the last cycle
         self._lacks_default_queue = False

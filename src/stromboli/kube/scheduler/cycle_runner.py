@@ -15,16 +15,20 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from stromboli.api import ApiError, Pod, key
-from stromboli.cluster import Applied, Cluster, ClusterEvent
+from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted
+from stromboli.containment import ContainedError, ObjectRef, contained_error
 from stromboli.kube.runtime import ConfigurationFile, Log, first_of, garbage_collection
+from stromboli.scheduling.containment import CycleInputs, NotContained
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Cycle, Decision
 from stromboli.scheduling.explanation import orphans
 
 from .binder import Binder
+from .containment import LiveContainment
 from .dispatcher import Dispatcher, TargetedDecision, resolve_targets
 from .inbox import Inbox
 from .metrics import SchedulerMetrics
@@ -39,6 +43,9 @@ CHUNK: Final = 1000  # decisions that are dispatched before other tasks may use 
 ORPHAN_CHECK_EVERY: Final = 5.0  # seconds between two searches for pods and groups that no cycle considers
 
 Result = TypeVar("Result")
+
+RecordError = Callable[[Sequence[ClusterEvent], Scheduler, float, CycleInputs], str]
+"""(objects, scheduler, now, inputs): records the cycle, and returns the path of the file."""
 
 Send = Callable[[Sequence[TargetedDecision]], None]
 """Hands decisions over to the event loop."""
@@ -56,7 +63,10 @@ class CycleRunner:
         metrics: SchedulerMetrics,
         recorder: Recorder | None,
         clock: Callable[[], float],
+        containment: LiveContainment | None = None,
+        record_error: RecordError | None = None,
     ) -> None:
+        """`record_error`: for cycles with errors, if not all cycles are recorded."""
         self._scheduler_name = scheduler_name
         self._configuration = configuration
         self._inbox = inbox
@@ -65,10 +75,15 @@ class CycleRunner:
         self._metrics = metrics
         self._recording = recorder
         self._clock = clock
+        self._containment = containment or LiveContainment(metrics.contained_errors("scheduler"))
+        self._record_error = record_error
+        self._has_broken_state = False  # an event could not be applied, and nobody knows how far it came
         self.cluster = Cluster(scheduler_name=scheduler_name)
         self.crashes = 0  # cycles that failed, since the last one that did not
         self._new_ignored_pods: dict[str, tuple[Pod, str]] = {}  # by key, with the reason, until it is written
         self._orphans_checked_at = 0.0
+        self._last_now = 0.0
+        self._last_inputs = CycleInputs()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
 
     async def prepare(self, warm_up: Callable[[], None]) -> None:
@@ -88,22 +103,42 @@ class CycleRunner:
         events = self._inbox.drain()
         try:
             cycle, used = await self._dispatched(lambda send: _with_time_used(lambda: self._decide(events, send)))
-        except CycleFailed:
+        except CycleFailed as failure:
             self.crashes += 1
             _log.exception("a cycle failed; rebuilding the cluster state from the API server")
+            await self._charge(failure.errors)
             self._metrics.cycle_failed()
             await self._rebuild(stop)
             return time.perf_counter() - started
         self.crashes = 0
+        await self._charge(cycle.contained)
+        self._containment.note_turns(cycle)
         self._metrics.cycle_done(time.perf_counter() - started, cycle)
         self._metrics.buffered(len(self._inbox))
         return used
+
+    async def _charge(self, errors: Sequence[ContainedError]) -> None:
+        """Put the objects of these errors aside, and say so, once for each kind with a recording to replay it."""
+        if not errors:
+            return
+        now, recording = self._clock(), ""
+        new = self._containment.new_errors(errors)
+        if self._recording is not None:
+            recording = str(self._recording.path)
+        elif new and self._record_error is not None:
+            objects, scheduler = self._inbox.all_objects(), self._configuration.current
+            recording = await self._in_thread(
+                partial(self._record_error, objects, scheduler, self._last_now, self._last_inputs)
+            )
+        self._containment.charge(errors, now, recording)
 
     async def apply_pending(self) -> None:
         """Apply the events without deciding anything."""
         events = self._inbox.drain()
         if events:
             await self._in_thread(lambda: self._catch_up(events))
+        if self._has_broken_state:
+            await self._rebuild(asyncio.Event())
 
     async def _dispatched(self, decide: Callable[[Send], Result]) -> Result:
         """Run `decide` in the thread, and dispatch what it sends, in that order, while it runs. What was sent before
@@ -122,8 +157,10 @@ class CycleRunner:
                 await asyncio.sleep(0)
             try:
                 result: Result = await deciding
+            except NotContained as failure:
+                raise CycleFailed(failure.errors) from failure
             except Exception as error:
-                raise CycleFailed from error
+                raise CycleFailed([]) from error
             return result
         finally:
             deciding.cancel()
@@ -134,11 +171,14 @@ class CycleRunner:
         if stop.is_set():
             return
         self._inbox.drain()
-        self.cluster = Cluster(scheduler_name=self._scheduler_name)
-        if self._recording is not None:
-            self._recording.reset()
-        events = self._inbox.all_objects()
-        await self._in_thread(lambda: self._catch_up(events))
+        while True:  # each time without one more object that cannot be applied
+            self._has_broken_state = False
+            self.cluster = Cluster(scheduler_name=self._scheduler_name)
+            if self._recording is not None:
+                self._recording.reset()
+            await self._in_thread(partial(self._catch_up, self._inbox.all_objects()))
+            if not self._has_broken_state:
+                return
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -147,13 +187,17 @@ class CycleRunner:
 
     def _decide(self, events: list[ClusterEvent], send: Send) -> Cycle:
         """Apply the events and run a cycle."""
-        self._apply(events)
-        now = self._clock()
+        applied = self._apply(events)
+        if self._has_broken_state:
+            raise CycleFailed([])
+        now = self._last_now = self._clock()
         scheduler = self._configuration.current
         outbox = _Outbox(self.cluster, send)
-        cycle = self._metrics.timed_cycle(scheduler, self.cluster, now, outbox.send_binds)
+        inputs = self._last_inputs = self._containment.inputs(now)
+        limit = self._containment.time_limit([action.name for action in scheduler.configuration.actions])
+        cycle = self._metrics.timed_cycle(scheduler, self.cluster, now, outbox.send_binds, inputs, limit)
         if self._recording is not None:
-            self._recording.cycle(scheduler.configuration, now, events, cycle.decisions)
+            self._recording.cycle(scheduler.configuration, now, applied, cycle.decisions, inputs, cycle.cut)
         if now - self._orphans_checked_at >= ORPHAN_CHECK_EVERY:
             self._orphans_checked_at = now
             cycle.decisions += with_true_reasons(orphans(self.cluster, now), self.cluster, self._inbox.hidden)
@@ -169,9 +213,12 @@ class CycleRunner:
                 yield TargetedDecision(decision, pod)
         self._new_ignored_pods.clear()
 
-    def _apply(self, events: list[ClusterEvent]) -> None:
-        for event in events:
+    def _apply(self, events: list[ClusterEvent]) -> list[ClusterEvent]:
+        """The events that were applied."""
+        usable = self._containment.without_broken(events)
+        for event in usable:
             try:
+                self._containment.observe(event, self.cluster)
                 self.cluster.apply(event)
             except (ApiError, ValueError) as error:
                 if not isinstance(event, Applied):
@@ -182,14 +229,21 @@ class CycleRunner:
                 _log.warning(
                     "ignoring an object that cannot be applied", kind=obj.kind, object=key(obj), reason=str(error)
                 )
+            except Exception as error:
+                if not isinstance(event, Applied | Deleted):
+                    raise
+                obj = event.object
+                self._containment.cannot_apply(obj, contained_error(error, ObjectRef(obj.kind, key(obj))))
+                self._has_broken_state = True
+        return usable
 
     def _catch_up(self, events: list[ClusterEvent]) -> None:
         """Nobody uses the snapshot, but taking it adds new nodes to the columns, and the pods on them to the nodes,
         before the next events about either."""
-        self._apply(events)
+        applied = self._apply(events)
         self.cluster.snapshot()
         if self._recording is not None:
-            self._recording.events(events)
+            self._recording.events(applied)
 
 
 def _with_time_used(work: Callable[[], Result]) -> tuple[Result, float]:
@@ -199,7 +253,11 @@ def _with_time_used(work: Callable[[], Result]) -> tuple[Result, float]:
 
 
 class CycleFailed(Exception):
-    """A cycle ended with an error."""
+    """A cycle ended with an error. `errors`: whom it is charged to, as far as that is known."""
+
+    def __init__(self, errors: Sequence[ContainedError]) -> None:
+        super().__init__("a cycle failed")
+        self.errors = errors
 
 
 class _Outbox:

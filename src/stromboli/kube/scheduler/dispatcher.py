@@ -10,6 +10,7 @@ from typing import Final
 
 from stromboli.api import KObject, Pod, PodGroup, Queue, Reservation, key, names
 from stromboli.cluster import Cluster, JobKey, TaskKey
+from stromboli.containment import ObjectRef
 from stromboli.kube.runtime import EventRecorder, Log
 from stromboli.scheduling.decisions import (
     Bind,
@@ -63,7 +64,8 @@ def _target(decision: Decision, cluster: Cluster) -> KObject | None:
             queue = cluster.queues.get(decision.queue)
             return None if queue is None else queue.object
         case Unreserve() | PatchReservation():
-            return cluster.reservations.get(decision.reservation)
+            known = cluster.reservations.get(decision.reservation)
+            return known or _withdrawn(cluster, "Reservation", decision.reservation)
         case SelectNode() | UnselectNode():
             return cluster.volumes.claims.get(decision.claim)
         case ClaimVolume() | UnclaimVolume():
@@ -73,7 +75,9 @@ def _target(decision: Decision, cluster: Cluster) -> KObject | None:
         case Notice(kind="PodGroup"):
             return _group(cluster, JobKey(decision.key))
         case Notice(kind="Reservation"):
-            return cluster.reservations.get(decision.key)
+            return cluster.reservations.get(decision.key) or _withdrawn(cluster, "Reservation", decision.key)
+        case Notice(kind="Queue"):
+            return _withdrawn(cluster, "Queue", decision.key)
         case Notice(kind="ResourceQuota"):
             return cluster.quotas.get(decision.key)
         case _:
@@ -87,7 +91,16 @@ def _pod(cluster: Cluster, task_key: TaskKey) -> Pod | None:
 
 def _group(cluster: Cluster, job_key: JobKey) -> PodGroup | None:
     job = cluster.jobs.get(job_key)
-    return None if job is None else job.object
+    if job is not None and job.object is not None:
+        return job.object
+    withdrawn = _withdrawn(cluster, "PodGroup", job_key)
+    return withdrawn if isinstance(withdrawn, PodGroup) else None
+
+
+def _withdrawn(cluster: Cluster, kind: str, name: str) -> KObject | None:
+    """An object that is put aside: what is said about it is written all the same."""
+    found = cluster.put_aside.get(ObjectRef(kind, name))
+    return None if found is None else found.object
 
 
 def _annotations(bind: Bind, pod: KObject) -> dict[str, str]:

@@ -10,9 +10,12 @@ from typing import Final
 from prometheus_client import Counter, Gauge, Histogram
 
 from stromboli.cluster import Cluster
-from stromboli.kube.runtime import SECONDS_BUCKETS, ProcessMetrics
-from stromboli.scheduling.cycle import Scheduler, close_session
+from stromboli.kube.runtime import SECONDS_BUCKETS, ErrorReporter, ProcessMetrics
+from stromboli.scheduling.containment import CycleInputs, run_contained
+from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Cycle
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.turns import MayGoOn
 
 from .state_metrics import LastCycle, state_of
 
@@ -77,6 +80,16 @@ class SchedulerMetrics:
             "Searches for pods to evict that were left to the next cycle, because one cycle had too many.",
             registry=registry,
         )
+        self._cut = Counter(
+            "stromboli_cycles_cut_total",
+            "Cycles that took longer than --cycle-budget and ended between two jobs.",
+            registry=registry,
+        )
+        self._not_reached = Gauge(
+            "stromboli_jobs_not_reached",
+            "Jobs that had no turn in some action of the last cycle, because it was cut.",
+            registry=registry,
+        )
         self._binds = Counter(
             "stromboli_binds_total",
             "Binds that the API server accepted (bound), and those that did not happen (failed).",
@@ -130,23 +143,18 @@ class SchedulerMetrics:
     # -- cycles -------------------------------------------------------------------------------------------------
 
     def timed_cycle(
-        self, scheduler: Scheduler, cluster: Cluster, now: float, after_action: Callable[[Cycle], None] | None = None
+        self,
+        scheduler: Scheduler,
+        cluster: Cluster,
+        now: float,
+        after_action: Callable[[Cycle], None] | None = None,
+        inputs: CycleInputs | None = None,
+        may_go_on: MayGoOn | None = None,
     ) -> Cycle:
-        """Decide, as `scheduler.run` does, and measure each step. `after_action` gets what is decided so far."""
+        """Decide, contain errors, and measure each step. `after_action` gets what is decided so far."""
         started = time.perf_counter()
-        session = scheduler.open(cluster.snapshot(), now)
-        before = time.perf_counter()
-        self._opening.observe((before - started) * 1000)
-
-        def acted(action: str) -> None:
-            nonlocal before
-            self._action.labels(action).observe((time.perf_counter() - before) * 1000)
-            if after_action is not None:
-                after_action(session.cycle)
-            before = time.perf_counter()
-
-        scheduler.act(session, acted)
-        cycle = close_session(session)
+        stopwatch = _Stopwatch(self._opening, self._action, after_action)
+        cycle = run_contained(scheduler, cluster, now, inputs, may_go_on=may_go_on, observer=stopwatch)
         self.observe(cluster, cycle, time.perf_counter() - started)
         return cycle
 
@@ -169,6 +177,8 @@ class SchedulerMetrics:
         self._attempts.labels("scheduled").inc(kinds[Bind.__name__])
         self._attempts.labels("unschedulable").inc(len(cycle.waiting))
         self._postponed.inc(cycle.postponed_searches)
+        self._cut.inc(bool(cycle.cut))
+        self._not_reached.set(len({job for jobs in cycle.not_reached.values() for job in jobs}))
 
     def cycle_failed(self) -> None:
         self._failures.inc()
@@ -207,5 +217,28 @@ class SchedulerMetrics:
         """`count` returns the number of binds and evictions in flight."""
         self._in_flight.set_function(count)
 
+    def contained_errors(self, part: str) -> ErrorReporter:
+        return ErrorReporter(part, self._process)
+
     def reloaded(self, *, accepted: bool) -> None:
         self._configurations.labels("accepted" if accepted else "refused").inc()
+
+
+class _Stopwatch:
+    """Measures the steps of a cycle. After an error there is another session, and its steps count as well."""
+
+    def __init__(self, opening: Histogram, action: Histogram, after_action: Callable[[Cycle], None] | None) -> None:
+        self._opening = opening
+        self._action = action
+        self._after_action = after_action
+        self._before = time.perf_counter()
+
+    def opened(self, session: Session) -> None:
+        self._opening.observe((time.perf_counter() - self._before) * 1000)
+        self._before = time.perf_counter()
+
+    def acted(self, action: str, cycle: Cycle) -> None:
+        self._action.labels(action).observe((time.perf_counter() - self._before) * 1000)
+        if self._after_action is not None:
+            self._after_action(cycle)
+        self._before = time.perf_counter()

@@ -86,7 +86,7 @@ class Allocate(Action):
             return
         places = session.state(TentativePlaces)
         missing = [job for job in jobs if job.ready_count < job.min_available and not job.stands_for]
-        for job in sorted(missing, key=session.job_key):
+        for job in session.turns.while_time(sorted(missing, key=session.job_key)):
             if job.ready_count < job.min_available:
                 choices = session.displacements(job, evicting=False)
                 if choices and (job in places or not lacks_places_everywhere(session, job)):
@@ -109,7 +109,7 @@ class Allocate(Action):
     def _keep_promises(self, session: Session) -> None:
         """Jobs for which pods were evicted in an earlier cycle take that room before anybody else may."""
         nominations = session.state(Nominations)
-        for job in nominations.jobs():
+        for job in session.turns.each(nominations.jobs()):
             nominations.give_up(job)
             tasks = deque(t for t in session.pending_tasks(job) if t.nominated or not t.best_effort)
             outcome = Outcome.MORE
@@ -139,9 +139,7 @@ class Allocate(Action):
                 for later in walk.dropped:
                     if later.queue is job.queue:
                         session.notes.refuse(later, Refusal(Code.QUEUE_FIRST_IN_LINE, subject=job.queue.name))
-        for job in walk.dropped:
-            if job.queue.name in stopped:
-                continue
+        for job in session.turns.while_time([job for job in walk.dropped if job.queue.name not in stopped]):
             tasks = pending.setdefault(job.key, _tasks_to_place(session, job))
             refusal = session.allocatable(job.queue, tasks[0].request, job=job)
             if refusal is not None:

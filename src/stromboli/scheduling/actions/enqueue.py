@@ -56,12 +56,13 @@ class Enqueue(Action):
         if all(failures.repeat(session, self.name, one) for one in candidates):
             return
         before = session.ledger.changes
-        self._let_in_by_turns(session, candidates)
-        if session.ledger.changes == before:  # nobody was admitted, so each was refused in the same state
+        has_asked_all = self._let_in_by_turns(session, candidates)
+        if has_asked_all and session.ledger.changes == before:  # nobody was admitted: each was refused in one state
             for one in candidates:
                 failures.record(session, self.name, one)
 
-    def _let_in_by_turns(self, session: Session, candidates: list[Job]) -> None:
+    def _let_in_by_turns(self, session: Session, candidates: list[Job]) -> bool:
+        """Whether there was time to ask about all of them."""
         walk = Walk(session, candidates)
         while (job := walk.next()) is not None:
             if job.min_resources is not None:
@@ -72,6 +73,7 @@ class Enqueue(Action):
             session.state(AdmissionPromises).admit(job)
             session.job_enqueued(job)
             session.ledger.set_phase(job, "Inqueue")
+        return not walk.is_cut
 
     def _is_to_be_helped(self, session: Session, job: Job) -> bool:
         rules = session.state(Starvation).rules

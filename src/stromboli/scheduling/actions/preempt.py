@@ -45,7 +45,7 @@ class Preempt(Action):
                     self._between_jobs(session, job)
             elif not self._between_jobs(session, job) and job.queue.fifo:
                 walk.stop_queue()
-        for job in jobs:
+        for job in session.turns.while_time(jobs):
             runs = job.counts[Status.RUNNING] or job.counts[Status.BOUND]
             if runs and session.job_starving(job) and session.state(ReturnedPromises).until(job) is None:
                 self._inside(session, job)

@@ -40,16 +40,18 @@ class Reserve(Action):
     def execute(self, session: Session) -> None:
         if not self._rules.sets_aside:
             return
-        starving = [job for job in session.waiting if self._is_starving(session, job)]
+        untried = session.turns.not_reached.get("allocate", {})  # they may need no nodes of their own
+        starving = [job for job in session.waiting if job.key not in untried and self._is_starving(session, job)]
         if not starving and not session.ledger.reserved_tasks:
             return
         starving.sort(key=lambda job: rank(session, job))
         served = _highest_priority_served(session)
         line = Line(session, self._rules)
-        for job in starving:
+        for job in session.turns.while_time(starving):
             if served is not None and served > job.priority:
                 break
             line.serve(job)
+        session.turns.current = None
         line.move_stuck()
 
     def _is_starving(self, session: Session, job: Job) -> bool:

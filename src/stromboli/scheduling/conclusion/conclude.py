@@ -44,13 +44,13 @@ def conclude(session: Session) -> None:
     jobs.sort(key=lambda job: job.key)
     explanations = session.cycle.reasons = _explain(session, jobs)
     changed = session.ledger.changed_jobs
-    for job in jobs:
+    for job in session.turns.each(jobs):
         explanation = explanations.get(job.key)
         assert job.object is not None
         if explanation is not None or job.key in changed or job.phase != job.object.status.phase:
             _conclude_job(session, job, explanation)
     session.ledger.all_recorded()
-    for job in session.snapshot.stand_ins:
+    for job in session.turns.each(session.snapshot.stand_ins):
         explanation = explanations.get(job.key)
         if explanation is not None:
             nominated = next(iter(job.tasks.values())).nominated
@@ -60,7 +60,7 @@ def conclude(session: Session) -> None:
             )
             session.cycle.decisions += [decision] if decision is not None else []
     allocated = with_queues_below(session.queues.values(), lambda queue: queue.allocated)
-    for queue in session.queues.values():
+    for queue in session.turns.each(session.queues.values()):
         has = session.amounts(allocated[queue.name])
         assert queue.object is not None
         if has != {name: n for name, n in amounts(queue.object.status.allocated).items() if n}:
@@ -77,16 +77,27 @@ def _explain(session: Session, jobs: Sequence[Job]) -> dict[JobKey, Explanation]
     explainer = Explainer(session)
     waiting = [job for job in jobs if _waits(job) or _is_kept_out(session, job)]
     waiting += [job for job in session.snapshot.stand_ins if _waits(job)]
-    findings = {job.key: (job, explainer.find(job)) for job in waiting}
+    if session.turns.not_reached:
+        _note_not_reached(session, waiting)
+    findings = {job.key: (job, explainer.find(job)) for job in session.turns.each(waiting)}
     room = [job for job, finding in findings.values() if finding.is_room]
     standings = Standings(session, room)
     found = {key: finding.explain(standings.ahead_of(job)) for key, (job, finding) in findings.items()}
     if remarks := session.hooks("remarks"):
-        for key, why in found.items():
-            said = " ".join(filter(None, (hook.call(findings[key][0]) for hook in remarks)))
+        for job in session.turns.each([job for job, _ in findings.values()]):
+            said, why = " ".join(filter(None, (hook.call(job) for hook in remarks))), found[job.key]
             if said:
-                found[key] = Explanation(why.code, f"{why.message} {said}")
+                found[job.key] = Explanation(why.code, f"{why.message} {said}")
     return found
+
+
+def _note_not_reached(session: Session, waiting: Sequence[Job]) -> None:
+    """Of jobs that had no turn when room was given out, and have none of other kinds of help either."""
+    missed = session.turns.not_reached
+    without_turn = {*missed.get("enqueue", ()), *missed.get("allocate", ())}
+    for job in waiting:
+        if job.key in without_turn:
+            session.notes.of(job).said[Code.NOT_REACHED] = reasons.not_reached()
 
 
 def _waits(job: Job) -> bool:

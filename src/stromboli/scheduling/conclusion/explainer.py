@@ -27,7 +27,7 @@ from .node_survey import NodeSurvey, NodeSurveys
 
 _SAID_FIRST = (
     Code.BIND_REFUSED, Code.PREDICATE_VOLUME_BINDING, Code.PREDICATE_VOLUME_IN_USE, Code.WAITING_FOR_VOLUMES,
-    Code.CONDITIONALLY_READY,
+    Code.CONDITIONALLY_READY, Code.NOT_REACHED,
 )  # fmt: skip
 _SUMS = frozenset({Code.QUEUE_OVER_QUOTA, Code.INSUFFICIENT_NODE})
 

@@ -35,14 +35,15 @@ class Nominations:
         found: dict[JobKey, Job] = {}
         stand_ins = {job.key for job in self._session.snapshot.stand_ins}
         for task in self._session.ledger.nominated.values():
-            if task.job is not None and (not task.stands_for or task.job.key in stand_ins):
-                found[task.job.key] = task.job
+            job = task.job
+            if job is not None and not job.put_aside and (not task.stands_for or job.key in stand_ins):
+                found[job.key] = job
         jobs = sorted(found.values(), key=self._session.job_key)
         nodes = {job.key: _nominated_nodes(job) for job in jobs}
-        for job in jobs:
+        for job in self._session.turns.each(jobs):
             self._hold(job)
         # Only when all have what is left of their own: nobody completes a promise with the room of another.
-        for job in jobs:
+        for job in self._session.turns.each(jobs):
             self._complete(job, nodes[job.key])
 
     def keep(self, job: Job) -> None:

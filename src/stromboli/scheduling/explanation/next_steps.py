@@ -26,6 +26,8 @@ _STEPS = {
     Code.SCHEDULING_GATED: "Have the owner of the scheduling gates remove them.",
     Code.QUEUE_FIRST_IN_LINE: "Look at the reason of the first job of the queue.",
     Code.BIND_REFUSED: "Do what the message of the API server says; the pod is tried again.",
+    Code.INTERNAL_ERROR: "Report it as a bug of Stromboli; the log of the scheduler names a recording to attach.",
+    Code.NOT_REACHED: "Nothing: the next cycle begins with it.",
     Code.INVALID_OBJECT: "Correct the object.",
     Code.NOT_TRIED: "Nothing: it is tried again in the next cycle.",
     Code.NO_PRIORITY_CLASS: "Create the PriorityClass, or use one that exists.",

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from stromboli.api import PodGroupCondition
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Cluster, Job, Status, Task
+from stromboli.containment import ObjectRef
 from stromboli.scheduling.decisions import Decision, Explanation, PatchGroup, PatchPod
 
 from . import reasons
@@ -22,12 +23,22 @@ from .reasons import Code
 def orphans(cluster: Cluster, now: float) -> Iterator[Decision]:
     """The statuses to write, sorted by name; none for objects that already have them."""
     for job_key in sorted(key for key, job in cluster.jobs.items() if job.object and job.queue.object is None):
+        if _is_put_aside(cluster, cluster.jobs[job_key]):
+            continue  # the cycle has said so
         yield from _group(cluster.jobs[job_key], now)
     for task_key in sorted(key for key, task in cluster.tasks.items() if task.true_status is Status.PENDING):
         task = cluster.tasks[task_key]
+        if task.job is not None and cluster.put_aside and _is_put_aside(cluster, task.job):
+            continue
         why = _why_not_considered(task)
         if why is not None and not _says(task, why.message):
             yield PatchPod(task.key, why.code, why.message, task.nominated)
+
+
+def _is_put_aside(cluster: Cluster, job: Job) -> bool:
+    """After an error, with its group or its queue."""
+    refs = (ObjectRef("PodGroup", job.key), ObjectRef("Queue", job.queue.name))
+    return any(ref in cluster.put_aside for ref in refs)
 
 
 def _why_not_considered(task: Task) -> Explanation | None:

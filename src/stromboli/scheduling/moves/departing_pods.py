@@ -24,6 +24,8 @@ FEATURE: Final = "moves"
 class LeavingMemory:
     """Tasks whose `ends` was changed, so that it can be set back."""
 
+    about_cluster = True  # as long as the tasks are there, this has to be known
+
     def __init__(self) -> None:
         self.marked: dict[TaskKey, Task] = {}
 

@@ -19,7 +19,7 @@ def is_successor(session: Session, job: Job) -> bool:
 
 def place_successors(session: Session) -> None:
     waiting = [job for job in session.snapshot.stand_ins if job.counts[Status.PENDING] and is_successor(session, job)]
-    for job in sorted(waiting, key=lambda job: (job.created, job.key)):
+    for job in session.turns.each(sorted(waiting, key=lambda job: (job.created, job.key))):
         task = next(iter(job.tasks.values()))
         node = session.nodes.by_name.get(pinned_node(session.snapshot.reservations[job.stands_for]))
         refusal = session.pre_filter(task)

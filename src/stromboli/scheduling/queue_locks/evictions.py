@@ -41,7 +41,7 @@ def clear_locked_nodes(session: Session) -> None:
     books = session.books
     if not isinstance(books, LockBooks):
         return
-    for _, queue in sorted(books.owners.items()):
+    for queue in session.turns.each(queue for _, queue in sorted(books.owners.items())):
         if queue.object is None or not evicts(queue.object.spec.guarantee):
             continue
         node = session.nodes.by_name.get(queue.object.status.reservation.evicting)

@@ -58,7 +58,7 @@ def within_deserved(session: Session, job: Job) -> Refusal | None:
 
 def fail_hopeless(session: Session) -> None:
     """Reservations for a node that is locked for another queue, or kept for a starved job."""
-    for job in waiting_stand_ins(session):
+    for job in session.turns.each(waiting_stand_ins(session)):
         node = session.nodes.by_name.get(pinned_node(session.snapshot.reservations[job.stands_for]))
         task = next(iter(job.tasks.values()))
         if node is None:

@@ -20,9 +20,10 @@ def place_users(session: Session) -> None:
         return
     room = session.state(ReservedRoom)
     found = [(job, tasks) for job in session.jobs if job.counts[Status.PENDING] and (tasks := _candidates(room, job))]
-    for job, tasks in sorted(found, key=lambda pair: session.job_key(pair[0])):
+    candidates = {job.key: tasks for job, tasks in found}
+    for job in session.turns.each(sorted([job for job, _ in found], key=session.job_key)):
         if is_eligible(session, job):
-            _place(session, room, job, tasks)
+            _place(session, room, job, candidates[job.key])
 
 
 def _candidates(room: ReservedRoom, job: Job) -> list[tuple[int, Task]]:
