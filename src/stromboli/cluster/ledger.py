@@ -72,7 +72,6 @@ class Ledger(JobBooks):
         self.nominated: dict[TaskKey, Task] = {}
         # Tasks that have their place and wait for volumes, in the order in which they were placed.
         self.held: dict[TaskKey, HeldBind] = {}
-        self.held_groups = 0  # how many groups of tasks have been held
         # Waiting tasks whose last bind the server refused.
         self.refused_binds: dict[TaskKey, Task] = {}
         # How many of these were refused again, since one of them was bound after all.

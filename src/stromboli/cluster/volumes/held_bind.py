@@ -16,8 +16,6 @@ class HeldBind(Struct, gc=False):
 
     node: str
     since: float  # when its volumes were chosen
-    group: int  # tasks of a job that were placed together are held, and bound, together
-    size: int = 1  # how many tasks were placed together
     waits_for: tuple[str, ...] = ()  # claims that are not bound, as of the last cycle
     volumes: Mapping[str, str] = NONE_CHOSEN  # the existing volume chosen for a claim
     standing: bool = False  # since an earlier cycle; only then its place can be taken from it

@@ -5,18 +5,18 @@
                  └─ the provisioner gives up, a volume is lost, the node takes no pods any more (`chosen_nodes`), or
                     it takes too long ──▶ pending, and another node is next
 
-Tasks that were placed together are held together: none of them is bound before the claims of all are. If one of them
-fails, all give their places back. So do those of the job that were placed after them, because they were placed on the
-assumption that the first ones start.
+The tasks of a gang wait for each other: none of them is bound before so many have their volumes that the gang can
+start. The others follow one by one. If one fails and the gang cannot start without it, all give their places back.
 
 All that a later cycle needs is in objects: the pods are nominated to their nodes, claims have their selected node and
-when it was selected, volumes name their claims. A scheduler that has just started finds pending pods with nominations,
-places them again, and writes only what is missing. What was made for a claim stays the claim's, also if the pod gives
-its place back; the pod then goes where it can be reached.
+when it was selected, volumes name their claims. A scheduler that has just started holds the pending pods with such
+nominations again (`adoption`), and writes only what is missing. What was made for a claim stays the claim's, also if
+the pod gives its place back; the pod then goes where it can be reached.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,10 +27,13 @@ from stromboli.api.timestamps import format_timestamp
 from stromboli.api.volumes.claims import LOST, is_bound, is_for, selected_at, selected_node
 from stromboli.api.volumes.topology import reaches
 from stromboli.cluster import HeldBind, Job, JobKey, Node, RefusedBind, Status, Task
+from stromboli.scheduling.configuration import Configuration
 from stromboli.scheduling.decisions import Bind, ClaimVolume, Notice, SelectNode, UnclaimVolume
 from stromboli.scheduling.explanation import volume_reasons as reasons
+from stromboli.scheduling.gang import complete
 from stromboli.scheduling.session import Session
 
+from .adoption import hold_again
 from .choices import VolumeChoices
 from .chosen_nodes import GIVEN_BACK, ChosenNodes
 from .claim_states import ClaimState, ClaimStates
@@ -53,11 +56,12 @@ class Failure:
 def settle_volumes(session: Session) -> None:
     """Continue with what waits. Before plugins are opened: they must see the room that is given back."""
     index = session.snapshot.volumes
-    if not session.ledger.held and not index.selecting and not index.given_up:
+    if not session.ledger.held and not session.ledger.nominated and not index.selecting and not index.given_up:
         return
     rules = volume_rules(session.configuration)
     binding = rules is not None and rules.binding
     if binding:
+        hold_again(session)
         session.state(ClaimsFirst).settle()
     if session.ledger.held:
         _continue(session, rules)
@@ -105,8 +109,7 @@ class _Beginning:
             return False
         session, before = self._session, len(self._decisions)
         ledger = session.ledger
-        ledger.held_groups += 1
-        held = (self._make_all if all_are_made else self._settle_each)(tasks, ledger.held_groups)
+        held = (self._make_all if all_are_made else self._settle_each)(tasks)
         ledger.hold(job, tasks, held)
         if len(self._decisions) == before:
             # All was settled before: the scheduler was restarted. Nothing is written that would call for another cycle.
@@ -117,23 +120,23 @@ class _Beginning:
         session.due(since + self._timeout)
         return True
 
-    def _make_all(self, tasks: Sequence[Task], group: int) -> list[HeldBind]:
-        at, now, size = self._at, self._now, len(tasks)
+    def _make_all(self, tasks: Sequence[Task]) -> list[HeldBind]:
+        at, now = self._at, self._now
         nodes = [task.node.name for task in tasks if task.node is not None]
         if self._index.selected:
             self._index.selected.difference_update([task.claim for task in tasks])
         places = zip(tasks, nodes, strict=True)
         self._decisions.extend([SelectNode(task.claim, node, task.key, task.uid, at) for task, node in places])
         places = zip(tasks, nodes, strict=True)
-        return [HeldBind(node, now, group, size, (task.claim,)) for task, node in places]
+        return [HeldBind(node, now, (task.claim,)) for task, node in places]
 
-    def _settle_each(self, tasks: Sequence[Task], group: int) -> list[HeldBind]:
-        return [self._settle_claims(task, group, len(tasks)) for task in tasks]
+    def _settle_each(self, tasks: Sequence[Task]) -> list[HeldBind]:
+        return [self._settle_claims(task) for task in tasks]
 
-    def _settle_claims(self, task: Task, group: int, size: int) -> HeldBind:
+    def _settle_claims(self, task: Task) -> HeldBind:
         node = task.node
         assert node is not None
-        held = HeldBind(node.name, self._now, group, size)
+        held = HeldBind(node.name, self._now)
         for claim_key in task.volumes.claims:
             state = self._states.of(claim_key)
             if state.is_open:
@@ -170,15 +173,15 @@ def _stand(session: Session, tasks: Sequence[Task]) -> None:
 
 
 def _continue(session: Session, rules: VolumeRules | None) -> None:
-    by_job: dict[JobKey, dict[int, list[Task]]] = {}
+    by_job: dict[JobKey, list[Task]] = {}
     for task in _held_tasks(session):
         assert task.job is not None
-        held = session.ledger.held[task.key]
-        by_job.setdefault(task.job.key, {}).setdefault(held.group, []).append(task)
+        by_job.setdefault(task.job.key, []).append(task)
+    gangs = _has_gangs(session.configuration)
     before = len(session.ledger.held)
     crowded = set(np.flatnonzero((session.nodes.idle < 0).any(axis=1)).tolist())
-    for groups in by_job.values():
-        _continue_job(session, rules, groups, crowded)
+    for tasks in by_job.values():
+        _continue_job(session, rules, tasks, crowded, gangs=gangs)
     if len(session.ledger.held) < before:
         session.list_waiting()  # who gave its place up is placed again in this cycle
 
@@ -190,33 +193,47 @@ def _held_tasks(session: Session) -> list[Task]:
     return [found[task_key] for task_key in held if task_key in found]
 
 
+def _has_gangs(configuration: Configuration) -> bool:
+    """Whether a plugin will say when jobs are ready; otherwise all are. Plugins are not open yet."""
+    options = (option for tier in configuration.tiers for option in tier.plugins)
+    return any(option.name == "gang" and option.is_enabled("jobReady") for option in options)
+
+
 def _continue_job(
-    session: Session, rules: VolumeRules | None, groups: dict[int, list[Task]], crowded: set[int]
+    session: Session, rules: VolumeRules | None, tasks: Sequence[Task], crowded: set[int], *, gangs: bool
 ) -> None:
-    """`crowded`: nodes that have less than their pods request."""
-    earlier_failed = waiting = False
-    for group in sorted(groups):
-        tasks = groups[group]
-        found = [(task.key, _failure(session, rules, task, crowded)) for task in tasks]
-        failures = {task_key: failure for task_key, failure in found if failure is not None}
-        if failures or earlier_failed or _is_torn(session, tasks):
-            earlier_failed = True
-            for task in tasks:
-                _give_back(session, task, failures.get(task.key))
-        elif not waiting and not any(session.ledger.held[task.key].waits_for for task in tasks):
-            for task in tasks:
+    """`tasks`: all of a job that are held; `crowded`: nodes that have less than their pods request."""
+    job, held = tasks[0].job, session.ledger.held
+    assert job is not None
+    found = [(task, _failure(session, rules, task, crowded)) for task in tasks]
+    for task, failure in found:
+        if failure is not None:
+            _give_back(session, task, failure)
+    left = [task for task, failure in found if failure is None]
+    if gangs and left and not complete(job):
+        for task in left:
+            _give_back(session, task, None)
+        return
+    waiting = [task for task in left if held[task.key].waits_for]
+    if not gangs or _can_start_without(job, waiting):
+        for task in left:
+            if not held[task.key].waits_for:
                 _bind(session, task)
-        else:
-            waiting = True
-            _stand(session, tasks)
-            if rules is not None:
-                session.due(min(session.ledger.held[task.key].since for task in tasks) + rules.timeout)
+    left = [task for task in left if task.key in held]
+    _stand(session, left)
+    if rules is not None and left:
+        session.due(min(held[task.key].since for task in left) + rules.timeout)
 
 
-def _is_torn(session: Session, tasks: Sequence[Task]) -> bool:
-    """Whether a task that was placed with these has lost its place."""
-    size = session.ledger.held[tasks[0].key].size
-    return len(tasks) < size
+def _can_start_without(job: Job, waiting: Sequence[Task]) -> bool:
+    """Whether the job has its minimum without these tasks, which wait for volumes."""
+    if job.ready_count - len(waiting) < job.min_available:
+        return False
+    roles = Counter(task.role for task in waiting)
+    return not job.roles_matter or all(
+        job.role_occupied(role) - job.role_pending_best_effort.get(role, 0) - roles[role] >= least
+        for role, least in job.role_minimums.items()
+    )
 
 
 def _failure(session: Session, rules: VolumeRules | None, task: Task, crowded: set[int]) -> Failure | None:
@@ -295,16 +312,10 @@ def _give_back(session: Session, task: Task, failure: Failure | None) -> None:
 
 
 def _withdraw(session: Session, task: Task, reason: str, message: str) -> None:
-    """Others get the place of the task. Those of its job that are left wait for each other from now on: together they
-    are enough, but each group of them may not be."""
+    """Others get the place of the task."""
     held = session.ledger.held[task.key]
     _clean_up(session, held, task)
     _leave(session, task, reason, reasons.place_taken(held.node, message))
-    assert task.job is not None
-    left = [one for key in task.job.tasks if (one := session.ledger.held.get(key)) is not None]
-    group = min((one.group for one in left), default=0)
-    for one in left:
-        one.group, one.size = group, len(left)
 
 
 def _leave(session: Session, task: Task, reason: str, message: str) -> None:

@@ -1,0 +1,96 @@
+"""Binds that waited for volumes when the scheduler was restarted.
+
+A scheduler that has just started finds pending pods that are nominated to a node, with claims for which a volume was
+chosen or is made. It holds them again, before anything else is decided: otherwise plugins and the first actions of the
+cycle would see pending pods where the last scheduler saw binds, and decide differently.
+
+Pods are nominated also while others leave for them. Those do not fit yet, and are left to the promises of evictions. If
+the room is there by now, it makes no difference: they would get it in this cycle, before all others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stromboli.api.volumes.claims import is_bound, is_for, selected_at
+from stromboli.cluster import HeldBind, Job, JobKey, Node, Status, Task
+from stromboli.scheduling.gang import complete
+from stromboli.scheduling.session import Session
+
+from .chosen_nodes import ChosenNodes
+
+
+def hold_again(session: Session) -> None:
+    jobs: dict[JobKey, Job] = {}
+    for task in session.ledger.nominated.values():
+        if task.job is not None and _has_chosen_volumes(session, task):
+            jobs[task.job.key] = task.job
+    for _, job in sorted(jobs.items()):
+        _hold_job(session, job)
+    if jobs:
+        session.list_waiting()
+
+
+def _has_chosen_volumes(session: Session, task: Task) -> bool:
+    """Whether all its claims have a volume, or one is made for the node that it is nominated to."""
+    index = session.snapshot.volumes
+    claims = [index.claims.get(claim) for claim in task.volumes.claims]
+    return bool(claims) and all(
+        claim is not None and (is_bound(claim) or selected_at(claim) is not None or _named(session, key))
+        for key, claim in zip(task.volumes.claims, claims, strict=True)
+    )
+
+
+def _named(session: Session, key: str) -> str:
+    """The volume that names an open claim; "" if there is none."""
+    index = session.snapshot.volumes
+    claim = index.claims[key]
+    return min((name for name, one in index.naming.get(key, {}).items() if is_for(one, claim)), default="")
+
+
+def _hold_job(session: Session, job: Job) -> None:
+    """All tasks of a job that still have their place, if the job can start with them."""
+    ledger = session.ledger
+    tasks = [t for t in sorted(job.tasks.values(), key=lambda task: task.key) if _is_to_be_held(session, t)]
+    placed: list[Task] = []
+    for task in tasks:
+        node = session.nodes.by_name[task.nominated]
+        if _fits(session, task, node):
+            ledger.settle(task, Status.BINDING, node)
+            placed.append(task)
+    if not complete(job):
+        for task in placed:
+            ledger.settle(task, Status.PENDING, None)
+        return
+    if placed:
+        ledger.hold(job, placed, [_held(session, task) for task in placed])
+
+
+def _is_to_be_held(session: Session, task: Task) -> bool:
+    if not task.nominated or task.status is not Status.PENDING or task.gated:
+        return False
+    if task.nominated not in session.nodes.by_name or session.ledger.holdings_on.get(task.nominated):
+        return False  # what a Reservation holds there may be for the task
+    return not task.volumes.claims or _has_chosen_volumes(session, task)
+
+
+def _fits(session: Session, task: Task, node: Node) -> bool:
+    if session.state(ChosenNodes).why_not(task, node.name):
+        return False
+    return bool((np.asarray(session.nodes.idle[node.row]) >= task.request).all())
+
+
+def _held(session: Session, task: Task) -> HeldBind:
+    """As it was before the restart."""
+    index = session.snapshot.volumes
+    since, waits, volumes = session.now, [], {}
+    for key in task.volumes.claims:
+        claim = index.claims[key]
+        if is_bound(claim):
+            continue
+        waits.append(key)
+        chosen = selected_at(claim)
+        since = since if chosen is None else min(since, chosen)
+        if volume := _named(session, key):
+            volumes[key] = volume
+    return HeldBind(task.nominated, since, tuple(waits), volumes, standing=True)
