@@ -79,6 +79,11 @@ class Framework(ExtensionPoints):
     def job_key(self, job: Job) -> tuple[Any, ...]:
         return (*[hook.call(job) for hook in self.hooks("jobOrder")], job.created, job.key)
 
+    def lose(self, amount: Vector) -> None:
+        """This much is no longer there for queues to divide. Only before plugins are opened."""
+        self.divisible = self.divisible - amount
+        self.books = QueueBooks(self.divisible)
+
     def list_waiting(self) -> None:
         """Find the jobs with tasks that wait for a place, again if tasks gave theirs up before the actions began."""
         self.waiting = [job for job in self.active if job.pending_count]

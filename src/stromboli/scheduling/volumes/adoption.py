@@ -10,6 +10,8 @@ the room is there by now, it makes no difference: they would get it in this cycl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from stromboli.api.volumes.claims import is_bound, is_for, selected_at
@@ -20,7 +22,8 @@ from stromboli.scheduling.session import Session
 from .chosen_nodes import ChosenNodes
 
 
-def hold_again(session: Session) -> None:
+def hold_again(session: Session) -> list[Job]:
+    """Returns the jobs that have lost a place meanwhile and cannot start without it."""
     jobs: dict[JobKey, Job] = {}
     for task in session.ledger.nominated.values():
         if task.job is not None and _has_chosen_volumes(session, task):
@@ -29,6 +32,7 @@ def hold_again(session: Session) -> None:
         _hold_job(session, job)
     if jobs:
         session.list_waiting()
+    return [job for _, job in sorted(jobs.items()) if not job.held and _has_lost_a_place(session, job)]
 
 
 def _has_chosen_volumes(session: Session, task: Task) -> bool:
@@ -64,6 +68,26 @@ def _hold_job(session: Session, job: Job) -> None:
         return
     if placed:
         ledger.hold(job, placed, [_held(session, task) for task in placed])
+
+
+def give_up_places(session: Session, jobs: Iterable[Job]) -> None:
+    """These jobs give all their places back, as they would have if they had been held."""
+    for job in jobs:
+        for task in _nominated(session, job):
+            session.ledger.nominate(task, "")
+
+
+def _has_lost_a_place(session: Session, job: Job) -> bool:
+    """Not if pods are leaving there: then the job was promised the place, and that is another matter."""
+    tasks, nodes = _nominated(session, job), session.nodes
+    present = [nodes.by_name[task.nominated] for task in tasks if task.nominated in nodes.by_name]
+    if any(nodes.releasing[node.row].any() for node in present):
+        return False
+    return any(session.state(ChosenNodes).why_not(task, task.nominated) for task in tasks)
+
+
+def _nominated(session: Session, job: Job) -> list[Task]:
+    return [task for _, task in sorted(job.tasks.items()) if task.key in session.ledger.nominated]
 
 
 def _is_to_be_held(session: Session, task: Task) -> bool:

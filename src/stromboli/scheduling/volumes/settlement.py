@@ -26,14 +26,14 @@ from stromboli.api import PersistentVolumeClaim, is_backfill
 from stromboli.api.timestamps import format_timestamp
 from stromboli.api.volumes.claims import LOST, is_bound, is_for, selected_at, selected_node
 from stromboli.api.volumes.topology import reaches
-from stromboli.cluster import HeldBind, Job, JobKey, Node, RefusedBind, Status, Task
+from stromboli.cluster import PODS, HeldBind, Job, JobKey, Node, RefusedBind, Status, Task
 from stromboli.scheduling.configuration import Configuration
 from stromboli.scheduling.decisions import Bind, ClaimVolume, Notice, SelectNode, UnclaimVolume
 from stromboli.scheduling.explanation import volume_reasons as reasons
 from stromboli.scheduling.gang import complete
 from stromboli.scheduling.session import Session
 
-from .adoption import hold_again
+from .adoption import give_up_places, hold_again
 from .choices import VolumeChoices
 from .chosen_nodes import GIVEN_BACK, ChosenNodes
 from .claim_states import ClaimState, ClaimStates
@@ -61,12 +61,13 @@ def settle_volumes(session: Session) -> None:
     rules = volume_rules(session.configuration)
     binding = rules is not None and rules.binding
     if binding:
-        hold_again(session)
+        lost = hold_again(session)
         session.state(ClaimsFirst).settle()
     if session.ledger.held:
         _continue(session, rules)
     if binding:
         session.state(ChosenNodes).free()
+        give_up_places(session, lost)
 
 
 def open_volumes(session: Session) -> None:
@@ -307,6 +308,10 @@ def _give_back(session: Session, task: Task, failure: Failure | None) -> None:
         task.refused = task.refused or RefusedBind()
         task.refused.add(held.node, failure.why, session.now, by_volumes=True)
         ledger.refused_binds[task.key] = task
+    if task.node is not None and not session.nodes.takes_pods[task.node.row]:
+        free = task.request.copy()
+        free[PODS] = 0
+        session.lose(free)  # it counted as used, and what is idle there is nobody's
     why = failure.why if failure is not None else reasons.mate_failed()
     _leave(session, task, GIVEN_BACK, reasons.place_given_back(held.node, why))
 
