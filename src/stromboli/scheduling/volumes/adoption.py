@@ -16,10 +16,12 @@ import numpy as np
 
 from stromboli.api.volumes.claims import is_bound, is_for, selected_at
 from stromboli.cluster import HeldBind, Job, JobKey, Node, Status, Task
+from stromboli.scheduling.decisions import Notice
+from stromboli.scheduling.explanation import volume_reasons as reasons
 from stromboli.scheduling.gang import complete
 from stromboli.scheduling.session import Session
 
-from .chosen_nodes import ChosenNodes
+from .chosen_nodes import GIVEN_BACK, ChosenNodes
 
 
 def hold_again(session: Session) -> list[Job]:
@@ -74,6 +76,9 @@ def give_up_places(session: Session, jobs: Iterable[Job]) -> None:
     """These jobs give all their places back, as they would have if they had been held."""
     for job in jobs:
         for task in _nominated(session, job):
+            if not session.state(ChosenNodes).why_not(task, task.nominated):  # the others were told
+                why = reasons.place_given_back(task.nominated, reasons.mate_failed())
+                session.cycle.decisions.append(Notice("Pod", task.key, GIVEN_BACK, why, warning=True))
             session.ledger.nominate(task, "")
 
 
