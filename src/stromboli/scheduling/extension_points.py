@@ -178,12 +178,21 @@ class ExtensionPoints:
         """Choose one of these rows, which all fit, by their scores; the first plugin that returns a row decides."""
         self._add("bestNode", choose)
 
-    def add_preemptable(self, verdict: cb.VictimVerdict, *, protects: bool, flag: str = "preemptable") -> None:
-        """`flag`: the flag of the configuration that switches it."""
+    def add_preemptable(
+        self, verdict: cb.VictimVerdict, *, protects: bool, flag: str = "preemptable", by_shares: bool = False
+    ) -> None:
+        """`flag`: the flag of the configuration that switches it. `by_shares`: whatever namespace of its queue the
+        evictor is in, the verdict is the same, as long as the candidate is in another, and the evictor's holds as much
+        in that queue and has the same weight."""
         self._add("preemptable:protect" if protects else "preemptable:permit", verdict, flag)
+        if not by_shares:
+            self._add("preemptable:byNamespace", verdict, flag)
 
-    def add_reclaimable(self, verdict: cb.VictimVerdict, *, protects: bool) -> None:
+    def add_reclaimable(self, verdict: cb.VictimVerdict, *, protects: bool, by_shares: bool = False) -> None:
+        """`by_shares`: as in `add_preemptable`."""
         self._add("reclaimable:protect" if protects else "reclaimable:permit", verdict, "reclaimable")
+        if not by_shares:
+            self._add("reclaimable:byNamespace", verdict, "reclaimable")
 
     def add_overused(self, test: Callable[[Queue], bool]) -> None:
         self._add("overused", test)

@@ -65,7 +65,7 @@ class VictimSearch:
         self.group = group
         self._cost_basis = cost_basis
         self._turns = session.state(Turns)
-        self._kind_of_job = (kind, group, inside, job.queue.name, job.namespace, job.priority)
+        self._kind_of_job = (kind, group, inside, job.queue.name, self._kind_of_namespace(), job.priority)
         self._planner = Planner(session, kind, rank, cost)
         self._used: set[Any] = set()  # keys of prospects that this search has used
         self.gone: list[EvictionUnit] = []  # all that was evicted, for all tasks so far
@@ -184,6 +184,16 @@ class VictimSearch:
         job = self.job
         missing = job.min_available - job.ready_count - job.waiting_count
         return (job.allocated.tobytes(), (missing, self._known.composition(job)) if missing > 1 else None)
+
+    def _kind_of_namespace(self) -> Hashable:
+        """Equal for namespaces that fare alike: they have nobody to lose, hold the same, and have the same weight. A
+        cluster may have as many namespaces as pods, and to search for each of them anew would take long."""
+        session, queue, name = self.session, self.job.queue, self.job.namespace
+        by_name = session.hooks(f"{self.kind}:byNamespace") or session.ledger.holdings or self.inside
+        if by_name or not session.alike_in_queue(self.job) or name in self._candidates().namespaces:
+            return name
+        held, known = queue.by_namespace.get(name), session.namespaces.get(name)
+        return (1 if known is None else known.weight, held.tobytes() if held is not None and held.any() else b"")
 
     def _kind_of(self, task: Task, fitting: Fitting) -> Any:
         """Equal for tasks that the plugins treat alike, as long as their jobs have the same."""

@@ -64,7 +64,7 @@ class Capacity(Plugin):
             session, [column for _, column in self._columns], line=self._tree.line, held=self._tree.held,
             pending=session.pending_tasks, zero_is_unstated=True, levels=self._levels,
         )  # fmt: skip
-        session.add_reclaimable(rule.verdict, protects=False)
+        session.add_reclaimable(rule.verdict, protects=False, by_shares=True)
         session.add_job_enqueueable(self._may_admit, all_at_once=self._may_admit_all)
         if hierarchy:
             session.add_victim_queue_order(self._kinship)

@@ -25,8 +25,8 @@ class Conformance(Plugin):
     name = "conformance"
 
     def open(self, session: Session) -> None:
-        session.add_preemptable(_protect_system_pods, protects=True)
-        session.add_reclaimable(_protect_system_pods, protects=True)
+        session.add_preemptable(_protect_system_pods, protects=True, by_shares=True)
+        session.add_reclaimable(_protect_system_pods, protects=True, by_shares=True)
 
 
 def _protect_system_pods(evictor: Task, candidate: Task, whole: bool) -> Verdict:

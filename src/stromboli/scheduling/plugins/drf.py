@@ -88,16 +88,16 @@ class Drf(Plugin):
             tree = Hierarchy(session, self._share.one)
             session.add_handlers(allocate=tree.placed, deallocate=tree.gone)
             session.add_queue_order(tree.key, falls=tree.falls)
-            session.add_reclaimable(tree.may_lose, protects=False)
+            session.add_reclaimable(tree.may_lose, protects=False, by_shares=True)
         session.add_job_order(self._job_share)
         session.add_namespace_order(
             self._namespace_share,
             scope=self._scope,
             shares=NamespaceShares(self._share.of, self._share.one, self._weight),
         )
-        session.add_preemptable(self._smaller_share_wins, protects=False)
+        session.add_preemptable(self._smaller_share_wins, protects=False, by_shares=True)
         if self._scope == "beforePriority":
-            session.add_preemptable(self._keeps_namespace_order, protects=True, flag="namespaceOrder")
+            session.add_preemptable(self._keeps_namespace_order, protects=True, by_shares=True, flag="namespaceOrder")
 
     def _job_share(self, job: Job) -> int:
         return self._share.of(job.allocated)

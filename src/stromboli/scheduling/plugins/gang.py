@@ -42,8 +42,8 @@ class Gang(Plugin):
         session.add_job_pipelined(_is_pipelined)
         session.add_job_starving(_is_starving)
         session.add_job_order(partial(_rank, session.state(HalfGangs)))
-        session.add_preemptable(_protect_minimum, protects=True)
-        session.add_reclaimable(_protect_minimum, protects=True)
+        session.add_preemptable(_protect_minimum, protects=True, by_shares=True)
+        session.add_reclaimable(_protect_minimum, protects=True, by_shares=True)
 
 
 def _missing_pods(job: Job) -> Refusal | None:

@@ -41,8 +41,8 @@ class Pdb(Plugin):
         for task in self._evicted_before(session):
             self._note(task)
         session.add_handlers(deallocate=self._note)
-        session.add_preemptable(self._within_budget, protects=True)
-        session.add_reclaimable(self._within_budget, protects=True)
+        session.add_preemptable(self._within_budget, protects=True, by_shares=True)
+        session.add_reclaimable(self._within_budget, protects=True, by_shares=True)
 
     def _evicted_before(self, session: Session) -> list[Task]:
         """Pods evicted in an earlier cycle that the API server does not show as terminating yet."""

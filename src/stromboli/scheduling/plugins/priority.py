@@ -28,7 +28,7 @@ class Priority(Plugin):
         session.add_task_order(lambda task: -task.priority)
         session.add_job_order(lambda job: (-job.priority, bool(job.stands_for)))  # at a tie pods go first
         session.add_job_starving(_has_waiting_pods)
-        session.add_preemptable(_lower_yields, protects=False)
+        session.add_preemptable(_lower_yields, protects=False, by_shares=True)
 
 
 def _has_waiting_pods(job: Job) -> bool:

@@ -93,7 +93,7 @@ class Proportion(Plugin):
             line=lambda queue: (self.entitlements[queue.name],), held=lambda own: own.members[0].allocated.tolist(),
             pending=session.pending_tasks, zero_is_unstated=False,
         )  # fmt: skip
-        session.add_reclaimable(rule.verdict, protects=False)
+        session.add_reclaimable(rule.verdict, protects=False, by_shares=True)
         session.add_job_enqueueable(self._may_admit, all_at_once=self._may_admit_all)
 
     # -- who deserves what ------------------------------------------------------------------------------------
