@@ -382,6 +382,45 @@ def check_defaults(found: Scene) -> None:
     assert [len(outcome.running_on(name)) for name in "abcde"] == [7, 7, 6, 0, 3]
 
 
+# -- 85: a pod that is moved is charged once ------------------------------------------------------------------------
+
+# A queue may have 8 CPUs and has 6: x 4 on a, y 2 on b. b is emptied into a; the old pods need 5 s to end. z (2 CPUs)
+# fits into the 8 while they terminate: if their places were charged as well, 8 would be used. more (1 CPU) waits all
+# along: if nobody paid for y, there would be room for it.
+CHARGED_ONCE = scene(
+    node("a", cpu=8), node("b", cpu=8), node("c", cpu=8, labels={"critical": "true"}),
+    queue("q", capability={"cpu": 8}),
+    replicas("x", "a", 4, cpu=1, queue="q"), replicas("y", "b", 2, cpu=1, queue="q", grace=5),
+    run_by_hand(5), pod("z", cpu=2, queue="q", at=7), pod("more", cpu=1, queue="q", at=8),
+    policy=policy(defragment(high=100), interval=0), until=30,
+)  # fmt: skip
+
+# The same without room for anybody else: the queue may have 6 and has 6. The successors need not wait for the old pods.
+AT_ITS_LIMIT = scene(
+    node("a", cpu=8), node("b", cpu=8), queue("q", capability={"cpu": 6}),
+    replicas("x", "a", 4, cpu=1, queue="q"), replicas("y", "b", 2, cpu=1, queue="q", grace=5), run_by_hand(5),
+    policy=policy(defragment(high=100), interval=0), until=30,
+)  # fmt: skip
+
+
+def check_charged_once(found: Scene) -> None:
+    outcome = found.outcome
+    assert outcome.moves["succeeded"] == 2
+    gone = min(outcome.times("Evicted")) + 5
+    (started,) = outcome.times("Bound", "z")
+    assert started < gone
+    assert min(outcome.times("MigrationSucceeded")) >= gone  # until then the Reservation says that it moves
+    assert outcome.times("Bound", "more") == []
+
+
+def check_at_its_limit(found: Scene) -> None:
+    outcome = found.outcome
+    assert outcome.moves["succeeded"] == 2
+    bound = {name: at for at, _, name, _ in outcome.events("Bound") if name.startswith("y-")}
+    assert len(bound) == 2
+    assert all(at <= outcome.times("Submitted", name)[-1] + 1 for name, at in bound.items())
+
+
 CASES: Final[dict[str, tuple[Scene, Check]]] = {
     "63 holder": (HOLDER, check_holder),
     "63 other namespace": (OTHER_NAMESPACE, check_other_namespace),
@@ -401,4 +440,6 @@ CASES: Final[dict[str, tuple[Scene, Check]]] = {
     "71 who": (WHO, check_who),
     "72 state": (STATE, check_state),
     "73 defaults": (DEFAULTS, check_defaults),
+    "85 charged once": (CHARGED_ONCE, check_charged_once),
+    "85 at its limit": (AT_ITS_LIMIT, check_at_its_limit),
 }

@@ -54,17 +54,33 @@ def planned(outcome: Outcome) -> dict[str, str]:
 
 
 def test_successors_with_names_get_their_own_places() -> None:
-    """y-0 (2 CPUs) and y-1 (1 CPU) of one Job are moved from b. Both fit into both places, since y-1 could use that of
-    y-0; then y-0 would have none."""
-    two = job("y", 1, cpu=2, selector={"name": "b"}, grace=1)
-    first = two["spec"]["tasks"][0]
-    second = job("y", 1, cpu=1, grace=1)["spec"]["tasks"][0] | {"name": "v"}
-    del first["template"]["spec"]["nodeSelector"]
-    two["spec"] |= {"minAvailable": 0, "tasks": [first, second]}
+    """y-0 and y-1 leave b, one for a and one for c. y-0 needs longer to end, so the successor of y-1 comes first. It
+    would take the place of y-0, which was asked for first."""
+    pair = replicas("y", ["b", "b"], cpu=1, kind="StatefulSet")
+    pair[0]["spec"]["podManagementPolicy"] = "Parallel"
+    for each, grace in zip(pair[1:], ("5s", "1s"), strict=True):
+        each["metadata"]["annotations"]["sim.stromboli.io/grace"] = grace
     found = scene(
-        node("b", cpu=20), two,
-        node("a", cpu=10, at=3), node("c", cpu=10, at=3),
-        [document | {"metadata": document["metadata"] | {"annotations": {"sim.stromboli.io/at": "4s"}}}
+        node("a", cpu=5), node("b", cpu=10), node("c", cpu=5), replicas("x", ["a"] * 4 + ["c"] * 4, cpu=1), pair,
+        run_by_hand(5), policy=policy(defragment(high=100), interval=0), until=30,
+    )  # fmt: skip
+    outcome = found.outcome
+    assert sorted(planned(outcome).values()) == ["a", "c"]
+    assert outcome.moves["succeeded"] == 2
+    assert [name for _, _, name, _ in outcome.events("Bound")] == ["y-1", "y-0"]
+    assert {name: target for _, _, name, target in outcome.events("Bound")} == planned(outcome)
+
+
+def test_pods_of_a_job_get_their_own_places() -> None:
+    """The pods of the tasks w (2 CPUs) and v (1 CPU) of one Job leave b. c has a place for v only."""
+    two = job("y", 1, cpu=2, grace=1)
+    (first,) = two["spec"]["tasks"]
+    (second,) = job("y", 1, cpu=1, grace=1)["spec"]["tasks"]
+    two["spec"] |= {"minAvailable": 0, "tasks": [first, second | {"name": "v"}]}
+    late = {"sim.stromboli.io/at": "4s"}
+    found = scene(
+        node("b", cpu=20), two, node("a", cpu=10, at=3), node("c", cpu=10, at=3),
+        [document | {"metadata": document["metadata"] | {"annotations": late}}
          for document in [*replicas("x", "a", 8, cpu=1), *replicas("z", "c", 9, cpu=1)]],
         run_by_hand(6), policy=policy(defragment(high=100), interval=0), until=30,
     )  # fmt: skip
