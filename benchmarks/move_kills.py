@@ -5,8 +5,9 @@
 Each round empties a node: three pods of two gangs leave it in one plan, and there is exactly one place for each. At a
 step of the plan (planned, a place kept, marked, a pod evicted, a place used) one of the three processes is killed
 (SIGKILL) and started again, at once or after three seconds; in every sixth round the descheduler stands still
-(SIGSTOP) for three seconds at its first eviction. In the end all three pods have moved or none has, no Reservation is
-left, no group says that a move runs, no pod is lost, and both gangs had their minimum at every step.
+(SIGSTOP) for three seconds at its first eviction. At the same time a pod of one of the gangs that does not move is
+deleted, so that a successor comes for which no place is kept. In the end all three pods have moved or none has, no
+Reservation is left, no group says that a move runs, no pod is lost, and both gangs had their minimum at every step.
 """
 
 from __future__ import annotations
