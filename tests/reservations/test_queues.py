@@ -194,3 +194,12 @@ class TestPodsThatMayNotUseIt:
         outcome = play(node("n1", 4), reservation("r", 4), members[0], *map(owned, members[1:]), until=3)
         assert "Reservation r" not in outcome.pod("g-0")["message"]
         assert self.said(outcome) == []
+
+
+def test_the_reason_of_others_says_what_is_held_beside_what_is_free() -> None:
+    """10 CPUs: 4 used, 4 held, 2 free. A pod of 8 finds 2, and would find 6 without the Reservation."""
+    outcome = play(node("n1", 10), pod("a", 4, on="n1"), reservation("r", 4), pod("p", 8, at=1), until=3)
+    said = "insufficient cpu (8 requested, at most 2 free, 6 with what Reservations hold)"
+    assert said in outcome.pod("p")["message"]
+    without = play(node("n1", 10), pod("a", 4, on="n1"), pod("p", 8, at=1), until=3)
+    assert "insufficient cpu (8 requested, at most 6 free)" in without.pod("p")["message"]

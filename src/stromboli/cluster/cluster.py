@@ -321,6 +321,7 @@ class Cluster:
         self.ledger.queue_log.clear()
         self._queues.refresh_queues(list(self.ledger.changed_jobs.values()))
         self._queues.refresh_priorities()
+        self._queues.refresh_guarantees(self._is_offered)
         if self._total is None:
             table = self.ledger.table
             self._total = np.asarray(table.allocatable[table.ready].sum(axis=0), dtype=np.int64)
@@ -354,6 +355,10 @@ class Cluster:
         divisible += self._reservations.free_of_charge()
         divisible[PODS] = 0
         return divisible
+
+    def _is_offered(self, resource: str) -> bool:
+        column = self.axis.index.get(resource)
+        return column is not None and bool(self.ledger.table.allocatable[:, column].any())
 
     def _waiting_stand_ins(self) -> list[Job]:
         jobs = self._reservations.jobs

@@ -1,13 +1,14 @@
 """What the guarantee of a queue asks for, and what has become of it.
 
-A guarantee with a `policy` or a `percentage` locks nodes; a bare `resource` is only a quota, as in Volcano. The
-controllers judge a guarantee once, when it is new or was edited, and remember in the queue's status which one they
-judged. The scheduler and the controllers both read that here, so that they never disagree about who may lock.
+A guarantee with a `policy` or a `percentage` locks nodes; a bare `resource` is only a quota, as in Volcano, unless the
+plugin is told to lock those as well. The controllers judge a guarantee once, when it is new or was edited, and remember
+in the queue's status which one they judged. The scheduler and the controllers both read that here, so that they never
+disagree about who may lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
@@ -22,6 +23,9 @@ ACCEPTED: Final = "ReservationAccepted"
 SATISFIED: Final = "ReservationSatisfied"
 """The condition of a queue whose guarantee was accepted: whether it could use all of it now."""
 
+LOCKS: Final = "LocksNodes"
+"""The condition, always False, of a queue with a guarantee for which nothing is locked: why, and what to do."""
+
 BY_AMOUNTS: Final = "resource"
 BY_NUMBER: Final = "percentage"
 """The basis of a guarantee: which part of it counts, if it has both."""
@@ -32,7 +36,13 @@ _DEFAULT_DIMENSIONS: Final = ("cpu", "memory")
 
 
 def locks_nodes(guarantee: Guarantee) -> bool:
+    """Whether it says so itself."""
     return bool(guarantee.policy) or guarantee.percentage is not None
+
+
+def is_bare(guarantee: Guarantee) -> bool:
+    """Whether it has amounts and does not say that they should be locked."""
+    return not locks_nodes(guarantee) and bool(guaranteed_amounts(guarantee))
 
 
 def evicts(guarantee: Guarantee) -> bool:
@@ -40,9 +50,19 @@ def evicts(guarantee: Guarantee) -> bool:
     return guarantee.policy == GUARANTEED
 
 
-def guaranteed_amounts(guarantee: Guarantee) -> dict[str, int]:
-    """Exact amounts by resource, without "pods", which only nodes limit."""
-    return {name: n for name, n in amounts(guarantee.resource).items() if n > 0 and name != "pods"}
+def full_name(resource: str, offered: Container[str] = ()) -> str:
+    """`gpu` is short for NVIDIA's, unless nodes offer a resource of that very name. `offered`: what they offer."""
+    return _GPU if resource == "gpu" and resource not in offered else resource
+
+
+def guaranteed_amounts(guarantee: Guarantee, offered: Container[str] = ()) -> dict[str, int]:
+    """Exact amounts by the full names of resources, without "pods", which only nodes limit."""
+    found: dict[str, int] = {}
+    for name, amount in amounts(guarantee.resource).items():
+        if amount > 0 and name != "pods":
+            full = full_name(name, offered)
+            found[full] = max(amount, found.get(full, 0))
+    return found
 
 
 def guaranteed_fraction(guarantee: Guarantee) -> Fraction | None:
@@ -58,12 +78,12 @@ def is_about_nodes(queue: Queue) -> bool:
     return queue.status.reservation.basis == BY_NUMBER
 
 
-def dimensions(guarantee: Guarantee) -> tuple[str, ...]:
-    """The resources that a percentage is about: CPU and memory unless it says otherwise. `gpu` is NVIDIA's."""
+def dimensions(guarantee: Guarantee, offered: Container[str] = ()) -> tuple[str, ...]:
+    """The resources that a percentage is about: CPU and memory unless it says otherwise."""
     if guarantee.percentage is None:
         return ()
     named = guarantee.percentage.dimensions or _DEFAULT_DIMENSIONS
-    return tuple(sorted({_GPU if name == "gpu" else name for name in named}))
+    return tuple(sorted({full_name(name, offered) for name in named}))
 
 
 def never_drains(pod: Pod) -> bool:
@@ -87,8 +107,10 @@ def is_open(queue: Queue) -> bool:
 
 
 def may_lock(queue: Queue) -> bool:
-    """Whether the nodes in the queue's status are locked for it. The spec beats a stale status."""
-    return locks_nodes(queue.spec.guarantee) and is_open(queue) and not is_refused(queue)
+    """Whether the nodes in the queue's status are locked for it. The spec beats a stale status; a bare guarantee is
+    judged only if it is to be locked."""
+    wanted = locks_nodes(queue.spec.guarantee) or (is_bare(queue.spec.guarantee) and is_judged(queue))
+    return wanted and is_open(queue) and not is_refused(queue)
 
 
 def lock_rank(queue: Queue) -> tuple[int, int, str, str]:

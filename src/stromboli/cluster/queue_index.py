@@ -10,7 +10,7 @@ such jobs, so a queue lists only the others: what walks over the jobs of a queue
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 
 from stromboli.api import PodGroup, PriorityClass, is_generated_group, key, names
 from stromboli.api import Queue as QueueObject
@@ -20,6 +20,7 @@ from .ledger import Ledger
 from .model import Job, JobKey, Queue, QueueName
 from .object_fields import creation_time, group_status
 from .object_warnings import ObjectWarning, ObjectWarnings
+from .queue_guarantees import full_name, guaranteed_amounts
 from .relevance import is_same_but_status
 from .resources import PODS, UNLIMITED, ResourceAxis, Vector
 
@@ -36,6 +37,7 @@ class QueueIndex:
         self._ledger = ledger
         self._ensure_width = ensure_width
         self._warnings = warnings
+        self._with_short_names: set[QueueName] = set()  # whose guarantee has them
         self._priorities_changed = False
         self._default_priority = 0
         self._without_class: dict[JobKey, Job] = {}  # its PriorityClass may still arrive before the next snapshot
@@ -173,8 +175,27 @@ class QueueIndex:
         queue.fifo = spec.dequeue_strategy == "fifo"
         queue.parent = spec.parent
         queue.capability = self._limits(amounts(spec.capability)) if spec.capability else None
-        queue.guarantee = self._axis.vector(amounts(spec.guarantee.resource)) if spec.guarantee.resource else None
+        self._read_guarantee(queue, ())
         queue.deserved = self._axis.vector(amounts(spec.deserved)) if spec.deserved else None
+
+    def _read_guarantee(self, queue: Queue, offered: Container[str]) -> None:
+        assert queue.object is not None
+        guarantee = queue.object.spec.guarantee
+        wanted = guaranteed_amounts(guarantee, offered)
+        queue.guarantee = self._axis.vector(wanted) if guarantee.resource else None
+        short = any(full_name(name) != name for name in guarantee.resource)
+        (self._with_short_names.add if short else self._with_short_names.discard)(queue.name)
+
+    def refresh_guarantees(self, offers: Callable[[str], bool]) -> None:
+        """A short name means the resource of that very name if nodes offer one."""
+        for name in sorted(self._with_short_names):
+            queue = self.queues.get(name)
+            if queue is None or queue.object is None:
+                self._with_short_names.discard(name)
+            else:
+                offered = [resource for resource in queue.object.spec.guarantee.resource if offers(resource)]
+                self._read_guarantee(queue, offered)
+                self._ensure_width()
 
     def delete_queue(self, name: QueueName) -> None:
         queue = self.queues.get(name)

@@ -20,7 +20,7 @@ from .virtual_time import Microseconds, to_seconds
 
 EVENT_TYPES: Final = frozenset({
     "Submitted", "Bound", "Finished", "Evicted", "Deleted", "Reserved", "Unreserved", "Conditional", "Locked",
-    "Unlocked", "ReservationPending", "ReservationAvailable", "ReservationSucceeded", "ReservationExpired",
+    "Unlocked", "NotLocked", "ReservationPending", "ReservationAvailable", "ReservationSucceeded", "ReservationExpired",
     "ReservationFailed", "MigrationPlanned", "MigrationStarted", "MigrationSucceeded", "MigrationFailed",
     "Warning",
 })  # fmt: skip

@@ -1,7 +1,8 @@
 """Nodes set aside for queues: which ones, and when that is looked at again.
 
 `worker` decides, as a pure function of the objects; `search` finds the best set of nodes by the `score`, `guarantees`
-says what each queue asks for and refuses what does not fit, `view` reads the objects, `messages` has the texts.
+says what each queue asks for and refuses what does not fit, `quotas` is about those for which nothing is locked, `view`
+reads the objects, `lock_status` and `messages` have what is written.
 
 `QueueLocks` is what the queue controller calls in every pass. It keeps nothing but the time of the last round and what
 the cluster looked like then.
@@ -9,17 +10,19 @@ the cluster looked like then.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from stromboli.api import KObject, Pod, PodGroup, Queue, QueueReservation
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.cluster.queue_guarantees import SATISFIED, locks_nodes
+from stromboli.cluster.queue_guarantees import LOCKS, SATISFIED, is_bare, locks_nodes
 from stromboli.controllers.changes import Objects
 from stromboli.scheduling.queue_locks.rules import LockRules
 
+from .lock_status import CONDITIONS, LockNotice, LockStatus
+from .quotas import NOT_LOCKED, release_all, tell_quotas
 from .view import UsageReader
-from .worker import CONDITIONS, LockNotice, LockStatus, decide, release_all
+from .worker import decide
 
 __all__ = ["CONDITIONS", "RELOCK_PERIOD", "LockNotice", "LockRules", "LockStatus", "QueueLocks"]
 
@@ -27,6 +30,13 @@ RELOCK_PERIOD: Final = 5.0
 """Seconds between two rounds, unless set."""
 
 _PER_SECOND: Final = 1_000_000
+
+
+def _concerns(queue: Queue, rules: LockRules) -> bool:
+    """Whether a queue locks nodes, or did."""
+    guarantee = queue.spec.guarantee
+    wants = locks_nodes(guarantee) or (rules.locks_bare and is_bare(guarantee))
+    return wants or queue.status.reservation != QueueReservation()
 
 
 class QueueLocks:
@@ -56,6 +66,7 @@ class QueueLocks:
         self._turns = 0  # how many rounds it takes until every node had its turn to be cleared
         self._waits_since: float | None = None  # the earliest time since which a set has not drained
         self._is_used = False
+        self._told: dict[str, tuple[str, list[str]]] = {}  # by queue: its UID, and why nothing is locked for it
 
     def observe(self, obj: KObject | None) -> None:
         """An object was created, changed or deleted, or could not be written."""
@@ -74,9 +85,9 @@ class QueueLocks:
         self._is_used = False
         queues = [queue for queue in objects.list(Queue) if is_valid(queue)]
         if rules is None:
-            return release_all(queues)
-        if not any(locks_nodes(q.spec.guarantee) or q.status.reservation != QueueReservation() for q in queues):
-            return {}
+            return self._not_in_vain(release_all(queues, now), queues)
+        if not any(_concerns(queue, rules) for queue in queues):
+            return self._not_in_vain(tell_quotas(queues, now), queues)
         self._is_used = True
         view = self._reader.read(objects)
         is_round = self._is_round(now)
@@ -87,6 +98,22 @@ class QueueLocks:
             self._seen = self._seen_now
         statuses = decide(view, queues, rules, now, is_round=is_round)
         self._note(statuses)
+        return self._not_in_vain(statuses, queues)
+
+    def _not_in_vain(self, statuses: dict[str, LockStatus], queues: Iterable[Queue]) -> dict[str, LockStatus]:
+        """Without what queues were told by this worker before. Volcano's own definition of a Queue has no conditions:
+        there the server drops them, and the worker would write them for ever."""
+        for queue in queues:
+            name = queue.metadata.name
+            status = statuses.get(name)
+            why = [] if status is None else [c.reason for c in status.conditions if c.type == LOCKS]
+            if not why or status is None:
+                self._told.pop(name, None)
+                continue
+            told = (queue.metadata.uid, why)
+            if self._told.get(name) == told and any(notice.reason == NOT_LOCKED for notice in status.notices):
+                del statuses[name]
+            self._told[name] = told
         return statuses
 
     def next_due(self) -> float | None:

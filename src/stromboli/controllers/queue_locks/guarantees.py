@@ -17,7 +17,7 @@ import numpy as np
 
 from stromboli.api import Queue
 from stromboli.api.quantity import amounts
-from stromboli.cluster.queue_guarantees import dimensions, guaranteed_amounts, guaranteed_fraction
+from stromboli.cluster.queue_guarantees import dimensions, guaranteed_amounts, guaranteed_fraction, is_bare
 
 from . import messages
 from .demand import Demand
@@ -80,10 +80,11 @@ class Guarantees:
         """Why a new guarantee is refused. `demand`: what it asks for beside the queues below; `taken`: nodes locked
         for others; `others`: how many nodes those may need."""
         view = self.view
-        for name, asked in sorted(guaranteed_amounts(queue.spec.guarantee).items()):
+        void = messages.VOID_AS_LOCK if is_bare(queue.spec.guarantee) else messages.VOID
+        for name, asked in sorted(guaranteed_amounts(queue.spec.guarantee, view.offered).items()):
             total = float(self._total[view.column[name]]) if name in view.column else 0.0
             if asked > total:
-                return Refused("ExceedsCluster", messages.exceeds_cluster(name, asked, total))
+                return Refused("ExceedsCluster", messages.exceeds_cluster(name, asked, total, void))
         free = view.counts.copy()
         free[list(taken)] = False
         rows = np.flatnonzero(free)
@@ -95,11 +96,12 @@ class Guarantees:
         met = bool(demand.is_met(sum_of(empty, ideal))[0])
         needed = len(ideal) if met or demand.count is None else demand.count
         if needed + others > most:
-            return Refused("ExceedsMaxReservedPercent", messages.exceeds_limit(needed, others, most))
+            return Refused("ExceedsMaxReservedPercent", messages.exceeds_limit(needed, others, most, void))
         if demand.count is not None and demand.most is not None:
             return Refused("ExceedsCapability", messages.exceeds_capability(demand.count))
         asked_for = {name: demand.target[view.column[name]] for name in view.resources}
-        return Refused("TooFewNodes", messages.too_few_nodes({name: n for name, n in asked_for.items() if n}))
+        missing = {name: n for name, n in asked_for.items() if n}
+        return Refused("TooFewNodes", messages.too_few_nodes(missing, void))
 
     # -- demands --------------------------------------------------------------------------------------------------
 
@@ -114,14 +116,14 @@ class Guarantees:
         return by_number if shares[1] > shares[0] else by_amounts
 
     def _by_amounts(self, queue: Queue) -> Demand | None:
-        asked = guaranteed_amounts(queue.spec.guarantee)
+        asked = guaranteed_amounts(queue.spec.guarantee, self.view.offered)
         return Demand(self.view.vector(asked)) if asked else None
 
     def _by_number(self, queue: Queue) -> Demand | None:
         fraction, count = guaranteed_fraction(queue.spec.guarantee), self.number_of_nodes(queue)
         if fraction is None or count is None:
             return None
-        target = self._total * float(fraction) * self._named(dimensions(queue.spec.guarantee))
+        target = self._total * float(fraction) * self._named(dimensions(queue.spec.guarantee, self.view.offered))
         return Demand(target, count, self._capability(queue))
 
     def _named(self, resources: Iterable[str]) -> Amounts:

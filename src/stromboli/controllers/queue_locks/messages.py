@@ -14,10 +14,26 @@ def _listed(amounts: Mapping[str, float]) -> str:
     return ", ".join(f"{format_amount(name, int(amount))} {name}" for name, amount in sorted(amounts.items()))
 
 
-def exceeds_cluster(resource: str, asked: float, total: float) -> str:
+VOID = "It does not count until it is changed"
+"""A guarantee that was refused, if it locks nodes."""
+VOID_AS_LOCK = "No nodes are locked for it until it is changed, and it stays a quota"
+"""One of amounts alone."""
+QUOTA_ONLY = (
+    "The guarantee is a quota: the queue may have these amounts on whichever nodes they are free, and no nodes are "
+    "locked for it. Add a policy (Best-Effort or Guaranteed) to lock nodes."
+)
+NOT_CONFIGURED = (
+    "The guarantee asks for nodes, and none are locked: the plugin node_reservation is not configured. Amounts count "
+    "as a quota, a percentage not at all. Add the plugin to the configuration of the scheduler and the controllers."
+)
+NO_PERCENTAGE = "The percentage is 0, so no nodes are locked for it. Remove it if that is not what you mean."
+
+
+def exceeds_cluster(resource: str, asked: float, total: float, void: str) -> str:
+    """`void`: what becomes of the guarantee."""
     return (
         f"The guarantee asks for {format_amount(resource, int(asked))} {resource}, and all nodes together have "
-        f"{format_amount(resource, int(total))}. It does not count until it is changed; ask for less."
+        f"{format_amount(resource, int(total))}. {void}; ask for less."
     )
 
 
@@ -28,19 +44,16 @@ def exceeds_capability(count: int) -> str:
     )
 
 
-def exceeds_limit(needed: int, others: int, most: int) -> str:
+def exceeds_limit(needed: int, others: int, most: int, void: str) -> str:
     return (
         f"The guarantee needs {needed} nodes, other queues are guaranteed {others}, and all queues together may lock "
-        f"{most}. It does not count until it is changed; ask for less, or raise maxReservedPercent of the plugin "
+        f"{most}. {void}; ask for less, or raise maxReservedPercent of the plugin "
         "node_reservation and then edit the guarantee."
     )
 
 
-def too_few_nodes(amounts: Mapping[str, float]) -> str:
-    return (
-        f"No set of nodes that are not locked for other queues offers {_listed(amounts)}. The guarantee does not count "
-        "until it is changed; ask for less."
-    )
+def too_few_nodes(amounts: Mapping[str, float], void: str) -> str:
+    return f"No set of nodes that are not locked for other queues offers {_listed(amounts)}. {void}; ask for less."
 
 
 def no_whole_node(nodes: int) -> str:

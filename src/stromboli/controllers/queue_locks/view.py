@@ -7,7 +7,7 @@ Only nodes that are ready and take pods can be locked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +29,7 @@ Flags = npt.NDArray[np.bool_]
 @dataclass(slots=True)
 class ClusterView:
     resources: tuple[str, ...]  # sorted, without "pods"; what nodes have or queues are guaranteed
+    offered: frozenset[str]  # those of them that nodes have
     names: tuple[str, ...]  # of all nodes, sorted
     sizes: Amounts
     used: Amounts
@@ -79,7 +80,7 @@ class UsageReader:
 
     def read(self, objects: Objects) -> ClusterView:
         nodes = sorted(objects.list(Node), key=lambda node: node.metadata.name)
-        view = _view_of_nodes(nodes, asked=_asked_for(objects.list(Queue)))
+        view = _view_of_nodes(nodes, objects.list(Queue))
         queue_of = {key(group): group.spec.queue or names.DEFAULT_QUEUE for group in objects.list(PodGroup)}
         fresh: dict[str, tuple[Pod, dict[str, int]]] = {}
         for pod in objects.list(Pod):
@@ -120,21 +121,21 @@ class UsageReader:
         return known
 
 
-def _asked_for(queues: Iterable[Queue]) -> set[str]:
+def _asked_for(queues: Iterable[Queue], offered: Container[str]) -> set[str]:
     """The resources that are guaranteed. The last node that has one of them may be gone: then it is missing."""
     found: set[str] = set()
     for queue in queues:
         try:
-            found |= guaranteed_amounts(queue.spec.guarantee).keys()
+            found |= guaranteed_amounts(queue.spec.guarantee, offered).keys()
         except QuantityError:  # an invalid queue locks nothing
             continue
     return found
 
 
-def _view_of_nodes(nodes: Sequence[Node], *, asked: set[str]) -> ClusterView:
+def _view_of_nodes(nodes: Sequence[Node], queues: Iterable[Queue]) -> ClusterView:
     offers = [amounts(node.status.allocatable or node.status.capacity) for node in nodes]
     offered = {name for offer in offers for name, amount in offer.items() if amount and name != "pods"}
-    resources = tuple(sorted(offered | asked))
+    resources = tuple(sorted(offered | _asked_for(queues, offered)))
     column = {name: number for number, name in enumerate(resources)}
     sizes = np.zeros((len(resources), len(nodes)))
     for row, offer in enumerate(offers):
@@ -145,6 +146,7 @@ def _view_of_nodes(nodes: Sequence[Node], *, asked: set[str]) -> ClusterView:
     takes_pods = np.array([_takes_pods(node) for node in nodes], dtype=np.bool_)
     return ClusterView(
         resources=resources,
+        offered=frozenset(offered),
         names=tuple(node.metadata.name for node in nodes),
         sizes=sizes,
         used=np.zeros_like(sizes),

@@ -14,11 +14,9 @@ Queues are served by priority, weight, age and name; queues below a queue before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import numpy as np
-from msgspec.structs import replace
 
 from stromboli.api import Condition, Queue, QueueReservation, ResourceList
 from stromboli.api.quantity import format_amount
@@ -29,6 +27,8 @@ from stromboli.cluster.queue_guarantees import (
     BY_NUMBER,
     SATISFIED,
     evicts,
+    guaranteed_fraction,
+    is_bare,
     is_judged,
     is_open,
     is_refused,
@@ -41,45 +41,14 @@ from stromboli.scheduling.queue_locks.rules import LockRules
 from . import messages
 from .demand import Demand
 from .guarantees import Guarantees, Refused
+from .lock_status import LockNotice, LockStatus, condition_of, moves, of_type, own_conditions
+from .quotas import quota_only
 from .score import Amounts, Nodes, Rows, score_of, sum_of
 from .search import best_set, pruned
 from .view import ClusterView
 
 BETTER_BY = 1.1
 """How much better another set must be to replace a valid one."""
-
-
-@dataclass(frozen=True, slots=True)
-class LockNotice:
-    reason: str
-    message: str
-    nodes: tuple[str, ...] = ()
-    warning: bool = False
-
-
-@dataclass(slots=True)
-class LockStatus:
-    """What the status of a queue says about its locks."""
-
-    reservation: QueueReservation
-    conditions: list[Condition]
-    notices: list[LockNotice] = field(default_factory=list)
-
-    def is_said_by(self, queue: Queue) -> bool:
-        """Whether the queue's status says so already."""
-        return self.reservation == queue.status.reservation and self.conditions == _own_conditions(queue)
-
-
-CONDITIONS = (ACCEPTED, SATISFIED)
-
-
-def release_all(queues: Iterable[Queue]) -> dict[str, LockStatus]:
-    """Nothing is locked, because the plugin is not configured."""
-    released = {}
-    for queue in queues:
-        if queue.status.reservation != QueueReservation() or _own_conditions(queue):
-            released[queue.metadata.name] = LockStatus(QueueReservation(), [], _moves(queue, []))
-    return released
 
 
 def decide(
@@ -111,8 +80,13 @@ class _Pass:
 
     def _counts(self, queue: Queue) -> bool:
         """Whether the queue's guarantee was accepted before."""
-        judged = locks_nodes(queue.spec.guarantee) and is_open(queue)
+        judged = self._locks(queue) and is_open(queue)
         return judged and queue.status.reservation.guarantee is not None and not is_refused(queue)
+
+    def _locks(self, queue: Queue) -> bool:
+        """Whether nodes are to be locked for the queue while it is open."""
+        guarantee = queue.spec.guarantee
+        return locks_nodes(guarantee) or (self._rules.locks_bare and is_bare(guarantee))
 
     def run(self) -> dict[str, LockStatus]:
         results: dict[str, LockStatus] = {}
@@ -122,12 +96,13 @@ class _Pass:
             self._locked[name] = [self._view.row[node] for node in results[name].reservation.nodes]
             self._waiting.pop(name, None)
         for name, queue in self._queues.items():
-            if name not in results and (queue.status.reservation != QueueReservation() or _own_conditions(queue)):
+            known = queue.status.reservation != QueueReservation() or bool(own_conditions(queue))
+            if name not in results and (known or is_bare(queue.spec.guarantee)):
                 results[name] = self._released(queue)
         return results
 
     def _in_order(self) -> list[Queue]:
-        wanting = [q for q in self._queues.values() if locks_nodes(q.spec.guarantee) and is_open(q)]
+        wanting = [q for q in self._queues.values() if self._locks(q) and is_open(q)]
         wanting.sort(key=lock_rank)
         ordered: dict[str, Queue] = {}
         for queue in wanting:
@@ -139,11 +114,14 @@ class _Pass:
         return list(ordered.values())
 
     def _released(self, queue: Queue) -> LockStatus:
-        """A closed queue locks nothing. Its guarantee is not judged again when it is opened."""
-        closed = locks_nodes(queue.spec.guarantee)
+        """A closed queue locks nothing. Its guarantee is not judged again when it is opened. One of amounts alone is a
+        quota, and the queue is told so once."""
+        closed = self._locks(queue)
+        if not closed and is_bare(queue.spec.guarantee):
+            return quota_only(queue, self._now)
         reservation = QueueReservation(guarantee=queue.status.reservation.guarantee if closed else None)
-        conditions = [c for c in _own_conditions(queue) if closed and c.type == ACCEPTED]
-        return LockStatus(reservation, conditions, _moves(queue, []))
+        conditions = [c for c in own_conditions(queue) if closed and c.type == ACCEPTED]
+        return LockStatus(reservation, conditions, moves(queue, []))
 
     # -- one queue ------------------------------------------------------------------------------------------------
 
@@ -153,21 +131,22 @@ class _Pass:
         notices: list[LockNotice] = []
         if not is_judged(queue):
             if not self._guarantees.counted:
-                return LockStatus(queue.status.reservation, _own_conditions(queue))  # there is nothing to judge by yet
+                return LockStatus(queue.status.reservation, own_conditions(queue))  # there is nothing to judge by yet
             refused = self._judge(queue, demand)
             if refused is not None:
                 return self._refusal(queue, refused)
             if demand.count == 0 and self._guarantees.number_of_nodes(queue) == 0:
-                warning = messages.no_whole_node(self._guarantees.counted)
+                is_zero = guaranteed_fraction(queue.spec.guarantee) == 0
+                warning = messages.NO_PERCENTAGE if is_zero else messages.no_whole_node(self._guarantees.counted)
                 notices.append(LockNotice("NoWholeNode", warning, warning=True))
         elif is_refused(queue):
-            return LockStatus(QueueReservation(guarantee=queue.spec.guarantee), _own_conditions(queue), [])
+            return LockStatus(QueueReservation(guarantee=queue.spec.guarantee), own_conditions(queue), [])
         nodes, rows, current = self._choices(queue)
         chosen, is_kept = self._choose(queue, demand, nodes, current)
         locked = [nodes.names[row] for row in chosen]
-        accepted = _condition(queue, ACCEPTED, "True", "Accepted", messages.ACCEPTED, self._now)
+        accepted = condition_of(queue, ACCEPTED, "True", "Accepted", messages.ACCEPTED, self._now)
         if is_kept and not self._is_round and is_judged(queue):
-            return LockStatus(queue.status.reservation, [accepted, *_of_type(queue, SATISFIED)], notices)
+            return LockStatus(queue.status.reservation, [accepted, *of_type(queue, SATISFIED)], notices)
         satisfied = self._satisfied(queue, demand, nodes, chosen, is_kept=is_kept)
         idle = self._view.idle[:, rows[chosen]].sum(axis=1)
         resource: ResourceList = {
@@ -181,7 +160,7 @@ class _Pass:
             basis=BY_AMOUNTS if demand.count is None else BY_NUMBER,
             evicting=self._to_clear(queue, rows[chosen], satisfied, is_kept=is_kept),
         )
-        return LockStatus(reservation, [accepted, satisfied], notices + _moves(queue, locked))
+        return LockStatus(reservation, [accepted, satisfied], notices + moves(queue, locked))
 
     def _judge(self, queue: Queue, demand: Demand) -> Refused | None:
         rivals = self._rivals(queue)
@@ -201,10 +180,10 @@ class _Pass:
         }
 
     def _refusal(self, queue: Queue, refused: Refused) -> LockStatus:
-        condition = _condition(queue, ACCEPTED, "False", refused.reason, refused.message, self._now)
+        condition = condition_of(queue, ACCEPTED, "False", refused.reason, refused.message, self._now)
         notice = LockNotice("ReservationRefused", refused.message, warning=True)
         return LockStatus(
-            QueueReservation(guarantee=queue.spec.guarantee), [condition], [notice, *_moves(queue, [])]
+            QueueReservation(guarantee=queue.spec.guarantee), [condition], [notice, *moves(queue, [])]
         )
 
     def _choices(self, queue: Queue) -> tuple[Nodes, Rows, list[int]]:
@@ -310,7 +289,7 @@ class _Pass:
         """Whether nothing has drained on the locked nodes for the timeout: the condition's time is when it did."""
         if not self._rules.timeout or not self._is_round:
             return False
-        for condition in _of_type(queue, SATISFIED):
+        for condition in of_type(queue, SATISFIED):
             if condition.status == "False" and condition.last_transition_time is not None:
                 return self._now > parse_timestamp(condition.last_transition_time) + self._rules.timeout
         return False
@@ -331,15 +310,15 @@ class _Pass:
         sums = sum_of(nodes, chosen)
         if demand.count is not None and len(chosen) < demand.count:
             said = messages.too_few_locked(len(chosen), demand.count)
-            return _condition(queue, SATISFIED, "False", "TooFewNodes", said, self._now)
+            return condition_of(queue, SATISFIED, "False", "TooFewNodes", said, self._now)
         missing = self._missing(demand, sums.cover[:, 0], chosen)
         if missing:
-            return _condition(queue, SATISFIED, "False", "TooFewNodes", messages.not_covered(missing), self._now)
+            return condition_of(queue, SATISFIED, "False", "TooFewNodes", messages.not_covered(missing), self._now)
         missing = self._missing(demand, sums.idle[:, 0] + sums.mine[:, 0], chosen, wanted=sums.cover[:, 0])
         if missing:
             said = messages.draining(missing)
-            return _condition(queue, SATISFIED, "False", "Draining", said, self._now, anew=not is_kept)
-        return _condition(queue, SATISFIED, "True", "Satisfied", messages.SATISFIED, self._now)
+            return condition_of(queue, SATISFIED, "False", "Draining", said, self._now, anew=not is_kept)
+        return condition_of(queue, SATISFIED, "True", "Satisfied", messages.SATISFIED, self._now)
 
     def _missing(
         self, demand: Demand, there: Amounts, chosen: list[int], *, wanted: Amounts | None = None
@@ -381,40 +360,9 @@ def _shortage(demand: Demand, nodes: Nodes, rows: list[int]) -> float:
     return float(parts.max()) if len(parts) else 0.0
 
 
-def _moves(queue: Queue, nodes: Sequence[str]) -> list[LockNotice]:
-    before = list(queue.status.reservation.nodes)
-    gone = tuple(sorted(set(before) - set(nodes)))
-    new = tuple(sorted(set(nodes) - set(before)))
-    notices: list[LockNotice] = []
-    for names, reason, sentence in ((gone, "Unlocked", messages.unlocked), (new, "Locked", messages.locked)):
-        say: Callable[[Sequence[str]], str] = sentence
-        if names:
-            notices.append(LockNotice(reason, say(names), names))
-    return notices
-
-
 def _since(queue: Queue, nodes: Sequence[str], now: float) -> dict[str, str]:
     """When each of these nodes was locked: now, or before; nobody knows it of those that were locked without a time."""
     before = queue.status.reservation
     fresh = [node for node in nodes if node not in before.nodes]
     known = {node: before.locked_at[node] for node in nodes if node in before.nodes and node in before.locked_at}
     return known | dict.fromkeys(fresh, format_timestamp(now))
-
-
-def _of_type(queue: Queue, kind: str) -> list[Condition]:
-    return [condition for condition in queue.status.conditions if condition.type == kind]
-
-
-def _own_conditions(queue: Queue) -> list[Condition]:
-    return [condition for condition in queue.status.conditions if condition.type in CONDITIONS]
-
-
-def _condition(
-    queue: Queue, kind: str, status: str, reason: str, message: str, now: float, *, anew: bool = False
-) -> Condition:
-    """The old condition if it says the same, so that its time is when that began. `anew`: it begins now."""
-    new = Condition(type=kind, status=status, reason=reason, message=message)
-    for known in _of_type(queue, kind):
-        if replace(known, last_transition_time=None) == new and not anew:
-            return known
-    return replace(new, last_transition_time=format_timestamp(now))

@@ -112,8 +112,10 @@ class NodeSurveys:
                 continue
             short = left & (self._books.idle[:, column] < requested)
             if short.any():
-                most = int(self._books.idle[short, column].max())
-                pair = TOO_MANY_PODS if column == PODS else insufficient(name, requested, most)
+                idle = self._books.idle[short, column]
+                with_held = int((np.maximum(idle, 0) + session.nodes.held[short, column]).max())
+                most = int(idle.max())
+                pair = TOO_MANY_PODS if column == PODS else insufficient(name, requested, most, with_held)
                 counts[pair] = int(short.sum())
                 left &= ~short
         room = session.placement.room_now(task.job)

@@ -88,10 +88,12 @@ def locked_for(queue: str) -> NodeReason:
 # -- amounts, counted at the end of a cycle; no eviction is decided by these ------------------------------------------
 
 
-def insufficient(resource: str, requested: int, most: int) -> tuple[str, str]:
-    """(code, phrase). `most`: the largest amount that is free on one of these nodes."""
+def insufficient(resource: str, requested: int, most: int, with_held: int = 0) -> tuple[str, str]:
+    """(code, phrase). `most`: the largest amount that is free on one of these nodes; `with_held`: the same if what
+    Reservations hold were free, too."""
     need, free = format_amount(resource, requested), format_amount(resource, max(0, most))
-    return Code.INSUFFICIENT_NODE, f"with insufficient {resource} ({need} requested, at most {free} free)"
+    also = f", {format_amount(resource, with_held)} with what Reservations hold" if with_held > max(0, most) else ""
+    return Code.INSUFFICIENT_NODE, f"with insufficient {resource} ({need} requested, at most {free} free{also})"
 
 
 TOO_MANY_PODS = (Code.PREDICATE_POD_COUNT, "at the maximum number of pods")

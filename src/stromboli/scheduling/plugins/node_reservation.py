@@ -7,7 +7,8 @@ to its nodes first. Pods of others that run there stay until they finish, unless
 Two kinds of pods of other queues may still land on a locked node: pods without requests, and pods for which others were
 evicted there before.
 
-`maxReservedPercent` (50) is the part of the nodes that all queues may lock together. The alias of this plugin is
+`maxReservedPercent` (50) is the part of the nodes that all queues may lock together. With `lockBareGuarantees` (false)
+nodes are locked, with the policy Best-Effort, also for queues that only state amounts. The alias of this plugin is
 `queue_reservation`.
 """
 
@@ -22,7 +23,7 @@ from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Rows, Scope
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.explanation.node_reasons import locked_for
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.queue_locks import read_most_percent
+from stromboli.scheduling.queue_locks import read_locks_bare, read_most_percent
 from stromboli.scheduling.session import Session
 
 
@@ -31,6 +32,7 @@ class NodeReservation(Plugin):
 
     def __init__(self, arguments: Arguments) -> None:
         self.most_percent = read_most_percent(arguments)
+        self.locks_bare = read_locks_bare(arguments)
 
     def open(self, session: Session) -> None:
         if not session.ledger.locked:

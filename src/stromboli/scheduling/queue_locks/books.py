@@ -75,7 +75,9 @@ class LockBooks(QueueBooks):
     # -- guarantees and reach -------------------------------------------------------------------------------------
 
     def guarantee(self, queue: Queue) -> Vector:
-        if not queue.open or queue.object is None or not locks_nodes(queue.object.spec.guarantee):
+        if not queue.open or queue.object is None:
+            return super().guarantee(queue)
+        if not locks_nodes(queue.object.spec.guarantee) and queue.name not in self.owners:
             return super().guarantee(queue)
         own = self._own.get(queue.name, self._nothing)
         # What queues below it have counts as theirs.

@@ -17,7 +17,7 @@ import numpy as np
 
 from stromboli.cluster import PODS, Job, Node, Queue, QueueName, Status, Task, Vector
 from stromboli.cluster.ledger import SHARED
-from stromboli.cluster.queue_guarantees import evicts, guaranteed_amounts, is_about_nodes, never_drains
+from stromboli.cluster.queue_guarantees import evicts, is_about_nodes, never_drains
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
@@ -92,7 +92,7 @@ class _Clearing:
         assert self._queue.object is not None
         if is_about_nodes(self._queue.object):
             return foreign
-        wanted = self._session.axis.vector(guaranteed_amounts(self._queue.object.spec.guarantee))
+        wanted = self._session.axis.zeros() if self._queue.guarantee is None else self._queue.guarantee
         there = sum((self._usable(node) for node in self._nodes), start=self._session.axis.zeros())
         return np.asarray(np.minimum(np.maximum(wanted - there, 0), foreign))
 

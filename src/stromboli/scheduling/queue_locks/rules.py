@@ -23,6 +23,7 @@ _DEFAULT_TIMEOUT: Final = 172_800.0  # the starvation threshold of the reserve a
 @dataclass(frozen=True, slots=True)
 class LockRules:
     most_percent: Fraction  # of the nodes that count, for all queues together
+    locks_bare: bool = False  # whether guarantees of amounts alone are locked, too
     timeout: float = _DEFAULT_TIMEOUT  # a set that has not drained at all for so long is chosen anew; 0: never
 
     def most_nodes(self, counted: int) -> int:
@@ -35,12 +36,17 @@ def read_most_percent(arguments: Arguments) -> Fraction:
     return Fraction(str(given))  # 12.5 exactly, not the nearest float
 
 
+def read_locks_bare(arguments: Arguments) -> bool:
+    return arguments.boolean("lockBareGuarantees", False)
+
+
 def lock_rules(configuration: Configuration) -> LockRules | None:
     """None if the plugin is not configured: then no node is locked."""
     for tier in configuration.tiers:
         for option in tier.plugins:
             if option.name in PLUGIN_NAMES:
-                return LockRules(read_most_percent(option.arguments), _timeout(configuration))
+                given = option.arguments
+                return LockRules(read_most_percent(given), read_locks_bare(given), _timeout(configuration))
     return None
 
 
