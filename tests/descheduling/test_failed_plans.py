@@ -18,6 +18,7 @@ from descheduling.scenes import (
     run_by_hand,
     scene,
 )
+from stromboli.descheduling.migration.gang_minimums import Gangs
 
 
 def gang_of_roles(least: int, *roles: tuple[int, int | None]) -> Document:
@@ -101,7 +102,7 @@ SCENE = scene(
 def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is planned is refused before the eviction: the planner does not know why."""
     clause = "its gang would be too small"
-    monkeypatch.setattr("stromboli.descheduling.migration.progress.short_gang", lambda objects, leaving: clause)
+    monkeypatch.setattr(Gangs, "shortage", lambda gangs, leaving: clause)
 
 
 @pytest.mark.usefixtures("refusing")

@@ -30,7 +30,7 @@ from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
 from stromboli.descheduling.planning import Circumstances, Objects, with_mark
 
 from . import writes as w
-from .gang_minimums import short_gang
+from .gang_minimums import Gangs
 from .group_status import is_unfinished, progressed
 from .move_state import EVICTION_TIMEOUT, RESERVATION_TIMEOUT, Failure, MoveState, Step, created_at
 from .successors import Successors
@@ -82,6 +82,7 @@ class _Pass:
     def __init__(self, objects: Objects, now: float) -> None:
         self._objects = objects
         self._now = now
+        self._gangs = Gangs(objects)
         self._successors = Successors(objects)
         self._circumstances = Circumstances(objects, now)
         self.writes: list[Write] = []
@@ -134,7 +135,7 @@ class _Pass:
                 return failure
         staying = [state for state in states if state.step in (Step.PLANNED, Step.LEAVING)]
         if all(state.phase == AVAILABLE for state in staying):
-            short = short_gang(self._objects, [state.move for state in staying])
+            short = self._gangs.shortage(state.move for state in staying)
             if short is not None:
                 return "GangAtMinimum", short
         return None
@@ -250,9 +251,10 @@ class _Pass:
             group = self._objects.get(PodGroup, name)
             if group is not None:
                 groups[name] = group
+        ended = self._over | self._done
         for name, group in sorted(groups.items()):
             of_group = by_group.get(name, [])
-            left = [move for move in of_group if move.reservation.metadata.name not in self._over | self._done]
+            left = [move for move in of_group if move.reservation.metadata.name not in ended]
             failure = self._failures.get(name)
             if not of_group:  # somebody deleted its Reservations
                 failure = ("ReservationDeleted", "its Reservation was deleted")
