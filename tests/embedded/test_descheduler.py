@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -121,3 +122,15 @@ def test_defrag_asks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         pods_until(api, lambda pods: running(pods, "y", there) == 1)
 
     in_cluster(plan, script)
+
+
+def test_its_port_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        chosen = str(policy(tmp_path / "policy.json", "0s"))
+        command = ["up", "--nodes", "1", "--no-web", "--for", "1s"]
+        assert run([*command, "--descheduler-config", chosen, "--descheduler-port", port]) == 2
+    shown = capsys.readouterr().err
+    assert f"127.0.0.1:{port}: Address already in use; choose another address or port (--descheduler-port)" in shown

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry
 
 from stromboli.embedded.embedded_cluster import LOOPBACK
+from stromboli.errors import UserError
 from stromboli.kube.runtime import Component, HealthServer
 from stromboli.kube.runtime.process import ServesHttp
 
@@ -46,7 +47,10 @@ class DeschedulerListener:
                 self._announce(f"http://{LOOPBACK}:{self._server.port}")
                 await asyncio.wait([serving, waits[1]], return_when=asyncio.FIRST_COMPLETED)
             if serving.done():
-                serving.result()  # raises why it cannot serve
+                try:
+                    serving.result()
+                except UserError as error:
+                    raise UserError(f"{error} (--descheduler-port)") from None
         finally:
             for task in (serving, *waits):
                 task.cancel()
