@@ -246,6 +246,8 @@ class Ledger(JobBooks):
             self._count(task, sign)
             if status in SHARED:
                 self._add_share(job, task.shape.request, sign)
+            elif status is _RELEASING and node is not None:
+                self._add_leaving(task, job, sign)
             elif status in WAITING and not task.gated:
                 if sign > 0:
                     job.queue.wanted += task.shape.request
@@ -279,6 +281,7 @@ class Ledger(JobBooks):
         self._set_status(task, _RELEASING)
         if job is not None:
             self._add_share(job, request, -1)
+            self._add_leaving(task, job, +1)
             if node.lock is not None and not _takes(task, node.lock):
                 self._occupy(node.lock, job.queue, -request)
 

@@ -46,6 +46,7 @@ def validate_ledger(
         listed = set(node.tasks)
         expected_tasks = set(rebuilt.table.by_name[node.name].tasks)
         assert listed == expected_tasks, f"node {node.name} lists the wrong tasks: {sorted(listed ^ expected_tasks)}"
+    assert ledger.releasing.keys() == rebuilt.releasing.keys(), "releasing is wrong"
     assert ledger.in_transit == rebuilt.in_transit, "in_transit is wrong"
     for column in ("allocatable", *COLUMNS):
         kept, expected = ledger.table.column(column), rebuilt.table.column(column)
@@ -64,6 +65,9 @@ def validate_ledger(
         assert (queue.allocated == other_queue.allocated).all(), f"{queue}: allocated is wrong"
         assert (queue.wanted == other_queue.wanted).all(), f"{queue}: wanted is wrong"
         assert (queue.unused == other_queue.unused).all(), f"{queue}: unused is wrong"
+        assert queue.leaving_in.keys() == other_queue.leaving_in.keys(), f"{queue}: leaving_in is wrong"
+        for namespace, amount in queue.leaving_in.items():
+            assert (amount == other_queue.leaving_in[namespace]).all(), f"{queue}: leaving in {namespace} is wrong"
         for namespace, amount in queue.by_namespace.items():
             expected_amount = other_queue.by_namespace.get(namespace, ledger.axis.zeros())
             assert (amount == expected_amount).all(), f"{queue}: namespace {namespace} is wrong"

@@ -341,6 +341,7 @@ class Queue:
     parent: str = ""
     jobs: dict[JobKey, Job] = field(default_factory=dict)  # at a snapshot: without those that are over
     by_namespace: dict[str, Vector] = field(default_factory=dict)  # allocation of each namespace in this queue
+    leaving_in: dict[str, Vector] = field(default_factory=dict)  # what its terminating tasks use, by namespace
 
     @property
     def occupied(self) -> Vector:

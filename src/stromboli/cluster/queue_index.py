@@ -294,6 +294,7 @@ class QueueIndex:
             queue.wanted = pad(queue.wanted)
             queue.unused = pad(queue.unused)
             queue.by_namespace = {namespace: pad(amount) for namespace, amount in queue.by_namespace.items()}
+            queue.leaving_in = {namespace: pad(amount) for namespace, amount in queue.leaving_in.items()}
             if queue.capability is not None:
                 queue.capability = pad(queue.capability, missing=UNLIMITED)
             if queue.guarantee is not None:

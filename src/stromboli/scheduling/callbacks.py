@@ -82,6 +82,7 @@ class Refusal:
     kept_for: tuple[str, ...] = ()  # the jobs that this is promised to, if it is all promised
     kept_own: int = 0  # what is promised to other pods of the same job
     spared: int = 0  # the part of `have` that does not count, because it can be taken back
+    leaving: int = 0  # what terminating pods of the queue still use, beside what it has
     factor: str = ""  # `total` is what the cluster has, times this
     creator: str = ""  # the object for which controllers create the pods that are missing
 

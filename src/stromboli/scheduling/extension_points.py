@@ -204,6 +204,10 @@ class ExtensionPoints:
         """Asked instead of `allocatable` for nodes that count as the queue's already: only hard limits count there."""
         self._add("allocatableOnOwnRows", test, "allocatable")
 
+    def add_startable(self, test: Callable[[Queue, Vector], Refusal | None]) -> None:
+        """Asked before something starts while pods terminate: these still count against hard limits."""
+        self._add("startable", test, "allocatable")
+
     def add_shared_limits(self, test: cb.SharedLimits) -> None:
         """Asked while nodes are kept for jobs of other queues, which need room under the same limits."""
         self._add("sharedLimits", test, "allocatable")

@@ -175,6 +175,18 @@ class Framework(ExtensionPoints):
             return self.allocatable_on_own_rows(task)
         return self.allocatable(task.job.queue, task.request, job=task.job)
 
+    def may_start(self, queue: Queue, request: Vector) -> Refusal | None:
+        """May this much of a queue start now, although some of its pods have not terminated yet?"""
+        return self._first_refusal("startable", queue, request) if self.ledger.releasing else None
+
+    def startable(self, task: Task, count: int = 1) -> int:
+        """How many tasks like this one may start now. The others may be promised what terminating pods leave."""
+        if task.job is None or not self.ledger.releasing:
+            return count
+        while count and self.may_start(task.job.queue, task.request * count) is not None:
+            count -= 1
+        return count
+
     def within_hard_limits(self, queue: Queue, request: Vector) -> Refusal | None:
         """May the queue use so much more, whatever it deserves? It counts what it really uses."""
         return self._first_refusal("allocatableOnOwnRows", queue, request, self.books.unused(queue))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stromboli.cluster.model import Job, JobKey, Status, Task
+from stromboli.cluster.model import Job, JobKey, Status, Task, TaskKey
 from stromboli.cluster.resources import ResourceAxis, Vector
 
 from .holding_books import HoldingBooks
@@ -23,6 +23,8 @@ class JobBooks(HoldingBooks):
         self.unsettled_jobs: dict[JobKey, Job] = {}
         # Their tasks in the order of the changes, tentative and permanent. Read like the log of rows.
         self.task_log: list[Task] = []
+        # Tasks of jobs that terminate on a node.
+        self.releasing: dict[TaskKey, Task] = {}
 
     def active_jobs(self) -> list[Job]:
         """All jobs but those that were at rest when the outcome was recorded, and did not change since."""
@@ -54,6 +56,16 @@ class JobBooks(HoldingBooks):
             job.allocated -= amount
             queue.allocated -= amount
             inside -= amount
+
+    def _add_leaving(self, task: Task, job: Job, sign: int) -> None:
+        inside = job.queue.leaving_in.setdefault(job.namespace, self.axis.zeros())
+        inside += sign * task.shape.request
+        if sign > 0:
+            self.releasing[task.key] = task
+        else:
+            del self.releasing[task.key]
+            if not inside.any():
+                del job.queue.leaving_in[job.namespace]
 
     def _count(self, task: Task, change: int) -> None:
         job = task.job

@@ -107,7 +107,7 @@ class Backfill(Action):
             tasks = [task for task in session.pending_tasks(job) if not task.best_effort]
             for task in tasks:
                 row = estimates.row_for(task)
-                if row is None or not statement.allocate(task, session.nodes.nodes[row]):
+                if row is None or not session.startable(task) or not statement.allocate(task, session.nodes.nodes[row]):
                     break
                 statement.lend(task)
             if statement.operations and complete(job):

@@ -221,7 +221,7 @@ class Explainer:
             refusal = session.allocatable(job.queue, request, job=job, credit=credit)
         if refusal is not None:
             return self._books.corrected(refusal, job)
-        return session.pre_filter(needed[0])
+        return session.pre_filter(needed[0]) or session.may_start(job.queue, request)
 
     def _nodes(self, job: Job, tasks: list[Task], missing: int, never: str, *, gang: bool) -> Finding:
         found, survey = gang_fit(self._session, self._surveys, job, tasks, missing)

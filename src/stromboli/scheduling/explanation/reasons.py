@@ -154,14 +154,14 @@ def bind_refused(pod: str, node: str, why: str, times: int, others: int, retry: 
 
 def _beside(refusal: Refusal) -> str:
     """What counts beside the allocated amount, or does not count of it."""
-    text = ""
-    if refusal.spared:
-        text += f" ({format_amount(refusal.resource, refusal.spared)} of it can be taken back)"
-    if refusal.kept_own:
-        text += f", {format_amount(refusal.resource, refusal.kept_own)} promised to other pods of this job"
-    if refusal.kept:
-        text += f", {format_amount(refusal.resource, refusal.kept)} kept for other pods{_whose(refusal.kept_for)}"
-    return text
+    spared = format_amount(refusal.resource, refusal.spared)
+    parts = (
+        (refusal.kept_own, "promised to other pods of this job"),
+        (refusal.kept, f"kept for other pods{_whose(refusal.kept_for)}"),
+        (refusal.leaving, "still used by terminating pods"),
+    )
+    beside = "".join(f", {format_amount(refusal.resource, amount)} {what}" for amount, what in parts if amount)
+    return f" ({spared} of it can be taken back){beside}" if refusal.spared else beside
 
 
 def _whose(jobs: Sequence[str]) -> str:

@@ -217,8 +217,9 @@ def _place(
         return 1
     if fitting.known_to_fail:
         return 0
-    nodes = session.nodes
-    rows = fitting.choose(first, len(group), _only(session.placement.room_now(first.job), only))
+    nodes, startable = session.nodes, session.startable(first, len(group))
+    room = _only(session.placement.room_now(first.job), only)
+    rows = fitting.choose(first, startable, room) if startable else []
     placed = statement.allocate_many(group[: len(rows)], [nodes.nodes[row] for row in rows]) if rows else 0
     _use_up(statement, first.job, rows[:placed])
     if placed < len(rows) or placed == len(group):
@@ -226,12 +227,18 @@ def _place(
     future = session.placement.room_later(first.job)
     if future is not None and not first.stands_for:  # a Reservation takes idle room only
         later = session.placement.fitting(first, ahead=True)
+        if startable < len(group):  # nobody else has to leave free room to them
+            future = _only(future, np.asarray(nodes.releasing.any(axis=1)))
         chosen = later.choose(first, len(group) - placed, _only(future, only))
         for task, row in zip(group[placed:], chosen, strict=False):
             if not statement.pipeline(task, nodes.nodes[row]):
                 return placed
             placed += 1
-    if placed < len(group) and only is None:
+    if placed < len(group) and startable < len(group) and first.job is not None:
+        refusal = session.may_start(first.job.queue, first.request * (len(group) - placed))
+        if refusal is not None:
+            session.notes.refuse(first.job, refusal)
+    elif placed < len(group) and only is None:
         fitting.mark_failed()
     return placed
 
@@ -251,7 +258,7 @@ def _place_on_nominated(session: Session, statement: Statement, fitting: Fitting
     node = session.nodes.by_name.get(task.nominated)
     if node is None:
         return False
-    if fitting.takes(node.row, session.placement.room_now_on(node.row)):
+    if fitting.takes(node.row, session.placement.room_now_on(node.row)) and session.startable(task):
         return statement.allocate(task, node)
     later = session.placement.fitting(task, ahead=True)
     if later.takes_later(node.row):
@@ -262,9 +269,9 @@ def _place_on_nominated(session: Session, statement: Statement, fitting: Fitting
 def _place_on_reserved(session: Session, statement: Statement, fitting: Fitting, task: Task) -> bool:
     """Room was set aside for this task: it goes there as soon as it can."""
     node = task.node
-    return node is not None and fitting.takes(node.row, session.placement.room_now_on(node.row)) and (
-        statement.allocate(task, node)
-    )
+    if node is None or not fitting.takes(node.row, session.placement.room_now_on(node.row)):
+        return False
+    return bool(session.startable(task)) and statement.allocate(task, node)
 
 
 def _use_up(statement: Statement, job: Job | None, rows: list[int]) -> None:

@@ -46,6 +46,8 @@ class SmallJobs:
             return False
         if session.allocatable(job.queue, task.shape.request, job=job) is not None:
             return False
+        if not session.startable(task):
+            return False
         row = self._next_row(job, task)
         if row is None:
             return False

@@ -29,7 +29,7 @@ from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.plugins.queue_trees.queue_tree import Place, QueueTree
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.sharing import AdmissionPromises, RatioKey, ReclaimRule, ratio_key
+from stromboli.scheduling.sharing import AdmissionPromises, LeavingPods, RatioKey, ReclaimRule, ratio_key
 
 _Rank = tuple[int, RatioKey, bool, float, str]
 
@@ -45,6 +45,7 @@ class Capacity(Plugin):
         hierarchy = any(option.name == self.name and option.is_enabled("hierarchy") for option in options)
         self._session = session
         self._promises = session.state(AdmissionPromises)
+        self._leaving = session.state(LeavingPods)
         self._tree = QueueTree(session, hierarchy=hierarchy)
         self._columns = self._tree.columns
         self._ranks: dict[str, tuple[list[int], _Rank]] = {}  # with what the place had then
@@ -57,6 +58,7 @@ class Capacity(Plugin):
         session.add_queue_order(self._order, path=self._path)
         session.add_allocatable(self._may_take)
         session.add_allocatable_on_own_rows(lambda queue, request, credit: self._may_take(queue, request, credit, True))
+        session.add_startable(self._may_start)
         session.add_shared_limits(self._leaves)
         session.add_deserved_amounts(lambda queue, less: self._deserves(queue))
         session.add_preemptive(self._may_claim)
@@ -133,6 +135,19 @@ class Capacity(Plugin):
             refusal = self._over_limit(place, need, back)
             if refusal is not None:
                 return refusal
+        return None
+
+    def _may_start(self, queue: Queue, request: Vector) -> Refusal | None:
+        """Whether the limits of the queue and its ancestors have room for this beside pods that terminate."""
+        need = request.tolist()
+        for place in self._tree.line(queue):
+            leaving = self._tree.sum(place, self._leaving.of)
+            if leaving.any():
+                unused = self._tree.sum(place, lambda member: member.unused)
+                refusal = self._over_limit(place, need, (unused - leaving).tolist())
+                if refusal is not None:
+                    leaves = int(leaving[self._session.axis.index[refusal.resource]])
+                    return replace(refusal, have=refusal.have - leaves, leaving=leaves)
         return None
 
     def _leaves(

@@ -21,7 +21,7 @@ Reclaim follows `sharing.reclaim_rule`: a queue that has less than it deserves t
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import (
     AdmissionPromises,
     Claim,
+    LeavingPods,
     RatioKey,
     ReclaimRule,
     divide,
@@ -74,9 +75,11 @@ class Proportion(Plugin):
         self._requested = self._requests(session, session.books)
         self.entitlements = self._entitle(session, session.books, self._requested)
         guarantees = [entitlement.guarantee for entitlement in self.entitlements.values()]
+        self._guaranteed = [e.members[0] for e in self.entitlements.values() if any(e.guarantee)]
         self._is_guaranteed = [any(guarantee[column] for guarantee in guarantees) for column in range(len(self._total))]
         self._session = session
         self._promises = session.state(AdmissionPromises)
+        self._leaving = session.state(LeavingPods)
         self._limits: dict[QueueName, _Limits] = {}
         self._divided_anew: tuple[Hashable, dict[int, dict[QueueName, int]]] | None = None  # for the last question
         self._order_of: dict[QueueName, tuple[bytes, tuple[int, RatioKey]]] = {}  # by what the queue had then
@@ -86,6 +89,7 @@ class Proportion(Plugin):
         session.add_overused(self._is_overused)
         session.add_allocatable(self._may_take)
         session.add_allocatable_on_own_rows(self._may_use)
+        session.add_startable(self._may_start)
         session.add_deserved_amounts(self._deserves)
         session.add_preemptive(self._may_claim)
         rule = ReclaimRule(
@@ -235,6 +239,32 @@ class Proportion(Plugin):
         hard = self._limits_of(queue).hard
         return _first_over(Code.QUEUE_OVER_QUOTA, hard, queue, request, credit) if hard else None
 
+    def _may_start(self, queue: Queue, request: Vector) -> Refusal | None:
+        """Whether the hard limits have room for this beside pods that terminate."""
+        leaving, entitlement = self._leaving.of(queue), self.entitlements[queue.name]
+        need, held, leaves = request.tolist(), queue.occupied.tolist(), leaving.tolist()
+        for name, column, limit in self._limits_of(queue).hard:
+            if need[column] > 0 < leaves[column] and limit < held[column] + leaves[column] + need[column]:
+                return _after(queue, name, need[column], held[column], limit, leaves[column])
+        for name, column in self._columns:
+            mine = held[column] + leaves[column] + need[column]
+            if need[column] > 0 and self._is_guaranteed[column] and mine > entitlement.guarantee[column]:
+                others = self._kept_by_others(queue, column)
+                if others + mine > self._total[column]:
+                    limit = max(self._total[column] - others, 0)
+                    return _after(queue, name, need[column], held[column], limit, self._leaving.everywhere(column))
+        return None
+
+    def _kept_by_others(self, queue: Queue, column: int) -> int:
+        """What other queues use, with pods that terminate, and what they are guaranteed beyond that."""
+        use = self._leaving.use
+        short = sum(
+            max(self.entitlements[other.name].guarantee[column] - use.of(other)[column], 0)
+            for other in self._guaranteed
+            if other is not queue
+        )
+        return use.of_all()[column] - use.of(queue)[column] + short
+
     def _may_claim(self, queue: Queue, request: Vector, credit: Vector | None) -> Refusal | None:
         """Only what the queue lacks can be reclaimed, and up to what it deserves. Of other resources it may have more:
         they count neither for nor against (see ReclaimRule)."""
@@ -324,6 +354,11 @@ def _first_over(
         if need[column] > 0 and limit < held[column] + need[column]:
             return _over(code, queue, name, need[column], held[column], limit)
     return None
+
+
+def _after(queue: Queue, resource: str, need: int, have: int, total: int, leaving: int) -> Refusal:
+    refusal = _over(Code.QUEUE_OVER_QUOTA, queue, resource, need, have, total)
+    return replace(refusal, leaving=leaving)
 
 
 def _over(code: str, queue: Queue, resource: str, need: int, have: int, total: int) -> Refusal:

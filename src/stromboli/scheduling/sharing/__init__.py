@@ -4,6 +4,7 @@ may reclaim what from whom."""
 from .admission_promises import AdmissionPromises
 from .division import Claim, divide
 from .entitlement import over_deserved
+from .leaving_pods import LeavingPods
 from .pending_request import pending_request
 from .ratio import Ratio, RatioKey, ratio_key
 from .reclaim_rule import ReclaimRule
@@ -11,6 +12,7 @@ from .reclaim_rule import ReclaimRule
 __all__ = [
     "AdmissionPromises",
     "Claim",
+    "LeavingPods",
     "Ratio",
     "RatioKey",
     "ReclaimRule",

@@ -36,6 +36,8 @@ from stromboli.cluster import OCCUPYING, Job, JobKey, Matrix, Queue, Status, Vec
 from stromboli.scheduling.gang import EmptyNodes
 from stromboli.scheduling.session import Session
 
+from .leaving_pods import LeavingPods
+
 
 class _Room(NamedTuple):
     """What could be taken from jobs of one priority: of their minimums, with what they were promised, and beyond."""
@@ -104,8 +106,12 @@ class AdmissionPromises:
         return np.asarray(queue.allocated + self.promised(queue)) if self.admitting else queue.allocated
 
     def held_in(self, queue: Queue, namespace: str) -> Vector | None:
-        """What a namespace has in a queue, for the order of namespaces; None if nothing."""
+        """What a namespace has in a queue, for the order of namespaces; None if nothing. Pods that terminate count
+        until they are gone."""
         held = queue.by_namespace.get(namespace)
+        if namespace in queue.leaving_in:
+            leaving = self._session.state(LeavingPods).inside(queue, namespace)
+            held = leaving if held is None else np.asarray(held + leaving)
         if not self.admitting:
             return held
         promised = self.promised_in(queue, namespace)
