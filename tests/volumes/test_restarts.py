@@ -51,3 +51,23 @@ def test_a_gang_that_loses_a_node_meanwhile_is_placed_anew() -> None:
     )  # fmt: skip
     assert set(outcome.started) == {"training-0", "training-1"}
     assert {outcome.nodes[name] for name in outcome.started} == {"n1", "n3"}
+
+
+def test_a_pause_after_volumes_that_could_not_be_made_is_not_forgotten() -> None:
+    # The provisioner fails on n0 after 2 s. The pod pauses, and the next attempt is on n1.
+    outcome = play(
+        node("n0", 4), node("n1", 2), storage_class("slow", takes=2, fails="n0"), claim("a", of="slow"),
+        with_claims(pod("p", 1), "a"), until=12,
+    )  # fmt: skip
+    assert outcome.nodes == {"p": "n1"}
+    assert 4.0 < outcome.started["p"] < 10.0
+
+
+def test_a_gang_gives_its_places_back_when_one_of_its_volumes_cannot_be_made() -> None:
+    head, first, second = gang("training", 1, 1)
+    outcome = play(
+        node("n0", 1), node("n1", 2), quick_and_slow(), storage_class("picky", takes=2, fails="n0"),
+        claim("a", of="picky"), claim("b", of="quick"), head, with_claims(first, "a"), with_claims(second, "b"),
+        until=20,
+    )  # fmt: skip
+    assert set(outcome.started) <= {"training-0", "training-1"}

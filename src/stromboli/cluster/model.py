@@ -152,7 +152,8 @@ class Task:
     volumes: PodVolumes = NO_VOLUMES  # claims, and volumes of drivers
     claim: str = ""  # the only one of them, if there is one
     claim_kind: int | None = None  # equal for tasks with one claim of their own, if these are alike; see VolumeIndex
-    said: tuple[str, str] | None = None  # why it waits and where it is nominated to, if its pod's status has it
+    # Why it waits, where it is nominated to, and which binds were refused, if its pod's status has it.
+    said: tuple[str, str, str] | None = None
     ends: bool = True  # False: as far as anybody can tell, it runs until somebody deletes it
     status: Status = Status.PENDING
     node: Node | None = None
@@ -168,6 +169,11 @@ class Task:
     @property
     def best_effort(self) -> bool:
         return self.shape.best_effort
+
+    @property
+    def refusals(self) -> str:
+        """The record of refused binds; "" if there are none."""
+        return "" if self.refused is None else self.refused.record
 
     @property
     def lent_room(self) -> bool:

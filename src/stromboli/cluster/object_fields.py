@@ -13,6 +13,7 @@ from stromboli.api.quantity import QuantityError, parse_quantity
 from stromboli.api.timestamps import parse_timestamp
 
 from .model import GroupStatus, JobKey, Status
+from .refused_bind import REFUSED_CONDITION
 
 WAITING_CONDITION = "Waiting"
 """The type of the condition of a group that says since when the job waits."""
@@ -137,12 +138,20 @@ def namespace_weight(value: str | int | float) -> int | None:
     return weight.numerator if weight.denominator == 1 and weight >= 1 else None
 
 
-def why_it_waits(pod: Pod) -> tuple[str, str] | None:
-    """What the status of a pod without a node says, and the node that it nominates; None if it says nothing."""
+def why_it_waits(pod: Pod) -> tuple[str, str, str] | None:
+    """What the status of a pod without a node says, the node that it nominates, and the record of refused binds; None
+    if it says nothing."""
     if pod.spec.node_name:
         return None
     status = pod.status
     for condition in status.conditions:
         if condition.type == "PodScheduled":
-            return condition.message, status.nominated_node_name
+            return condition.message, status.nominated_node_name, refusals_of(pod)
     return None
+
+
+def refusals_of(pod: Pod) -> str:
+    """The record of refused binds in the status of a pod without a node; "" if there is none."""
+    if pod.spec.node_name:
+        return ""
+    return next((c.message for c in pod.status.conditions if c.type == REFUSED_CONDITION), "")

@@ -21,6 +21,7 @@ from .object_fields import (
     group_of,
     index_of,
     is_preemptable,
+    refusals_of,
     role_of,
     status_of,
     task_priority,
@@ -28,7 +29,7 @@ from .object_fields import (
     why_it_waits,
 )
 from .queue_index import QueueIndex
-from .refused_bind import RefusedBind
+from .refused_bind import RefusedBind, read_refusals
 from .shapes import ShapeRegistry, is_same_shape
 from .volumes import VolumeIndex
 
@@ -172,6 +173,10 @@ class TaskIndex:
         self._ledger.enter(task)
         # Only the scheduler writes nominations, so the pod's is read just once: to survive a restart.
         self._ledger.nominate(task, "" if pod.spec.node_name else pod.status.nominated_node_name)
+        if refusals := refusals_of(pod):  # the same
+            task.refused = read_refusals(refusals)
+            if task.refused is not None:
+                self._ledger.refused_binds[task_key] = task
         return task
 
     def _refresh_task(self, task: Task, pod: Pod) -> None:

@@ -143,12 +143,14 @@ class PatchGroup(Struct, frozen=True, gc=False):
 
 
 class PatchPod(Struct, frozen=True, gc=False):
-    """Why a pod waits, for its PodScheduled condition, and the node it is nominated to, if any."""
+    """Why a pod waits, for its PodScheduled condition, the node it is nominated to, if any, and the record of its
+    refused binds, if any."""
 
     task: TaskKey
     reason: str  # a code of reasons.py
     message: str
     nominated: str = ""
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

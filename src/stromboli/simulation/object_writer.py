@@ -106,7 +106,7 @@ class ObjectWriter:
             case PatchPod():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:
-                    self._world.explain(pod, decision.reason, decision.message, decision.nominated, at)
+                    self._world.explain(pod, decision, at)
             case PatchGroup():
                 group = store.get(PodGroup, decision.job)
                 if group is not None:

@@ -43,7 +43,10 @@ from stromboli.api import (
 )
 from stromboli.api.pod_timing import PodTiming, pod_timing
 from stromboli.api.timestamps import parse_timestamp
+from stromboli.cluster.object_fields import refusals_of
+from stromboli.cluster.refused_bind import REFUSED_CONDITION
 from stromboli.controllers import is_terminating
+from stromboli.scheduling.decisions import PatchPod
 
 from .admission import admit, check_deletion
 from .event_queue import EventQueue, Rank
@@ -255,19 +258,22 @@ class World:
         self.journal.write(at, "Bound", key(pod), node=node)
         self._start(bound, at)
 
-    def explain(self, pod: Pod, reason: str, message: str, nominated: str, at: Microseconds) -> None:
+    def explain(self, pod: Pod, told: PatchPod, at: Microseconds) -> None:
         """Say in the status of a pending pod why it waits. Nothing but the status changes, so there is nothing to admit
         and nothing for the journal. A sentence alone is not stored: its numbers change with every pod that starts or
         ends, for all waiting pods, and the report takes sentences from the last cycle."""
         known = next((c for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"), None)
-        if known is not None and known.reason == reason and pod.status.nominated_node_name == nominated:
+        same = pod.status.nominated_node_name == told.nominated and refusals_of(pod) == told.refused
+        if known is not None and known.reason == told.reason and same:
             return
         since = known.last_transition_time if known is not None else timestamp(at)
         waits = Condition(
-            type="PodScheduled", status="False", reason=reason, message=message, last_transition_time=since
+            type="PodScheduled", status="False", reason=told.reason, message=told.message, last_transition_time=since
         )
-        others = [c for c in pod.status.conditions if c.type != "PodScheduled"]
-        status = replace(pod.status, conditions=[*others, waits], nominated_node_name=nominated)
+        others = [c for c in pod.status.conditions if c.type not in ("PodScheduled", REFUSED_CONDITION)]
+        if told.refused:
+            others.append(Condition(type=REFUSED_CONDITION, status="True", reason="Refused", message=told.refused))
+        status = replace(pod.status, conditions=[*others, waits], nominated_node_name=told.nominated)
         self.store.update(replace(pod, status=status))
 
     def evict(self, pod: Pod, at: Microseconds, reason: str, message: str) -> None:

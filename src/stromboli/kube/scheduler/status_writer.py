@@ -17,6 +17,7 @@ from stromboli.api import KObject, Pod, PodGroup, Queue, Reservation, key
 from stromboli.api.quantity import format_amount
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import TaskKey
+from stromboli.cluster.refused_bind import REFUSED_CONDITION
 from stromboli.kube.client import POD_GROUPS, PODS, QUEUES, RESERVATIONS
 from stromboli.kube.runtime import EventRecorder
 from stromboli.scheduling.decisions import PatchGroup, PatchPod, PatchQueue, PatchReservation
@@ -49,6 +50,10 @@ class StatusWriter:
             "lastTransitionTime": since or format_timestamp(int(self._clock())),
         }
         status: dict[str, Any] = {"conditions": [condition]}
+        if patch.refused:
+            status["conditions"].append(
+                {"type": REFUSED_CONDITION, "status": "True", "reason": "Refused", "message": patch.refused}
+            )
         if patch.nominated != pod.status.nominated_node_name:
             status["nominatedNodeName"] = patch.nominated or None
 

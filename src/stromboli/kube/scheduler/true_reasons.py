@@ -31,7 +31,7 @@ def with_true_reasons(decisions: Iterable[Decision], cluster: Cluster, hidden: H
             why = _true_reason(task, hidden)
             if why is not None:
                 if not says(task.pod, why.message):
-                    yield PatchPod(decision.task, why.code, why.message, decision.nominated)
+                    yield PatchPod(decision.task, why.code, why.message, decision.nominated, decision.refused)
                 continue
         yield decision
 

@@ -254,9 +254,9 @@ def _explain_tasks(session: Session, job: Job, explanation: Explanation) -> None
     session.cycle.waiting.update(zip(keys, whys, strict=True))
     session.cycle.decisions.extend(
         [
-            PatchPod(task.key, why.code, why.message, task.nominated)
+            PatchPod(task.key, why.code, why.message, task.nominated, task.refusals)
             for task, why in zip(map(tasks.__getitem__, keys), whys, strict=True)
-            if task.said is None or task.said != (why.message, task.nominated)
+            if task.said is None or task.said != (why.message, task.nominated, task.refusals)
         ]
     )
 

@@ -77,8 +77,8 @@ def _say(cycle: Cycle, job: Job | None, job_key: JobKey, group: PodGroup, why: E
     waiting = [task for task in tasks if task.true_status in _WAITS]
     for task in waiting:
         cycle.waiting[task.key] = why
-        if task.said is None or task.said != (why.message, task.nominated):
-            cycle.decisions.append(PatchPod(task.key, why.code, why.message, task.nominated))
+        if task.said is None or task.said != (why.message, task.nominated, task.refusals):
+            cycle.decisions.append(PatchPod(task.key, why.code, why.message, task.nominated, task.refusals))
     starts = job is not None and job.ready_count >= max(1, group.spec.min_member)
     if starts or group.status.phase in ("Completed", "Running"):
         return

@@ -10,7 +10,7 @@ the room is there by now, it makes no difference: they would get it in this cycl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -24,17 +24,26 @@ from stromboli.scheduling.session import Session
 from .chosen_nodes import GIVEN_BACK, ChosenNodes
 
 
-def hold_again(session: Session) -> list[Job]:
-    """Returns the jobs that have lost a place meanwhile and cannot start without it."""
+def hold_again(session: Session) -> dict[Task, str]:
+    """Returns the tasks that have lost their places meanwhile, and why: a volume could not be made, or a node was lost,
+    or their job cannot start without one to which that happened."""
     jobs: dict[JobKey, Job] = {}
-    for task in session.ledger.nominated.values():
-        if task.job is not None and _has_chosen_volumes(session, task):
+    lost: dict[Task, str] = {}
+    for _, task in sorted(session.ledger.nominated.items()):
+        if task.job is None:
+            continue
+        given_up = next((claim for claim in task.volumes.claims if claim in session.snapshot.volumes.given_up), "")
+        if given_up:
+            lost[task] = reasons.provisioner_gave_up(given_up)
+        if given_up or _has_chosen_volumes(session, task):
             jobs[task.job.key] = task.job
     for _, job in sorted(jobs.items()):
         _hold_job(session, job)
+        if not job.held and (_has_lost_a_node(session, job) or any(task in lost for task in _nominated(session, job))):
+            lost |= {task: "" for task in _nominated(session, job) if task not in lost}
     if jobs:
         session.list_waiting()
-    return [job for _, job in sorted(jobs.items()) if not job.held and _has_lost_a_place(session, job)]
+    return lost
 
 
 def _has_chosen_volumes(session: Session, task: Task) -> bool:
@@ -72,17 +81,16 @@ def _hold_job(session: Session, job: Job) -> None:
         ledger.hold(job, placed, [_held(session, task) for task in placed])
 
 
-def give_up_places(session: Session, jobs: Iterable[Job]) -> None:
-    """These jobs give all their places back, as they would have if they had been held."""
-    for job in jobs:
-        for task in _nominated(session, job):
-            if not session.state(ChosenNodes).why_not(task, task.nominated):  # the others were told
-                why = reasons.place_given_back(task.nominated, reasons.mate_failed())
-                session.cycle.decisions.append(Notice("Pod", task.key, GIVEN_BACK, why, warning=True))
-            session.ledger.nominate(task, "")
+def give_up_places(session: Session, lost: Mapping[Task, str]) -> None:
+    """These tasks give their places back, as they would have if they had been held."""
+    for task, why in lost.items():
+        if why or not session.state(ChosenNodes).why_not(task, task.nominated):  # the others were told
+            told = reasons.place_given_back(task.nominated, why or reasons.mate_failed())
+            session.cycle.decisions.append(Notice("Pod", task.key, GIVEN_BACK, told, warning=True))
+        session.ledger.nominate(task, "")
 
 
-def _has_lost_a_place(session: Session, job: Job) -> bool:
+def _has_lost_a_node(session: Session, job: Job) -> bool:
     """Not if pods are leaving there: then the job was promised the place, and that is another matter."""
     tasks, nodes = _nominated(session, job), session.nodes
     present = [nodes.by_name[task.nominated] for task in tasks if task.nominated in nodes.by_name]
@@ -97,6 +105,8 @@ def _nominated(session: Session, job: Job) -> list[Task]:
 
 def _is_to_be_held(session: Session, task: Task) -> bool:
     if not task.nominated or task.status is not Status.PENDING or task.gated:
+        return False
+    if any(claim in session.snapshot.volumes.given_up for claim in task.volumes.claims):
         return False
     if task.nominated not in session.nodes.by_name or session.ledger.holdings_on.get(task.nominated):
         return False  # what a Reservation holds there may be for the task
