@@ -2,9 +2,10 @@
 
     python benchmarks/fuzz_files.py --files 10000 --seed 1
 
-Every file is an example or a test's scenario with a few mistakes: bytes, lines and values are changed, removed,
-repeated or exchanged. Whatever a file contains, the command has to end in time, within a gigabyte of memory, with
-status 0, or with status 2 and one line. Anything else is printed with the number of the file, and the exit status is 1.
+Every file is an example, a test's scenario, `all_kinds.yaml` or `policy.yaml` with a few mistakes: bytes, lines and
+values are changed, removed, repeated or exchanged, in all kinds and fields. Whatever a file contains, the command has
+to end in time, within a gigabyte of memory, with status 0, or with status 2 and one line. Anything else is printed with
+the number of the file, and the exit status is 1.
 
 Files run in worker processes, one after the other in each, because starting Python takes longer than a short
 simulation. A worker that crashes or exceeds its time is replaced. File number n of a seed is always the same.
@@ -130,9 +131,12 @@ class Case:
     """One run of the command."""
 
     number: int
-    text: str
-    is_configuration: bool
-    beside: str  # the file that is not mutated: a scenario for a configuration, and the reverse
+    kind: str  # of the file that is mutated: scenario, configuration or policy
+    files: dict[str, str]  # all files, by kind
+
+    @property
+    def text(self) -> str:
+        return self.files[self.kind]
 
 
 @dataclass(frozen=True)
@@ -152,26 +156,31 @@ class Outcome:
 
 
 @cache
-def seeds() -> tuple[list[str], list[str]]:
-    """The texts to mutate: scenarios and configurations."""
-    scenarios, configurations = [], [CONFIGURATION]
+def seeds() -> tuple[list[str], list[str], list[str]]:
+    """The texts to mutate: scenarios, configurations, and policies of the descheduler."""
+    here = Path(__file__).parent
+    # The file with all kinds has most of all fields, so it is chosen often.
+    scenarios, configurations = [(here / "all_kinds.yaml").read_text(encoding="utf-8")] * 10, [CONFIGURATION]
     for folder in ("examples", "tests/simulation/scenarios"):
         for path in sorted((PROJECT / folder).glob("*.yaml")):
             text = path.read_text(encoding="utf-8")
             (configurations if "config" in path.name else scenarios).append(text)
-    return scenarios, configurations
+    return scenarios, configurations, [(here / "policy.yaml").read_text(encoding="utf-8")]
 
 
 def make_case(seed: int, number: int) -> Case:
     chance = random.Random(f"{seed}/{number}")
-    scenarios, configurations = seeds()
-    is_configuration = chance.random() < 0.25
-    text = chance.choice(configurations if is_configuration else scenarios)
-    if not is_configuration and "kind: Node" not in text:
-        text = f"{text}\n---\n{NODES}"
-    mutate = chance.choices([_varied, _mutated_values, _mutated_text], [5, 3, 2])[0]
-    beside = chance.choice(scenarios if is_configuration else [*configurations, ""])
-    return Case(number, mutate(text, chance), is_configuration, beside)
+    scenarios, configurations, policies = seeds()
+    kind = chance.choices(["scenario", "configuration", "policy"], [7, 2, 1])[0]
+    scenario = chance.choice(scenarios)
+    files = {
+        "scenario": scenario if "kind: Node" in scenario else f"{scenario}\n---\n{NODES}",
+        "configuration": chance.choice(configurations if kind == "configuration" else [*configurations, ""]),
+        "policy": chance.choice(policies if kind == "policy" else [*policies, "", ""]),
+    }
+    mutate = chance.choices([_varied, _mutated_values, _mutated_text], [4, 4, 2])[0]
+    files[kind] = mutate(files[kind], chance)
+    return Case(number, kind, files)
 
 
 def _varied(text: str, chance: random.Random) -> str:
@@ -291,14 +300,12 @@ def run_case(case: Case, folder: Path) -> Outcome:
     """Run the command in this process."""
     from stromboli.console.main import run
 
-    files = {"scenario": case.beside, "configuration": case.text} if case.is_configuration else {
-        "scenario": case.text, "configuration": case.beside,
-    }  # fmt: skip
     arguments = ["simulate", str(folder / "scenario.yaml"), "--until", UNTIL]
-    for name, text in files.items():
+    for name, text in case.files.items():
         (folder / f"{name}.yaml").write_bytes(text.encode("utf-8", errors="surrogateescape"))
-    if files["configuration"]:
-        arguments += ["--config", str(folder / "configuration.yaml")]
+    for name, option in (("configuration", "--config"), ("policy", "--descheduler-config")):
+        if case.files[name]:
+            arguments += [option, str(folder / f"{name}.yaml")]
     arguments += ["-o", ("table", "json", "events")[case.number % 3]]
     output = folder / "output"
     saved = os.dup(1), os.dup(2)
@@ -429,9 +436,9 @@ def main() -> int:
         print(f"file {case.number}: status {outcome.status}: {outcome.output.strip()[-1500:]}", flush=True)
         if options.keep is not None:
             options.keep.mkdir(parents=True, exist_ok=True)
-            kind = "configuration" if case.is_configuration else "scenario"
-            (options.keep / f"{case.number}-{kind}.yaml").write_bytes(case.text.encode(errors="surrogateescape"))
-            (options.keep / f"{case.number}-beside.yaml").write_text(case.beside, encoding="utf-8")
+            for name, text in case.files.items():
+                mark = "-mutated" if name == case.kind else ""
+                (options.keep / f"{case.number}-{name}{mark}.yaml").write_bytes(text.encode(errors="surrogateescape"))
 
     numbers = range(options.first, options.first + options.files)
     counts = fuzz(options.seed, numbers, workers=options.workers, seconds=options.seconds, report=report)

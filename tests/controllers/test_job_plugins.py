@@ -188,7 +188,7 @@ class TestFrameworks:
 
 class TestVolumes:
     def test_a_claim_is_made_and_one_that_is_there_is_used(self) -> None:
-        claim = {"accessModes": ["ReadWriteOnce"]}
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         volumes = [
             {"mountPath": "/data", "volumeClaimName": "corpus"},
             {"mountPath": "/scratch", "volumeClaim": claim},

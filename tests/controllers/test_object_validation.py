@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from controllers.fake_cluster import FakeCluster, job, task
@@ -28,6 +29,16 @@ class TestJobs:
         assert "spec.tasks[0].minAvailable: must be at most replicas (1), not 2" in state.message
         assert cluster.names(PodGroup) == ()
         assert [(notice.reason, notice.warning) for notice in cluster.notices] == [("Invalid", True)]
+
+    @pytest.mark.parametrize("requests", [[1], "much", {"storage": [1]}, {"storage": {}}, {"storage": "-1"}, 7])
+    def test_a_claim_that_cannot_be_read_is_refused(self, requests: object) -> None:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": requests}}
+        refused = job("ns/j", task("t", 1), volumes=[{"mountPath": "/scratch", "volumeClaim": claim}])
+        cluster = FakeCluster(refused, controllers=strict)
+        cluster.settle()
+        state = cluster.job("ns/j").status.state
+        assert state.reason == "Invalid"
+        assert "spec.volumes[0].volumeClaim.resources.requests" in state.message
 
     def test_names_that_no_pod_could_carry_are_refused(self) -> None:
         """63 characters fit into a label, and one more does not."""

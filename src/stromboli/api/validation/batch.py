@@ -29,6 +29,7 @@ from stromboli.api.unknown_fields import unknown_field
 
 from . import rules
 from .pods import check_template
+from .storage import check_described_claim
 
 EVENTS_WITHOUT_EFFECT = ("OutOfSync", "CommandIssued", "JobUpdated")
 """Volcano's controllers use these among themselves. A policy for one of them is valid, and never applies."""
@@ -285,6 +286,8 @@ def _volumes(volumes: list[dict[str, Any]], at: str) -> None:
             raise ApiError(f"{here}.volumeClaim", f"must be a mapping, not {quote(claim)}")
         if bool(claim_name) == (claim is not None):
             raise ApiError(here, "must have either a volumeClaimName or a volumeClaim")
+        if claim is not None:
+            check_described_claim(claim, f"{here}.volumeClaim")
 
 
 def _dependencies(tasks: list[TaskSpec]) -> None:

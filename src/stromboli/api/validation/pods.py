@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds.core import Taint
@@ -30,6 +31,7 @@ from stromboli.api.pod_requests import requests_of_containers
 from stromboli.api.quantity import amount, format_amount
 
 from . import rules
+from .storage import check_described_claim
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 PREEMPTION_POLICIES = ("", "PreemptLowerPriority", "Never")
@@ -63,6 +65,8 @@ def check_pod_spec(spec: PodSpec, at: str) -> None:
         _spread(constraint, f"{at}.topologySpreadConstraints[{index}]")
     for index, gate in enumerate(spec.scheduling_gates):
         rules.label_key(gate.name, f"{at}.schedulingGates[{index}].name")
+    for index, volume in enumerate(spec.volumes):
+        _volume(volume, f"{at}.volumes[{index}]")
     if spec.priority is not None:
         rules.between(spec.priority, -(2**31), 2**31 - 1, f"{at}.priority")
     if spec.priority_class_name:
@@ -74,6 +78,27 @@ def check_pod_spec(spec: PodSpec, at: str) -> None:
             f"{at}.terminationGracePeriodSeconds",
             f"must be 0 or more, not {spec.termination_grace_period_seconds}",
         )
+
+
+def _volume(volume: dict[str, Any], at: str) -> None:
+    """Of the many kinds of volumes, those that decide where a pod can run."""
+    if not isinstance(volume.get("name", ""), str):
+        raise ApiError(f"{at}.name", f"must be text, not {quote(volume['name'])}")
+    for kind, name in (("persistentVolumeClaim", "claimName"), ("csi", "driver")):
+        source = _part(volume, kind, at)
+        if source is not None and (not isinstance(source.get(name), str) or not source[name]):
+            raise ApiError(f"{at}.{kind}.{name}", f"must be a name, not {quote(source.get(name))}")
+    ephemeral = _part(volume, "ephemeral", at)
+    template = None if ephemeral is None else _part(ephemeral, "volumeClaimTemplate", f"{at}.ephemeral")
+    if template is not None:
+        check_described_claim(template.get("spec") or {}, f"{at}.ephemeral.volumeClaimTemplate.spec")
+
+
+def _part(value: dict[str, Any], name: str, at: str) -> dict[str, Any] | None:
+    part = value.get(name)
+    if part is not None and not isinstance(part, dict):
+        raise ApiError(f"{at}.{name}", f"must be a mapping, not {quote(part)}")
+    return part
 
 
 def check_taints(taints: Sequence[Taint], at: str) -> None:

@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from stromboli.api.errors import ApiError
-from stromboli.api.kinds.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
+from stromboli.api.kinds.storage import (
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    StorageClass,
+)
 from stromboli.api.volumes.provisioning import provisioning
 
 from . import rules
+from .conversion import convert
 
 STORAGE: Final = "storage"
 ACCESS_MODES: Final = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
@@ -17,18 +24,26 @@ VOLUME_MODES: Final = ("", "Filesystem", "Block")
 
 
 def check_claim(claim: PersistentVolumeClaim) -> None:
-    spec = claim.spec
-    _access_modes(spec.access_modes)
-    requests = rules.quantities(spec.resources.requests, "spec.resources.requests")
+    _claim_spec(claim.spec, "spec")
+
+
+def check_described_claim(description: object, at: str) -> None:
+    """A claim that is described inside another object."""
+    _claim_spec(convert(description, PersistentVolumeClaimSpec, at=at), at)
+
+
+def _claim_spec(spec: PersistentVolumeClaimSpec, at: str) -> None:
+    _access_modes(spec.access_modes, at)
+    requests = rules.quantities(spec.resources.requests, f"{at}.resources.requests")
     if requests.get(STORAGE, 0) <= 0:
-        raise ApiError(f"spec.resources.requests.{STORAGE}", "must be more than 0")
-    rules.label_selector(spec.selector, "spec.selector")
-    rules.one_of(spec.volume_mode, VOLUME_MODES, "spec.volumeMode")
+        raise ApiError(f"{at}.resources.requests.{STORAGE}", "must be more than 0")
+    rules.label_selector(spec.selector, f"{at}.selector")
+    rules.one_of(spec.volume_mode, VOLUME_MODES, f"{at}.volumeMode")
 
 
 def check_volume(volume: PersistentVolume) -> None:
     spec = volume.spec
-    _access_modes(spec.access_modes)
+    _access_modes(spec.access_modes, "spec")
     if rules.quantities(spec.capacity, "spec.capacity").get(STORAGE, 0) <= 0:
         raise ApiError(f"spec.capacity.{STORAGE}", "must be more than 0")
     rules.one_of(spec.volume_mode, VOLUME_MODES, "spec.volumeMode")
@@ -48,8 +63,8 @@ def check_capacity(capacity: CSIStorageCapacity) -> None:
             rules.quantities({STORAGE: size}, field)
 
 
-def _access_modes(modes: list[str]) -> None:
+def _access_modes(modes: list[str], at: str) -> None:
     if not modes:
-        raise ApiError("spec.accessModes", "is required")
+        raise ApiError(f"{at}.accessModes", "is required")
     for index, mode in enumerate(modes):
-        rules.one_of(mode, ACCESS_MODES, f"spec.accessModes[{index}]")
+        rules.one_of(mode, ACCESS_MODES, f"{at}.accessModes[{index}]")

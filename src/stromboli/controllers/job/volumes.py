@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from stromboli.api import ApiError, Job, ObjectMeta, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod
+from stromboli.api.validation.conversion import convert
 from stromboli.controllers.changes import Create, Objects, OwnedObject
 from stromboli.controllers.job.plugins.containers import with_volume
 from stromboli.controllers.pod_owners import owner_reference_to
@@ -33,6 +34,8 @@ def check_volumes(job: Job) -> None:
             raise ApiError(f"spec.volumes[{index}].mountPath", "must be an absolute path")
         if bool(volume.volume_claim_name) == (volume.volume_claim is not None):
             raise ApiError(f"spec.volumes[{index}]", "must have either a volumeClaimName or a volumeClaim")
+        if volume.volume_claim is not None:
+            convert(volume.volume_claim, PersistentVolumeClaimSpec, at=f"spec.volumes[{index}].volumeClaim")
 
 
 def volume_claims(job: Job) -> Iterator[OwnedObject]:
@@ -49,7 +52,7 @@ def simulated_claims(job: Job, objects: Objects) -> Iterator[Create]:
         known = objects.get(PersistentVolumeClaim, f"{job.metadata.namespace}/{name}")
         if volume.volume_claim is not None and known is None:
             meta = ObjectMeta(name=name, namespace=job.metadata.namespace, owner_references=[owner_reference_to(job)])
-            spec = msgspec.convert(volume.volume_claim, PersistentVolumeClaimSpec)
+            spec = convert(volume.volume_claim, PersistentVolumeClaimSpec)
             yield Create(PersistentVolumeClaim(metadata=meta, spec=spec))
 
 
