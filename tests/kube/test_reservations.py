@@ -121,3 +121,39 @@ def test_once_and_at_the_end_of_a_node(cluster: Cluster) -> None:
     eventually(lambda: status(cluster, free).get("nodeName") == first, timeout=TIMEOUT)
     pinned = reservation(cluster, "pinned", "1", nodeName=second)
     eventually(lambda: status(cluster, pinned).get("phase") == "Pending", timeout=TIMEOUT)
+
+
+def test_one_with_a_priority_while_the_scheduler_is_killed(cluster: Cluster) -> None:
+    """Four pods fill the node, and take 3 s to end. They are evicted for the Reservation, and its node stands in its
+    status. Schedulers that are killed meanwhile neither lose that nor give the room to the pod that waits."""
+    [node] = cluster.hollow_nodes(1, cpu=4)
+    scheduler = cluster.scheduler()
+    cluster.start("controllers", "--no-leader-elect", "--probe-port", "0", "--log-format", "json")
+    high = cluster.priority_class("high", 1000)
+    low = [f"low-{number}" for number in range(4)]
+    for name in low:
+        cluster.single(name, cpu="1", terminationGracePeriodSeconds=3)
+    cluster.all_bound(low, timeout=TIMEOUT)
+
+    template = {
+        "metadata": {"namespace": cluster.namespace},
+        "spec": {
+            "schedulerName": cluster.name, "nodeSelector": {"pool": cluster.name}, "priorityClassName": high,
+            "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "4"}}}],
+        },
+    }  # fmt: skip
+    held = reservation(cluster, "urgent", "4", template=template)
+    cluster.single("small", cpu="1")
+    eventually(lambda: status(cluster, held).get("nodeName") == node, timeout=TIMEOUT)
+    for _ in range(2):
+        scheduler.kill()
+        scheduler = cluster.scheduler()
+    eventually(lambda: status(cluster, held).get("phase") == "Available", timeout=TIMEOUT)
+    assert status(cluster, held)["nodeName"] == node
+    assert cluster.bound() == {}
+
+    # It is not for pods of lower priority, and says so once.
+    cluster.single("lesser", cpu="4", labels={"app": "urgent"})
+    eventually(lambda: any(c["type"] == "PodRefused" for c in status(cluster, held)["conditions"]), timeout=TIMEOUT)
+    cluster.single("mine", cpu="4", labels={"app": "urgent"}, priorityClassName=high)
+    eventually(lambda: cluster.bound() == {"mine": node}, timeout=TIMEOUT)

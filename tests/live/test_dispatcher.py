@@ -10,7 +10,7 @@ import pytest
 
 from builders import START, cluster, established, group, node, pod, queue, quota
 from live.fake_api import FakeApi, Fate, lost_after, lost_before, refused, until, with_virtual_time
-from stromboli.api import Condition, KObject, Pod, PodGroup, PodGroupCondition, Reservation, key
+from stromboli.api import Condition, KObject, Pod, PodGroup, PodGroupCondition, Reservation, decode, key
 from stromboli.api.waiting_reservations import waiting_pod_of, waiting_reservation
 from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted, JobKey, QueueName, Status, TaskKey
 from stromboli.kube.client import Resource, TokenBucket
@@ -28,6 +28,7 @@ from stromboli.scheduling.decisions import (
     PatchGroup,
     PatchPod,
     PatchQueue,
+    PatchReservation,
     Reserve,
     Unreserve,
 )
@@ -556,5 +557,52 @@ def test_draining_ends_in_time_although_the_server_is_down(stuck: bool) -> None:
         assert harness.binder.cancelled == ["the scheduler stops"]
         await harness.dispatcher.cancel()
         assert len(asyncio.all_tasks()) == 1
+
+    play(story)
+
+
+def held_reservation(phase: str, node_name: str = "") -> Reservation:
+    document = {
+        "apiVersion": "scheduling.volcano.sh/v1alpha1", "kind": "Reservation",
+        "metadata": {"name": "r", "uid": "u1", "resourceVersion": "1"},
+        "spec": {
+            "template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}},
+            "owners": [{"labelSelector": {"matchLabels": {"app": "r"}}}],
+        },
+        "status": {"phase": phase, "nodeName": node_name},
+    }  # fmt: skip
+    made = decode(document)
+    assert isinstance(made, Reservation)
+    return made
+
+
+def test_the_event_about_a_refused_pod_follows_its_condition() -> None:
+    """Not before it is written: as long as it is not, every cycle decides the same."""
+
+    async def story(harness: DispatcherHarness) -> None:
+        harness.cluster.apply(Applied(held_reservation("Available", "n2")))
+        said = Condition(type="PodRefused", status="True", reason="OtherQueue", message="Pod ns/a cannot use it.")
+        for _ in range(2):
+            harness.dispatch(PatchReservation("r", "u1", "Available", "n2", {}, (said,), event="PodRefused"))
+        assert harness.recorder.recorded == []
+        patch, _ = harness.patches.enqueued[-1]
+        assert patch.status["conditions"][0]["type"] == "PodRefused"
+        assert patch.on_written is not None
+        patch.on_written()
+        assert harness.recorder.recorded == [("r", "u1", "PodRefused", "Pod ns/a cannot use it.")]
+
+    play(story)
+
+
+def test_the_node_that_a_reservation_waits_for_is_written_at_once() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.api.put(held_reservation("Pending"))
+        harness.cluster.apply(Applied(harness.api.all(Reservation)[0]))
+        said = Condition(type="Scheduled", status="False", reason="WaitingForRelease", message="Waiting on n1.")
+        harness.dispatch(PatchReservation("r", "u1", "Pending", "n1", {}, (said,)))
+        await until(lambda: harness.observed)
+        [written] = harness.api.all(Reservation)
+        assert (written.status.phase, written.status.node_name) == ("Pending", "n1")
+        assert harness.patches.enqueued == []
 
     play(story)

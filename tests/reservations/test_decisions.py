@@ -174,6 +174,18 @@ class TestRoomOfOthers:
         assert outcome.bound()["urgent"] == (3, "n1")
         assert outcome.reservation("s")["phase"] == "Available"
 
+    def test_one_that_stays_would_exceed_the_quota(self) -> None:
+        """The queue may have 7: 3 that stay, 3 of a lower pod, 1 held. A pod of 4 takes the place of the lower one on
+        n1. The Reservation is not in its way there, but in the quota: 3 + 4 + 1 are 8."""
+        outcome = play(
+            HIGH, node("n1", 4), node("n2", 4), queue("q", capability={"cpu": 7}), pod("low", 3, queue="q", on="n1"),
+            pod("stays", 3, queue="q", on="n2", priority="high"), reservation("r", 1, queue="q", nodeName="n2"),
+            pod("urgent", 4, queue="q", at=2, priority="high"), until=5,
+        )  # fmt: skip
+        assert outcome.bound()["urgent"] == (3, "n1")
+        assert outcome.queue("q")["allocated"] == {"cpu": "7"}
+        assert outcome.phases()[-1] == (2, "Pending")
+
     def test_not_for_equal_priority(self) -> None:
         outcome = play(
             HIGH, node("n1", 4), reservation("r", 4, template={"priorityClassName": "high"}),

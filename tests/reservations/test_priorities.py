@@ -91,6 +91,17 @@ class TestItPreempts:
         assert outcome.phases("old")[-1] == (2, "Pending")
         assert outcome.phases("r")[-1] == (3, "Available")
 
+    def test_only_those_that_are_in_its_way(self) -> None:
+        """The queue deserves all 12 CPUs. One of its Reservations is on n1, where low pods have to go as well, and one
+        on n2, where it is in nobody's way."""
+        outcome = play(
+            HIGH, node("n1", 8), node("n2", 4), reservation("near", 2, nodeName="n1"),
+            reservation("far", 3, nodeName="n2"), *pods("low", 6, on="n1"), urgent("r", 6, at=2), until=6,
+        )  # fmt: skip
+        assert len(outcome.evictions()) == 4
+        assert outcome.reservation("near")["phase"] == "Pending"
+        assert outcome.phases("far") == [(0, "Pending"), (0, "Available")]
+
     def test_it_waits_for_pods_that_are_leaving_anyway(self) -> None:
         """A pod of 4 is deleted at 2 and is gone at 5. Nobody else has to go, and a stranger of no priority that comes
         meanwhile does not get the room, which a pod of equal priority would."""
@@ -246,6 +257,28 @@ class TestItsUsers:
         members = gang("g", 2, 2, at=1, priority="high")
         outcome = play(*self.SCENE, urgent("r", 4), members[0], *map(owned, members[1:]), until=4)
         assert {when for when, _ in outcome.bound().values()} == {1}
+
+    def test_a_pod_of_a_group_without_a_class_by_its_own(self) -> None:
+        members = gang("g", 2, 2, at=1)
+        for one in members[1:]:
+            one["spec"]["priorityClassName"] = "high"
+        outcome = play(*self.SCENE, urgent("r", 4), members[0], *map(owned, members[1:]), until=4)
+        assert {when for when, _ in outcome.bound().values()} == {1}
+
+    def test_each_pod_of_a_group_by_its_own(self) -> None:
+        """Of two pods that start together one may use the Reservation, and the other finds idle room."""
+        members = gang("g", 2, 2, at=1)
+        members[1]["spec"]["priorityClassName"] = "high"
+        outcome = play(
+            *self.SCENE, node("n2", 2), urgent("r", 2, nodeName="n1"), pod("old", 2, on="n1"), members[0],
+            *map(owned, members[1:]), until=4,
+        )  # fmt: skip
+        assert outcome.bound() == {"g-0": (1, "n1"), "g-1": (1, "n2")}
+
+    def test_an_annotation_is_no_priority(self) -> None:
+        mine = owned(pod("p", 4, at=2))
+        mine["metadata"]["annotations"]["volcano.sh/task-priority"] = "1000"
+        assert play(*self.SCENE, urgent("r", 4), mine, until=5).bound() == {}
 
     def test_a_global_default_does_not_close_it(self) -> None:
         """Pods of a lower class may use a Reservation that names none."""

@@ -44,9 +44,12 @@ class UseRules:
         """`killed`: not all that was decided in this cycle was done."""
         now = _Objects(self.engine)
         self._check_users(to_seconds(at), at, now)
-        self._check_evictions(to_seconds(at), at, now)
+        if not killed:
+            self._check_evictions(to_seconds(at), at, now)
         self._check_places(to_seconds(at), now)
         known = {} if killed else now.pending  # perhaps nobody was evicted
+        if killed:
+            self._in_vain.clear()
         self._nominated = {name: one["status"].get("nodeName", "") for name, one in known.items()}
 
     # -- users ----------------------------------------------------------------------------------------------------
@@ -89,7 +92,8 @@ class UseRules:
         ):
             self.wrong.append(f"at {t} {who} uses {name}, whose owners do not include it")
         least = spec["template"]["spec"].get("priorityClassName")
-        if least in now.classes and now.priority_of(pod) < now.classes[least]["value"]:
+        highest = max(now.priority_of(pod), pod["spec"].get("priority") or 0)
+        if least in now.classes and highest < now.classes[least]["value"]:
             self.wrong.append(f"at {t} {who} uses {name}, which is for priority {least} or higher")
 
     # -- evictions ------------------------------------------------------------------------------------------------

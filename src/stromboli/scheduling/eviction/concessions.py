@@ -7,14 +7,14 @@ needed stays as it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from stromboli.cluster import Node, Task
 from stromboli.scheduling.callbacks import Concession
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Operation, Statement
 
-from .reprieve import fits_within
+from .reprieve import fits_within, still_within
 from .victims import VictimSearch
 
 
@@ -26,12 +26,14 @@ def make_room(statement: Statement, task: Task, search: VictimSearch) -> bool:
         return search.make_room(statement, task)
     if _without_evictions(session, statement, task, search.kind, found):
         return True
+    assert task.job is not None
+    had = task.job.queue.allocated.copy()
     given = [(concession, concession.carry_out(statement, task)) for concession in found]
     if not search.make_room(statement, task):
         for _, operation in reversed(given):
             statement.take_back(operation)
         return False
-    _put_back(session, statement, given)
+    _put_back(session, statement, given, lambda: still_within(session, task, search.kind, had), task)
     return True
 
 
@@ -74,11 +76,20 @@ def _without_evictions(
     return False
 
 
-def _put_back(session: Session, statement: Statement, given: Sequence[tuple[Concession, Operation]]) -> None:
-    """The most valuable first, as far as nobody has been promised the room."""
+def _put_back(
+    session: Session,
+    statement: Statement,
+    given: Sequence[tuple[Concession, Operation]],
+    is_allowed: Callable[[], bool],
+    task: Task,
+) -> None:
+    """The most valuable first, as far as nobody has been promised the room, and as the limits of the queue allow it
+    together with the task."""
     nodes: list[Node] = session.nodes.nodes
     for concession, operation in reversed(given):
         if operation in statement.operations:
             future = session.nodes.future_idle_of(nodes[concession.row].row)
             if bool((future >= concession.amount).all()):
                 statement.take_back(operation)
+                if not is_allowed():
+                    concession.carry_out(statement, task)

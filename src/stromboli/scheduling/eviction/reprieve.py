@@ -94,14 +94,29 @@ def fits_within(
     own = session.books.own_rows(task)
     if own is not None and own[node.row]:
         return session.allocatable_on_own_rows(task) is None
-    credit = queue.allocated - had  # negative where something was freed
-    beyond, amounts = task.request, credit.tolist()
+    return _is_within(session, task, kind, queue.allocated - had, task.request)
+
+
+def still_within(session: Session, task: Task, kind: str, had: Vector) -> bool:
+    """The same for a task that has its place, as far as its queue is concerned."""
+    assert task.job is not None
+    assert task.node is not None
+    own = session.books.own_rows(task)
+    nothing = session.axis.zeros()
+    on_own = own is not None and bool(own[task.node.row])
+    return on_own or _is_within(session, task, kind, task.job.queue.allocated - had, nothing)
+
+
+def _is_within(session: Session, task: Task, kind: str, change: Vector, request: Vector) -> bool:
+    """`change`: of what the queue has; negative where something was freed. `request`: what it is to have beside."""
+    assert task.job is not None
+    queue, beyond, amounts = task.job.queue, request, change.tolist()
     if any(amounts):
         wanted = map(add, beyond.tolist(), amounts)
         beyond = np.array([amount if amount > 0 else 0 for amount in wanted], dtype=np.int64)
-    refusal = session.allocatable(queue, beyond, job=task.job, credit=credit)
+    refusal = session.allocatable(queue, beyond, job=task.job, credit=change)
     if refusal is not None and kind == "reclaimable" and refusal.code == Code.QUEUE_OVER_DESERVED:
-        refusal = session.preemptive(queue, beyond, job=task.job, credit=credit)
+        refusal = session.preemptive(queue, beyond, job=task.job, credit=change)
     return refusal is None
 
 

@@ -33,6 +33,13 @@ class Usable(NamedTuple):
     least_priority: int | None  # of pods that may use it
 
 
+def priority_of(pod: Pod, job: Job) -> int:
+    """That of its group, by which it preempts, or its own, which the API server has checked; what users may write in
+    annotations does not count."""
+    own = pod.spec.priority
+    return job.priority if own is None else max(own, job.priority)
+
+
 class Bar(Enum):
     """Why a pod may not use a Reservation that is for pods like it."""
 
@@ -101,6 +108,8 @@ class Matches:
         shape, meta = tasks[0].shape, tasks[0].pod.metadata
         if len(tasks) > 1 and (self._by_name or [task.shape for task in tasks].count(shape) < len(tasks)):
             return False
+        if self._by_priority and len({task.pod.spec.priority for task in tasks}) > 1:
+            return False
         if self._by_reference and any(t.pod.metadata.owner_references != meta.owner_references for t in tasks):
             return False
         labels = [task.pod.metadata.labels for task in tasks]
@@ -123,7 +132,7 @@ class Matches:
         if self._by_name:
             kind = (*kind, meta.name, meta.uid)
         if self._by_priority:
-            kind = (*kind, job.priority)
+            kind = (*kind, priority_of(task.pod, job))
         found = self._sets.get(kind)
         if found is None:
             found = self._sets[kind] = self.for_pod(task.pod, job)
@@ -137,7 +146,7 @@ class Matches:
                 if usable.name in found:
                     continue
                 if may_use(usable.object, pod):
-                    found[usable.name] = (usable, self._bar(usable, job))
+                    found[usable.name] = (usable, self._bar(usable, pod, job))
                 elif may_use_elsewhere(usable.object, pod):
                     found[usable.name] = (usable, Bar.NAMESPACE)
         in_order = [found[name] for name in sorted(found)]
@@ -146,11 +155,11 @@ class Matches:
             [(usable, bar) for usable, bar in in_order if bar is not None],
         )
 
-    def _bar(self, usable: Usable, job: Job) -> Bar | None:
+    def _bar(self, usable: Usable, pod: Pod, job: Job) -> Bar | None:
         if not serves_queue(usable.object, job.queue.name):
             return Bar.QUEUE
         least = usable.least_priority
-        return Bar.PRIORITY if least is not None and job.priority < least else None
+        return Bar.PRIORITY if least is not None and priority_of(pod, job) < least else None
 
     def _add(self, reservation: Reservation, keys: set[str]) -> None:
         timestamp = reservation.metadata.creation_timestamp

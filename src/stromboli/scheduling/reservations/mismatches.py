@@ -19,7 +19,7 @@ from stromboli.scheduling.explanation import reservation_reasons as say
 from stromboli.scheduling.reservation_status import POD_REFUSED, condition
 from stromboli.scheduling.session import Session
 
-from .matches import Bar, Matches, Usable
+from .matches import Bar, Matches, Usable, priority_of
 from .room import ReservedRoom
 
 _MOST_KINDS: Final = 8  # of pods of one job that are looked at
@@ -124,7 +124,7 @@ class Mismatches:
                     namespaces or [namespace_of(usable.object)], task.namespace
                 )
             case Bar.PRIORITY:
-                return Why.LowPriority, say.low_priority(usable.least_priority or 0, task.job.priority)
+                return Why.LowPriority, say.low_priority(usable.least_priority or 0, priority_of(task.pod, task.job))
 
     def _unfit(self, task: Task, usable: Usable, held: Holding) -> tuple[Why, str] | None:
         """Why a task does not use a Reservation that is for it; None if it could."""

@@ -53,7 +53,7 @@ def within_deserved(session: Session, job: Job) -> Refusal | None:
     if not job.stands_for or is_migration(session.snapshot.reservations[job.stands_for]):
         return None
     task = next(iter(job.tasks.values()))
-    return over_deserved(session, job.queue, task.request)
+    return over_deserved(session, job.queue, task.request, is_counted=task.node is not None)
 
 
 def fail_hopeless(session: Session) -> None:
