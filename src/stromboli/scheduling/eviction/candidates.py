@@ -8,6 +8,7 @@ on a node is better than its bound, whatever the plugins say. So most nodes are 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -26,11 +27,12 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Bound(Struct, frozen=True):
-    """The best that evictions on a node can come to: the rank of the most valuable victim, the number of victims, and
-    when the youngest of them was created."""
+    """The best that evictions on a node can come to: the rank of the most valuable victim, the number of victims, how
+    many of them belong to jobs that stop, and when the youngest of them was created."""
 
     row: int
     worst: Any
+    stopped: int
     count: int
     youngest: float
 
@@ -71,6 +73,20 @@ def _evictable_tasks(ledger: Ledger, job: Job) -> list[Task]:
     ]
 
 
+def runs_short_without(job: Job, tasks: Sequence[Task]) -> bool:
+    """Whether a gang that can run now would lack some without these."""
+    if job.ready_count - len(tasks) < job.min_available:
+        return True
+    if not job.roles_matter:
+        return False
+    roles = Counter(task.role for task in tasks)
+    return any(job.role_occupied(role) - roles[role] < least for role, least in job.role_minimums.items())
+
+
+def _is_vital(job: Job, task: Task) -> bool:
+    return runs_short_without(job, (task,))
+
+
 class StillEvictable:
     """Which of all tasks that were evictable still are, by number."""
 
@@ -106,10 +122,12 @@ class QueueColumns:
         self.tasks: list[Task] = []
         known: dict[Priorities, int] = {}
         priority_of: list[int] = []
+        vital: list[bool] = []
         for job in queue.jobs.values():
             if job.object is not None and has_evictable(job):
                 tasks = _evictable_tasks(ledger, job)
                 self.tasks += tasks
+                vital += [_is_vital(job, task) for task in tasks] if job.is_ready else [False] * len(tasks)
                 own = [task.priority for task in tasks]
                 number_of = {one: known.setdefault((job.priority, one), len(known)) for one in dict.fromkeys(own)}
                 priority_of += [number_of[one] for one in own]
@@ -123,6 +141,7 @@ class QueueColumns:
         kinds = np.array([position[task.shape.id] for task in self.tasks], dtype=np.int64)
         self.requests: Matrix = np.array([shape.request for shape in shapes.values()], dtype=np.int64)[kinds]
         self.created = np.array([task.created for task in self.tasks], dtype=np.float64)
+        self.vital: Flags = np.array(vital, dtype=np.bool_)  # a job stops without it
         self.priorities: list[Priorities] = list(known)
         self.priority_of: Integers = np.array(priority_of, dtype=np.int64)  # by task
 
@@ -144,6 +163,7 @@ class JoinedColumns:
         self.numbers: Integers = _joined([part.numbers for part in parts], np.int64)
         self.rows: Integers = _joined([part.rows for part in parts], np.int64)
         self.created = _joined([part.created for part in parts], np.float64)
+        self.vital = _joined([part.vital for part in parts], np.bool_)
         self.requests = np.concatenate([part.requests for part in parts]) if parts else None
         self._order = np.argsort(self.rows, kind="stable")
         self._on: dict[int, list[Task]] = {}
@@ -173,6 +193,7 @@ class Candidates:
         self._numbers = columns.numbers
         self._rows = columns.rows
         self._created = columns.created
+        self._vital = columns.vital
         self._requests = columns.requests
 
     def evictable(self, *, inside: Job | None = None, outside: Job | None = None, best_effort: bool = False) -> Flags:
@@ -197,8 +218,11 @@ class Candidates:
         each = np.maximum(most // wanted[columns], 0).min(axis=1)
         return int(each[open_to].sum())
 
-    def bounds(self, wanted: Vector, columns: Integers, room: Matrix, open_to: Flags, among: Flags) -> list[Bound]:
-        """For each node where evicting some of `among` could make room for a task that wants this much."""
+    def bounds(
+        self, wanted: Vector, columns: Integers, room: Matrix, open_to: Flags, among: Flags, *, gangs: bool
+    ) -> list[Bound]:
+        """For each node where evicting some of `among` could make room for a task that wants this much. `gangs`: jobs
+        have a minimum."""
         chosen = np.flatnonzero(among & open_to[self._rows])
         if self._requests is None or not len(chosen):
             return []
@@ -216,12 +240,14 @@ class Candidates:
         youngest = np.maximum.reduceat(self._created[chosen], starts)
         missing = np.maximum(short[distinct], 0)
         counts = np.maximum(-(-missing // np.maximum(largest, 1)), 1).max(axis=1)
+        stopped = np.where(np.logical_and.reduceat(self._vital[chosen] & gangs, starts), counts, 0)
         return [
-            Bound(row, self._worst_of[level], count, created)
-            for row, level, count, created in zip(
-                distinct.tolist(), level_of_row[distinct].tolist(), counts.tolist(), youngest.tolist(), strict=True
+            Bound(row, self._worst_of[level], stops, count, created)
+            for row, level, stops, count, created in zip(
+                distinct.tolist(), level_of_row[distinct].tolist(), stopped.tolist(), counts.tolist(),
+                youngest.tolist(), strict=True,
             )
-        ]
+        ]  # fmt: skip
 
     def _levels_needed(self, chosen: Integers, requests: Matrix, short: Matrix) -> Integers:
         """By row, up to which level tasks have to go until enough is free; -1 where that is never so."""

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from stromboli.cluster import Job, Node, Task
+from stromboli.cluster import Job, JobKey, Node, Task
 from stromboli.scheduling.gang import FailedAttempts, TentativePlaces, conditionally_ready, is_eligible
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
+from .broken_gangs import MOST_CHOICES, MOST_GANGS, MOST_PODS, broken_gangs, choices, harm
 from .concessions import make_room
 from .reprieve import reprieve_needless
 from .returned_promises import ReturnedPromises
@@ -112,6 +113,58 @@ class _Attempt:
 
     def place(self, tasks: list[Task], give_up: Callable[[Statement], None] | None = None) -> bool:
         """True, and committed, if evictions made the gang whole; else nothing is changed."""
+        small = 1 < len(tasks) <= MOST_PODS
+        made = self._make(tasks, give_up)
+        if made is None and small and not self.found_place and len(self._session.placement.kinds(tasks)) > 1:
+            # The first may have taken what only the last could use.
+            tasks = tasks[::-1]
+            made = self._make(tasks, give_up)
+        if made is None:
+            return False
+        statement, search = made
+        broken = broken_gangs(self._session, search.gone) if small and search.kind == "preemptable" else []
+        if 0 < len(broken) <= MOST_GANGS:
+            statement = self._least_harm(statement, search, broken, tasks, give_up)
+        statement.commit()
+        self._session.notes.attempt(self._job)
+        return True
+
+    def _least_harm(
+        self,
+        statement: Statement,
+        search: VictimSearch,
+        broken: list[JobKey],
+        tasks: list[Task],
+        give_up: Callable[[Statement], None] | None,
+    ) -> Statement:
+        """The statement, or another that breaks fewer gangs."""
+        session = self._session
+        least, best = harm(session, statement, search.gone), (tasks, frozenset[JobKey]())
+        statement.discard()
+        to_try = list(choices(broken))
+        for protected in to_try:  # it grows meanwhile
+            for order in (tasks, tasks[::-1]):
+                made = self._make(order, give_up, protected)
+                if made is not None:
+                    other, search = made
+                    does = harm(session, other, search.gone)
+                    if does < least:
+                        least, best = does, (order, protected)
+                    also = [choice | protected for choice in choices(broken_gangs(session, search.gone))]
+                    to_try += [choice for choice in also if choice not in to_try][: max(0, MOST_CHOICES - len(to_try))]
+                    other.discard()
+        made = self._make(best[0], give_up, best[1])
+        assert made is not None, "what worked a moment ago works again"
+        return made[0]
+
+    def _make(
+        self,
+        tasks: list[Task],
+        give_up: Callable[[Statement], None] | None,
+        protected: frozenset[JobKey] = frozenset(),
+    ) -> tuple[Statement, VictimSearch] | None:
+        """Evictions with which the gang is whole; None, and nothing changed, if there are none or none are needed.
+        `protected`: gangs that must not stop."""
         session, job = self._session, self._job
         statement = session.statement()
         if give_up is not None:
@@ -123,22 +176,23 @@ class _Attempt:
             if job.ready_count + job.waiting_count + len(tasks) - number < job.min_available:
                 break  # too many were left without a place
             if not fits_without(session, statement, task) and self._may_evict(task):
-                victim_search = victim_search or self._search()
+                if victim_search is None:
+                    victim_search = self._search()
+                    victim_search.protect(protected)
                 make_room(statement, task, victim_search)
         # A gang counts on its pods without requests. Those that are still waiting now were tried and have no place.
         counts_in_vain = bool(job.pending_best_effort) and job.is_starving
-        self.found_place = session.job_pipelined(job) and not counts_in_vain
-        if not self.found_place or not statement.has_evictions:
+        found_place = session.job_pipelined(job) and not counts_in_vain
+        self.found_place |= found_place
+        if not found_place or not statement.has_evictions:
             statement.discard()
-            return False
+            return None
         assert victim_search is not None
         reprieve_needless(session, statement, job, victim_search.kind, victim_search.gone)
         if not session.is_prepared(job, statement.promised(job)):
             statement.discard()
-            return False
-        statement.commit()
-        session.notes.attempt(job)
-        return True
+            return None
+        return statement, victim_search
 
 
 def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:

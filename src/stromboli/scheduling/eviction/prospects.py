@@ -43,7 +43,8 @@ class Prospects:
         self.closed: Collection[int] = ()  # rows on which nobody may be evicted
         self._nodes = nodes
         self._bounds: dict[int, Key] = {
-            bound.row: (0, bound.worst, bound.count, -bound.youngest, nodes[bound.row].name) for bound in bounds
+            bound.row: (0, bound.worst, bound.stopped, bound.count, -bound.youngest, nodes[bound.row].name)
+            for bound in bounds
         }
         self._keys: dict[int, Key] = {}
         self._heap: list[tuple[Key, int]] = []
@@ -64,9 +65,12 @@ class Prospects:
         self._failed.clear()
 
     def forget_plans(self, rows: Iterable[int]) -> None:
-        """The plans on these nodes may be better now."""
+        """The plans on these nodes may be better now: what is left of a broken gang can go without stopping a job."""
         for row in rows:
             if row in self._bounds:
+                cost, *bound = self._bounds[row]
+                if cost != _FIRST:
+                    self._bounds[row] = (cost, bound[0], 0, *bound[2:])
                 self._put(row, self._bounds[row])
 
     def changed(self, rows: Iterable[int]) -> None:

@@ -5,7 +5,8 @@ For one task that fits nowhere, nodes on which evictions could help are looked a
 statement, best first: the plugins are asked again before each eviction (what was evicted so far counts), and filters
 and the queue's limits have to be satisfied, too. The best plan that works is carried out.
 
-Best means: the highest-ranking victim ranks lowest; then the fewest victims; then the youngest; then the node's name.
+Best means: the highest-ranking victim ranks lowest; then the fewest victims of jobs that stop without them; then the
+fewest victims; then the youngest; then the node's name.
 """
 
 from __future__ import annotations
@@ -65,10 +66,18 @@ class VictimSearch:
         self.group = group
         self._cost_basis = cost_basis
         self._turns = session.state(Turns)
-        self._kind_of_job = (kind, group, inside, job.queue.name, self._kind_of_namespace(), job.priority)
+        self._kind_of_job: tuple[Any, ...] = (
+            kind, group, inside, job.queue.name, self._kind_of_namespace(), job.priority,
+        )  # fmt: skip
         self._planner = Planner(session, kind, rank, cost)
         self._used: set[Any] = set()  # keys of prospects that this search has used
         self.gone: list[EvictionUnit] = []  # all that was evicted, for all tasks so far
+
+    def protect(self, gangs: frozenset[JobKey]) -> None:
+        """None of these may stop: they lose only what they have above their minimum."""
+        if gangs:
+            self._planner.protected = gangs
+            self._kind_of_job = (*self._kind_of_job, gangs)
 
     def most_places(self, tasks: Sequence[Task]) -> int:
         """How many of these tasks could have a place at most, if all candidates were evicted."""
@@ -223,7 +232,7 @@ class VictimSearch:
             candidates = self._candidates()
             bounds = candidates.bounds(
                 task.request, fitting.columns, session.nodes.future_idle, self._open_rows(fitting),
-                self._among(candidates, best_effort=task.best_effort),
+                self._among(candidates, best_effort=task.best_effort), gangs=bool(session.hooks("jobReady")),
             )  # fmt: skip
             prospects = self._known.prospects[key] = Prospects(candidates, bounds, session.nodes.nodes, len(log))
         # Another job may be entitled to more than the one before, unless both had the same and nothing else happened.

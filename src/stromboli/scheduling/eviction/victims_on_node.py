@@ -6,7 +6,6 @@ valuable units are chosen until the task would fit, and then whoever is not need
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import add, ge, itemgetter, sub
 from typing import Any
@@ -15,7 +14,7 @@ from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
-from .candidates import is_evictable
+from .candidates import is_evictable, runs_short_without
 from .plans import EvictionPlan, EvictionUnit, Way
 
 Amounts = list[int]  # by column of the task's request
@@ -35,6 +34,8 @@ class Planner:
         self._kind = kind
         self._rank_of = rank
         self._cost = cost
+        self.protected: frozenset[JobKey] = frozenset()  # gangs that must not stop
+        self._has_gangs = bool(session.hooks("jobReady"))
         self._gangs: dict[JobKey, list[Task]] = {}  # what is known of gangs that may go as a whole
         self._gangs_at = (-1, -1, 0)  # the length of the ledger's log at that time, and the kind of evictor
 
@@ -82,7 +83,22 @@ class Planner:
             worst, youngest = self._rank(victims[0]), victims[0].created
         else:
             worst, youngest = max(map(self._rank, victims)), max(victim.created for victim in victims)
-        return (self._cost(victims), worst, len(victims), -youngest, node.name)
+        return (self._cost(victims), worst, self.stopped(victims), len(victims), -youngest, node.name)
+
+    def stopped(self, victims: Sequence[Task]) -> int:
+        """How many of these belong to gangs that can run now and could not without them."""
+        if not self._has_gangs:
+            return 0
+        by_job: dict[JobKey, list[Task]] = {}
+        for victim in victims:
+            if victim.job is not None:
+                by_job.setdefault(victim.job.key, []).append(victim)
+        return sum(len(going) for going in by_job.values() if self._stops(going))
+
+    def _stops(self, going: list[Task]) -> bool:
+        job = going[0].job
+        assert job is not None
+        return self._session.job_ready(job) and runs_short_without(job, going)
 
     def _one_of_the_least(
         self, node: Node, evictor: Task, tasks: list[Task], freed: dict[int, Amounts], short: Amounts
@@ -102,7 +118,7 @@ class Planner:
             if self._session.may_evict(self._kind, evictor, task):
                 victims, cost = [task], self._cost([task])
                 units = [EvictionUnit(victims, victims, (worst, False, 1), False)]
-                key = (cost, worst, 1, -task.created, node.name)
+                key = (cost, worst, self.stopped(victims), 1, -task.created, node.name)
                 return EvictionPlan(key, node, units, units, cost == 0 and task is least[0], True)
         return None
 
@@ -153,11 +169,8 @@ class Planner:
         """Whether a gang that can run now could not without those of its tasks that are units."""
         if job is None or not self._session.job_ready(job):
             return False
-        going = [unit.tasks[0] for unit in units if not unit.whole and unit.tasks[0].job is job]
-        roles = Counter(task.role for task in going)
-        minimums = job.role_minimums.items() if job.roles_matter else ()
-        return job.ready_count - len(going) < job.min_available or any(
-            job.role_occupied(role) - roles[role] < least for role, least in minimums
+        return runs_short_without(
+            job, [unit.tasks[0] for unit in units if not unit.whole and unit.tasks[0].job is job]
         )
 
     def _above_minimum(
@@ -200,7 +213,8 @@ class Planner:
             self._gangs.clear()
         members = self._gangs.get(job.key)
         if members is None:
-            members = self._gangs[job.key] = [] if evictor.job is job else self._members(evictor, job)
+            stays = evictor.job is job or job.key in self.protected
+            members = self._gangs[job.key] = [] if stays else self._members(evictor, job)
         return members
 
     def _members(self, evictor: Task, job: Job) -> list[Task]:
