@@ -48,6 +48,10 @@ class PlainSearch:
         self.message = message
         self.cost = cost
         self.gone: list[EvictionUnit] = []
+        self.spared: frozenset[JobKey] = frozenset()
+
+    def protect(self, gangs: frozenset[JobKey]) -> None:
+        self.spared = gangs
 
     def most_places(self, tasks: Sequence[Task]) -> int:
         return len(tasks)
@@ -196,7 +200,7 @@ class PlainSearch:
         return EvictionUnit(tasks, here, (rank, whole, len(tasks)), whole, self.session.job_ready(job))
 
     def _gang(self, evictor: Task, job: Job) -> list[Task]:
-        if evictor.job is job:
+        if evictor.job is job or job.key in self.spared:
             return []
         members = []
         for task in job.tasks.values():
@@ -241,7 +245,19 @@ class PlainSearch:
     def _key(self, victims: list[Task], node: Node) -> Any:
         worst = max(self._rank(victim) for victim in victims)
         youngest = max(victim.created for victim in victims)
-        return (self.cost(victims), worst, len(victims), -youngest, node.name)
+        return (self.cost(victims), worst, self._stopped(victims), len(victims), -youngest, node.name)
+
+    def _stopped(self, victims: list[Task]) -> int:
+        """How many of them belong to gangs that run now, and would lack some without them."""
+        number = 0
+        if self.session.hooks("jobReady"):
+            for job in {victim.job.key: victim.job for victim in victims if victim.job is not None}.values():
+                lost = [victim for victim in victims if victim.job is job]
+                short = job.ready_count - len(lost) < job.min_available
+                for role, least in job.role_minimums.items() if job.roles_matter else ():
+                    short |= job.role_occupied(role) - sum(victim.role == role for victim in lost) < least
+                number += len(lost) if short and self.session.job_ready(job) else 0
+        return number
 
     # -- for real -----------------------------------------------------------------------------------------------
 
