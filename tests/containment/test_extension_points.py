@@ -17,6 +17,7 @@ import pytest
 
 from containment.contained_worlds import Played, World, configuration, huge, is_odd, is_odd_name, play
 from containment.fault_injection import InjectedError
+from reservations.reservation_scenes import reservation
 from starvation.scenes import gang, node, pod, priority_class, queue
 from stromboli.cluster import Queue
 from stromboli.scheduling import callbacks as cb
@@ -66,10 +67,10 @@ point("kept_places", lambda tasks: [], lambda statement, task, promised: False, 
 point("admission_credit", lambda job, everywhere: None)
 point("kept_room", lambda job, charged: {})
 point("remark", lambda job: "")
+point("stand_in_conditions", lambda job: [])
 point("outlook", lambda task: None)
 point("preparation", lambda job, tasks: True, lambda job: None)
 point("narrow", lambda job, tasks: ())
-point("deserved_amounts", lambda queue, less: ())
 point("concessions", lambda kind, task: [], lambda kind: True)
 point("room", lambda room, job: room)
 point("hold", lambda job, tasks: False)
@@ -80,6 +81,7 @@ point("job_allocatable", lambda job, request, credit: None, differs=lambda job: 
 point("displacement", lambda job, evicting: [])
 point("group_conditions", lambda job: [])
 point("close", lambda: None)
+NO_OPINION["add_deserved_amounts"] = lambda session: ((lambda queue, less: session.total.tolist(),), {})
 NO_OPINION["add_resource_score"] = lambda session: ((cb.ResourceScore(),), {})
 NO_OPINION["add_node_order_on_resource"] = lambda session: ((lambda task: np.zeros(len(session.nodes)),), {})
 
@@ -88,7 +90,6 @@ NOT_ABOUT_JOBS = {
     "add_resource_score": "weights, no callback",
 }
 NEVER_ASKED = {
-    "add_deserved_amounts": "where a queue uses what is charged to another",
     "add_victim_tasks": "for actions of other distributions",
     "add_withdrawal": "for tasks whose bind waits for volumes",
     "add_allocatable_on_own_rows": "for queues with nodes of their own, or Reservations",
@@ -143,7 +144,7 @@ def world() -> World:
             *gang("odd-urgent", 1, 1, queue="q1", priority="high", at=4, run=2),
             *gang("urgent", 1, 1, queue="q1", priority="high", at=4, run=2),
             *[pod(f"late-{n}", 1, queue="q2", at=5 + n, run=2) for n in range(3)], elsewhere,
-            huge("odd-huge", queue="odd-q"),
+            huge("odd-huge", queue="odd-q"), reservation("odd-r", 50, queue="odd-q"),
         ],
         _configuration(),
         until=24,
