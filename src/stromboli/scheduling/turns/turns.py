@@ -31,20 +31,27 @@ class Turns:
         limit."""
         self.current: Job | Queue | None = None
         self.action = ""
-        self.taken: dict[str, int] = {}  # by action; over all sessions of a cycle
         self.cut: dict[str, int] = {}  # by action: after how many turns it was cut
         self.not_reached: dict[str, dict[JobKey, None]] = {}  # by action: jobs, in the order of the walk
-        self._had_turns: dict[str, set[JobKey]] = {}
+        self.is_limited = may_go_on is not None
+        # By action, over all sessions of a cycle: who had a turn, and how many there were. Those of this action are at
+        # hand, because there may be ten thousand turns.
+        self._had_turns: dict[str, list[JobKey]] = {}
+        self._taken: dict[str, int] = {}
+        self._had_turn: list[JobKey] = []
+        self._number = 0
         self._first = {
             action: {job: position for position, job in enumerate(jobs)} for action, jobs in (first or {}).items()
         }
         self._may_go_on = may_go_on
-        self.is_limited = may_go_on is not None
 
     def begin(self, action: str) -> None:
         """An action begins; "" when all have ended."""
+        self._taken[self.action] = self._number
         self.action = action
         self.current = None
+        self._number = self._taken.get(action, 0)
+        self._had_turn = self._had_turns.setdefault(action, [])
 
     def first(self) -> Mapping[JobKey, int]:
         """Jobs that this action begins with, and their places: whoever was passed over first goes first, so that all
@@ -53,28 +60,26 @@ class Turns:
 
     def may_go_on(self) -> bool:
         """Whether this action has time for another turn; then it counts as taken."""
-        if self._may_go_on is None:
+        if self._may_go_on is None or not self.action:
             return True
-        action = self.action
-        if action in self.cut:
+        if self.action in self.cut:
             return False
-        taken = self.taken.get(action, 0)
-        if action and not self._may_go_on(action, taken):
-            self.cut[action] = taken
+        if not self._may_go_on(self.action, self._number):
+            self.cut[self.action] = self._number
             return False
-        self.taken[action] = taken + 1
+        self._number += 1
         return True
 
     def take(self, job: Job) -> None:
         """It is the turn of this job."""
         self.current = job
         if self.is_limited:
-            self._had_turns.setdefault(self.action, set()).add(job.key)
+            self._had_turn.append(job.key)
 
     def miss(self, jobs: Iterable[Job]) -> None:
         """There was no time for these. Those that had a turn in this action before are not missed: it was about another
         chance."""
-        had_turns = self._had_turns.get(self.action, NOBODY)
+        had_turns = frozenset(self._had_turn)
         missed = dict.fromkeys([job.key for job in jobs if job.key not in had_turns])
         if missed:
             self.not_reached.setdefault(self.action, {}).update(missed)
