@@ -52,6 +52,7 @@ point("reclaimable", lambda evictor, candidate, whole: Verdict.NOTHING, protects
 point("overused", lambda queue: False)
 point("allocatable", lambda queue, request, credit, lending: None)
 point("allocatable_on_own_rows", lambda queue, request, credit: None)
+point("startable", lambda queue, request: None)
 point("shared_limits", lambda queue, request, credit, kept: None)
 point("preemptive", lambda queue, request, credit: None)
 point("job_ready", lambda job: True)

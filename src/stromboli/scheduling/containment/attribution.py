@@ -26,6 +26,7 @@ from stromboli.api import key
 from stromboli.cluster import Holding, Job, Queue, Task
 from stromboli.containment import ContainedError, ObjectRef, contained_error
 
+NEAR_TOO_MANY: Final = 2  # errors that others were charged with
 MOST_TOGETHER: Final = 4  # a longer tuple is not about one of its members
 
 _OWN_KINDS = (PodGroupObject, QueueObject, ReservationObject)
@@ -45,8 +46,8 @@ def charge(
     suspects = [ref for ref in dict.fromkeys(suspects) if ref not in put_aside]
     if not suspects:
         return None
-    # Of equal ones the first.
-    charged = max(suspects, key=lambda ref: sum(ref in other.bystanders for other in before))
+    near = {ref: sum(ref in other.bystanders for other in before) for ref in suspects}
+    charged = max(suspects, key=lambda ref: near[ref] if near[ref] >= NEAR_TOO_MANY else 0)  # of equal ones the first
     found = contained_error(error, charged, tuple(ref for ref in suspects if ref != charged and ref.kind != "Queue"))
     return replace(found, is_guess=charged != suspects[0])
 
@@ -80,5 +81,5 @@ def _looked_at(traceback: TracebackType | None) -> Iterator[list[ObjectRef]]:
         values: list[Any] = []
         for value in list(frame.f_locals.values()):
             values += value if isinstance(value, tuple) and len(value) <= MOST_TOGETHER else (value,)
-        found = [ref_of(value) for value in values]
+        found = [ref_of(value) for value in reversed(values)]  # who asks comes before who is asked about
         yield [ref for ref in found if ref is not None]
