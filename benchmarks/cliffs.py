@@ -15,6 +15,17 @@
     preemptors      n jobs of one pod, of high priority, each evict one of 8n running pods, on 2n nodes
     budgets         the same gang as in preempting, where all running pods are in one PodDisruptionBudget
     reclaim in tree n queues in a tree of three levels have borrowed nothing, and reclaim from n others that have
+    volumes new     n pods with a claim each, whose volumes have to be made, in jobs of 10, on n/10 nodes
+    volumes existing, volumes local   the same with n volumes that exist, in three zones or each on one node
+    claims bound    the same with claims that are bound
+    claims shared   the same with one claim for each job
+    claims awaited  the same with claims whose volumes are being made
+    locks           n pods of n/200 queues, each of which has 10 of n/10 nodes locked
+    reservations    n Reservations for pods that are still to come, and n pods, on n/10 nodes
+    reservations used  n Reservations, and n pods that use them
+    many budgets    the same gang as in preempting, and ten budgets for each running job
+    namespaces, namespace per pod   preemptors in n/10 weighted namespaces, or in one each
+    plans, plans for pending   a plan of the descheduler for n nodes with 10 pods each, by thresholds or for a job
 
 Times are processor time, the best of several repeats, each on a fresh cluster. `later` is the next cycle, in which
 nothing is new. `growth` is the exponent: 1.0 is linear, 2.0 is quadratic.
@@ -29,6 +40,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from stromboli.api import decode
@@ -36,6 +48,10 @@ from stromboli.cluster import Applied, Cluster
 from stromboli.console.bench_case import Case, _apply_decisions
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.defragmentation import plan_seconds
 
 Document = dict[str, Any]
 
@@ -231,6 +247,174 @@ def reclaim_in_tree(size: int) -> Iterable[Document]:
     return made
 
 
+def _zone(number: int) -> str:
+    return f"zone-{number % 3}"
+
+
+def storage_class(provisioner: str) -> Document:
+    return {
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "disks", "uid": "disks"},
+        "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer",
+    }  # fmt: skip
+
+
+def with_volumes(documents: Iterable[Document], *, kind: str) -> Iterable[Document]:
+    """The pods with a claim each. `kind`: its volume has to be made; exists (in a zone, or on one node) and is free; or
+    is bound to the claim."""
+    yield storage_class("csi.example.com" if kind == "new" else "kubernetes.io/no-provisioner")
+    hosts = 0
+    for position, document in enumerate(documents):
+        hosts += document["kind"] == "Node"
+        if document["kind"] == "Pod":
+            name = document["metadata"]["name"]
+            volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+            yield from claim_and_volume(name, position, kind, hosts)
+            document = {**document, "spec": {**document["spec"], "volumes": volumes}}
+        yield document
+
+
+def claim_and_volume(name: str, position: int, kind: str, hosts: int) -> Iterable[Document]:
+    volume = f"volume-{name}"
+    yield {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": "team", "uid": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "disks",
+            "resources": {"requests": {"storage": "10Gi"}}, **({"volumeName": volume} if kind == "bound" else {}),
+        },
+        "status": {"phase": "Bound" if kind == "bound" else "Pending"},
+    }  # fmt: skip
+    if kind == "new":
+        return
+    label, value = ("zone", _zone(position)) if kind != "local" else (
+        "kubernetes.io/hostname", f"node-{position % hosts:06d}"
+    )  # fmt: skip
+    terms = [{"matchExpressions": [{"key": label, "operator": "In", "values": [value]}]}]
+    reference = {"kind": "PersistentVolumeClaim", "namespace": "team", "name": name, "uid": name}
+    yield {
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume, "uid": volume},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "disks", "capacity": {"storage": "10Gi"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+            **({"claimRef": reference} if kind == "bound" else {}),
+        },
+        "status": {"phase": "Bound" if kind == "bound" else "Available"},
+    }  # fmt: skip
+
+
+def volumes(kind: str) -> Callable[[int], Iterable[Document]]:
+    def build(size: int) -> Iterable[Document]:
+        made = [*nodes(max(size // 10, 3), zones=3), queue("default")]
+        for first in range(0, size, 10):
+            made += gang(f"job{first:06d}", 10)
+        return with_volumes(made, kind=kind)
+
+    return build
+
+
+def shared_claims(size: int) -> Iterable[Document]:
+    made = [*nodes(max(size // 10, 3), zones=3), queue("default"), storage_class("csi.example.com")]
+    for first in range(0, size, 10):
+        name = f"job{first:06d}"
+        shared = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+        made += [*gang(name, 10, volumes=shared), *claim_and_volume(name, first, "new", 1)]
+    return made
+
+
+def held_pods(size: int) -> Iterable[Document]:
+    """Claims with a selected node: their pods wait for their volumes on the nodes that they were nominated to."""
+    for document in volumes("new")(size):
+        if document["kind"] == "PersistentVolumeClaim":
+            number = int(document["metadata"]["name"].removeprefix("job").replace("-", "")) // 10
+            where = f"node-{number % max(size // 10, 3):06d}"
+            notes = {
+                "volume.kubernetes.io/selected-node": where,
+                "scheduling.stromboli.io/selected-at": "2000-01-01T00:00:00Z",
+            }
+            document["metadata"]["annotations"] = notes
+        yield document
+
+
+def locks(size: int) -> Iterable[Document]:
+    """Half of the nodes are locked, 10 for each queue; each queue has 20 pods."""
+    made: list[Document] = nodes(max(size // 10, 20))
+    hosts = len(made)
+    for number in range(hosts // 20):
+        mine = [f"node-{position:06d}" for position in range(number * 10, number * 10 + 10)]
+        guarantee = {"resource": {"cpu": "320"}, "policy": "Best-Effort"}
+        one = queue(f"q{number:05d}", guarantee=guarantee)
+        one["status"] = {"state": "Open", "reservation": {"nodes": mine, "guarantee": guarantee, "basis": "resource"}}
+        made.append(one)
+        for first in range(20):
+            made += gang(f"job{number:05d}-{first:02d}", 10, queue_name=f"q{number:05d}")
+    return made
+
+
+def reservations(*, used: bool) -> Callable[[int], Iterable[Document]]:
+    """Each holds one CPU for a pod: of those that wait, or of others that are still to come."""
+
+    def build(size: int) -> Iterable[Document]:
+        hosts = max(size // 10, 3)
+        made: list[Document] = [*nodes(hosts), queue("default")]
+        for number in range(size):
+            job = f"job{number // 10:06d}"
+            labels = {"job": job if used else f"later-{job}"}
+            container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+            made.append({
+                "apiVersion": "scheduling.volcano.sh/v1alpha1", "kind": "Reservation",
+                "metadata": {"name": f"r{number:06d}", "uid": f"r{number:06d}"},
+                "spec": {
+                    "queue": "default", "ttl": "0", "owners": [{"labelSelector": {"matchLabels": labels}}],
+                    "template": {"metadata": {"namespace": "team"}, "spec": {"containers": [container]}},
+                },
+                "status": {
+                    "phase": "Available", "nodeName": f"node-{number % hosts:06d}",
+                    "allocatable": {"cpu": "1", "pods": "1"},
+                },
+            })  # fmt: skip
+        for first in range(0, size, 10):
+            made += gang(f"job{first // 10:06d}", 10)
+        return made
+
+    return build
+
+
+def many_budgets(size: int) -> Iterable[Document]:
+    """Each running job has a budget of its own."""
+    made = list(preempting(size))
+    for document in [one for one in made if one["kind"] == "PodGroup" and one["status"]["phase"] == "Running"]:
+        name = document["metadata"]["name"]
+        for part in range(10):
+            made.append({
+                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                "metadata": {"name": f"{name}-{part}", "namespace": "team", "uid": f"{name}-{part}"},
+                "spec": {"maxUnavailable": "50%", "selector": {"matchLabels": {"job": name}}},
+                "status": {"disruptionsAllowed": 50},
+            })  # fmt: skip
+    return made
+
+
+def namespaces(number_of: Callable[[int], int], *, weighted: bool = False) -> Callable[[int], Iterable[Document]]:
+    """The preempting jobs of one pod, in so many namespaces."""
+
+    def build(size: int) -> Iterable[Document]:
+        many = number_of(size)
+        made = list(preemptors(size))
+        for document in made:
+            name = document["metadata"]["name"]
+            if name.startswith("urgent") and document["kind"] in ("Pod", "PodGroup"):
+                document["metadata"]["namespace"] = f"team-{int(name[6:12]) % many:06d}"
+        for number in range(many if weighted else 0):
+            made.append({
+                "apiVersion": "v1", "kind": "ResourceQuota",
+                "metadata": {"name": "weight", "namespace": f"team-{number:06d}", "uid": f"w{number}"},
+                "spec": {"hard": {"volcano.sh/namespace.weight": str(1 + number % 5)}},
+            })  # fmt: skip
+        return made
+
+    return build
+
+
 CASES: dict[str, tuple[Callable[[int], Iterable[Document]], int, str]] = {
     "anti-affinity": (anti_affinity, 5000, ""),
     "spread": (spread, 5000, ""),
@@ -245,7 +429,21 @@ CASES: dict[str, tuple[Callable[[int], Iterable[Document]], int, str]] = {
     "preemptors": (preemptors, 500, ""),
     "budgets": (budgets, 500, ""),
     "reclaim in tree": (reclaim_in_tree, 200, TREE),
+    "volumes new": (volumes("new"), 2000, ""),
+    "volumes existing": (volumes("existing"), 1000, ""),
+    "volumes local": (volumes("local"), 1000, ""),
+    "claims bound": (volumes("bound"), 2000, ""),
+    "claims shared": (shared_claims, 1000, ""),
+    "claims awaited": (held_pods, 2000, ""),
+    "locks": (locks, 4000, ""),
+    "reservations": (reservations(used=False), 2000, ""),
+    "reservations used": (reservations(used=True), 2000, ""),
+    "many budgets": (many_budgets, 300, ""),
+    "namespaces": (namespaces(lambda size: max(size // 10, 1), weighted=True), 500, ""),
+    "namespace per pod": (namespaces(lambda size: size), 500, ""),
 }
+PLANS = {"plans": False, "plans for pending": True}  # of the descheduler; whether for a job that waits
+PLAN_SIZE = 100  # nodes
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------
@@ -277,20 +475,29 @@ def measure(documents: Iterable[Document], configuration: str, repeat: int) -> d
     return {"first": first, "later": later, "decisions": decided}
 
 
+def measured_case(name: str, size: int, repeat: int) -> dict[str, float]:
+    if name in CASES:
+        build, _, configuration = CASES[name]
+        return measure(build(size), configuration, repeat)
+    _, moves, seconds = plan_seconds(size, repeat=repeat, pending=PLANS[name])
+    return {"first": seconds, "later": seconds, "decisions": moves}
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies all sizes")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--only", choices=sorted(CASES))
+    parser.add_argument("--only", choices=sorted([*CASES, *PLANS]))
     parser.add_argument("--output", choices=["table", "json"], default="table")
     chosen = parser.parse_args(arguments)
     Case(256, 512, 8, [1], 1, "nodeorder", None).run()  # compiles the kernels
     rows = []
-    for name, (build, size, configuration) in CASES.items():
+    for name in [*CASES, *PLANS]:
         if chosen.only not in (None, name):
             continue
+        size = CASES[name][1] if name in CASES else PLAN_SIZE
         small = max(round(size * chosen.scale), 10)
-        measured = [measure(build(number), configuration, chosen.repeat) for number in (small, 2 * small)]
+        measured = [measured_case(name, number, chosen.repeat) for number in (small, 2 * small)]
         for number, result in zip((small, 2 * small), measured, strict=True):
             rows.append({"case": name, "size": number, **result})
         rows[-1]["growth"] = math.log2(measured[1]["first"] / measured[0]["first"])

@@ -101,7 +101,8 @@ def random_view(number: int, queues: int) -> ClusterView:
         used += mine
     everywhere = np.ones(number, dtype=np.bool_)
     return ClusterView(
-        resources=RESOURCES, names=names, sizes=sizes, used=used, fixed=np.zeros_like(sizes), counts=everywhere,
+        resources=RESOURCES, offered=frozenset(RESOURCES), names=names, sizes=sizes, used=used,
+        fixed=np.zeros_like(sizes), counts=everywhere,
         usable=everywhere.copy(), row={name: row for row, name in enumerate(names)},
         column={name: column for column, name in enumerate(RESOURCES)}, by_queue=by_queue,
     )  # fmt: skip

@@ -30,6 +30,7 @@ queue_locks = load("queue_locks")
 loop_lag = load("loop_lag")
 together = load("together")
 growth = load("growth")
+cliffs = load("cliffs")
 defragmentation = load("defragmentation")
 sys.modules["defragmentation"] = defragmentation  # which the model imports, as from a script beside it
 model = load("defragmentation_model")
@@ -157,3 +158,8 @@ def test_the_model_compares_settings(capsys: pytest.CaptureFixture[str]) -> None
 def test_plans_of_a_large_cluster_are_measured() -> None:
     pods, moves, seconds = defragmentation.plan_seconds(40, repeat=1)
     assert (pods, moves > 0, seconds > 0) == (400, True, True)
+
+
+@pytest.mark.parametrize("case", [*cliffs.CASES, *cliffs.PLANS])
+def test_every_cliff_is_a_cluster_with_decisions(case: str) -> None:
+    assert cliffs.measured_case(case, 20, 1)["decisions"] > 0
