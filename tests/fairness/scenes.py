@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from stromboli.api import KINDS, Pod, decode, key
 from stromboli.cluster import Cluster
 from stromboli.console.main import cli
+from stromboli.controllers.queue_locks import QueueLocks
 from stromboli.scheduling.configuration.file import Configuration
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Cycle, Evict
@@ -251,10 +252,14 @@ class Run:
         self._scheduler = Scheduler(self.configuration or registry.default(), registry)
         self.engine = Engine(
             _scenario(self.documents), Journal(), new_scheduler=lambda: self, period=microseconds(1),
-            until=microseconds(self.cycles),
+            until=microseconds(self.cycles), new_locks=self.new_locks,
         )  # fmt: skip
         self.engine.run()
         self.engine.cluster.snapshot()
+
+    def new_locks(self) -> QueueLocks | None:
+        """The worker that locks nodes for queues; there is none unless a test needs it."""
+        return None
 
     def run(self, cluster: Cluster, now: float) -> Cycle:
         """The engine asks for a cycle. Cycles that it skips, because nothing can happen in them, are not counted."""
