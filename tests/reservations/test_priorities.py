@@ -216,7 +216,7 @@ class TestWhileVictimsLeave:
         ]  # fmt: skip
         outcome = play(scene, pods("b", 4, queue="q2", at=3), until=9)
         assert outcome.evictions() == [(1, "low", "n1")]
-        assert outcome.reservation()["phase"] == "Pending"
+        assert outcome.phases() == [(1, "Pending")]
         assert outcome.running_by("queue")["q2"] >= 2
 
     def test_a_higher_pod_comes(self) -> None:

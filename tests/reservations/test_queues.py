@@ -132,10 +132,12 @@ class TestPodsThatMayNotUseIt:
         return [event["message"] for event in outcome.report["events"] if event.get("reason") == "PodRefused"]
 
     def test_of_another_queue(self) -> None:
+        """Another such pod is there when the first is deleted at 4. It is told, but not the Reservation."""
         scene = [node("n1", 2), queue("q1"), queue("q2"), reservation("r", 2, queue="q1")]
-        outcome = play(scene, owned(pod("p", 2, queue="q2", at=1)), owned(pod("p2", 2, queue="q2", at=2)), until=5)
+        second = owned(pod("p2", 2, queue="q2", at=2))
+        outcome = play(scene, owned(pod("p", 2, queue="q2", at=1, until=4)), second, until=7)
         clause = "it is for queue q1, and the pod is in queue q2."
-        assert f"Reservation r matches, but the pod cannot use it: {clause}" in outcome.pod("p")["message"]
+        assert f"Reservation r matches, but the pod cannot use it: {clause}" in outcome.pod("p2")["message"]
         assert self.said(outcome) == [f"Pod default/p matches its owners, but cannot use it: {clause}"]
 
     def test_of_another_namespace(self) -> None:
