@@ -178,3 +178,21 @@ def _check_gangs(played: Played, world: World) -> None:
         name, least = document["metadata"]["name"], document["spec"]["minMember"]
         times = sorted(at for pod, at in played.bound.items() if pod.rpartition("-")[0] == name)
         assert not times or len(set(times[:least])) == 1, f"{name} started at {times}, and needs {least}"
+
+
+def test_who_was_not_asked_is_not_remembered_as_refused() -> None:
+    """Two groups wait for admission, and there is time to ask about the first, which is too large. Nothing changes, and
+    the second is admitted all the same in the next cycle."""
+    known = cluster(
+        node("n1", cpu=4), queue("default"),
+        group("a", phase="Pending", min_resources={"cpu": "100"}),
+        group("b", phase="Pending", min_resources={"cpu": "1"}),
+    )  # fmt: skip
+    registry = Registry(installed_plugins=(), installed_actions=())
+    decider = Scheduler(
+        registry.load('actions: "enqueue"\ntiers: [{plugins: [{name: priority}, {name: proportion}]}]'), registry
+    )
+    first = run_contained(decider, known, NOW, may_go_on=RecordedCuts({"enqueue": 1}))
+    assert [key.rpartition("/")[2] for key in first.not_reached["enqueue"]] == ["b"]
+    run_contained(decider, known, NOW, CycleInputs({}, first.not_reached))
+    assert {job.name: job.phase for job in known.jobs.values()} == {"a": "Pending", "b": "Inqueue"}

@@ -5,11 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from builders import group, node, pod, queue
+from builders import group, node, pod, priority_class, queue
 from reservations.reservation_scenes import reservation as reservation_document
 from stromboli.api import KObject, Reservation
 from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.containment import ObjectRef, PutAside
+from stromboli.scheduling.containment import Aside, CycleInputs, run_contained
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.decisions import Evict
+from stromboli.scheduling.registry import Registry
 
 A, B = ObjectRef("PodGroup", "default/a"), ObjectRef("PodGroup", "default/b")
 
@@ -121,3 +125,17 @@ def _held_reservation() -> Reservation:
     document = reservation_document("r", 2)
     document["status"] = {"phase": "Available", "nodeName": "n1", "allocatable": {"cpu": "2"}}
     return msgspec.convert(document, Reservation)
+
+
+@pytest.mark.parametrize(("aside", "victim"), [("a", "b"), ("b", "a")])
+def test_pods_of_a_job_that_is_put_aside_are_not_evicted(aside: str, victim: str) -> None:
+    """Two jobs of one pod fill the node, and a third of higher priority needs the room of one."""
+    registry = Registry(installed_plugins=(), installed_actions=())
+    known = cluster(
+        node("n1", cpu=2), queue("default"), priority_class("high", 10), group("a"), group("b"),
+        pod("a-0", group="a", cpu=1, node="n1"), pod("b-0", group="b", cpu=1, node="n1"),
+        group("y", priority_class="high"), pod("y-0", group="y", cpu=1, priority=10),
+    )  # fmt: skip
+    inputs = CycleInputs({ObjectRef("PodGroup", f"default/{aside}"): Aside("KeyError")})
+    cycle = run_contained(Scheduler(registry.default(), registry), known, 1000.0, inputs)
+    assert [one.task for one in cycle.decisions if isinstance(one, Evict)] == [f"default/{victim}-0"]
