@@ -102,3 +102,15 @@ def test_a_lock_that_begins_takes_no_node_from_a_starving_job(locked_at: float) 
     assert outcome.locked("q1") == ["n1"]
     assert outcome.queue("q2")["deserved"]["cpu"] == "8"
     assert (outcome.reserved == {"n2": ["big"]}) is (locked_at == 7)
+
+
+@pytest.mark.parametrize(("size", "evicted"), [(8, 1), (3, 0)])
+def test_an_owners_pod_outside_goes_only_if_it_fits_on_the_lock(size: int, evicted: int) -> None:
+    """n1 is locked for q1, which has a pod of 4 CPUs on n2 and counts as having that and all of n1. q2 deserves more of
+    n2 than is free there. If n1 is as large as the pod, it goes, because it fits on n1; else it stays."""
+    outcome = play(
+        node("n1", size, **{GPU: 1}), node("n2", 8), locking("q1", {GPU: 1}), queue("q2"),
+        pod("mine", 4, queue="q1", on="n2"), pods("b", 8, queue="q2", at=6), until=12,
+    )  # fmt: skip
+    assert outcome.locked("q1") == ["n1"]
+    assert len(outcome.evictions()) == evicted

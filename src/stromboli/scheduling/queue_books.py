@@ -49,6 +49,10 @@ class QueueBooks:
         """What counts as the queue's on nodes of its own and is not used by its pods; None if it has no such nodes."""
         return None
 
+    def returns_to_own_rows(self, task: Task) -> bool:
+        """Whether a running task would find room now on nodes of its queue's own, if it has any with room."""
+        return True
+
     def own_rows(self, task: Task) -> RowMask | None:
         """The nodes that count as the queue's already, used or not; None if there are none."""
         return None

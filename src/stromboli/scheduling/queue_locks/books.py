@@ -161,6 +161,16 @@ class LockBooks(QueueBooks):
             return None
         return sum((owner.unused for owner in owners), start=self._nothing)
 
+    def returns_to_own_rows(self, task: Task) -> bool:
+        own = self.own_rows(task)
+        if own is None or task.node is None or own[task.node.row]:
+            return True
+        unused = None if task.job is None else self.unused(task.job.queue)
+        if unused is None or not bool((unused > 0).any()):
+            return True
+        room = (self._session.nodes.idle >= task.request).all(axis=1)
+        return bool((own & room & self._session.placement.fitting(task).mask).any())
+
     def own_rows(self, task: Task) -> RowMask | None:
         return None if task.job is None else self._rows.get(task.job.queue.name)
 

@@ -87,9 +87,10 @@ class ReclaimRule(Generic[P]):
         self._pending = pending
         self._levels = levels
         self._use = RightfulUse(session, zero_is_unstated=zero_is_unstated)
+        self._books = session.books
         self._log = session.ledger.log
         # What was found out since the last change of the ledger.
-        self._verdicts: dict[tuple[str, str, bool, bool, bytes], Verdict] = {}
+        self._verdicts: dict[tuple[str, str, bool, bool, bool, bytes], Verdict] = {}
         self._arrivals: dict[tuple[JobKey, str], TaskGroup] = {}
         self._gains: dict[tuple[JobKey, str, str, bool], int] = {}
         self._read_to = -1
@@ -105,19 +106,23 @@ class ReclaimRule(Generic[P]):
             self._gains.clear()
         # Most pods are units of their own: those of one size in one queue are judged alike.
         alone = not whole and theirs.min_available <= 1 and not theirs.goes_whole
-        key = (evictor.key, theirs.queue.name if alone else theirs.key, alone, whole, candidate.request.tobytes())
+        returns = self._books.returns_to_own_rows(candidate)
+        who = theirs.queue.name if alone else theirs.key
+        key = (evictor.key, who, alone, whole, returns, candidate.request.tobytes())
         known = self._verdicts.get(key)
         if known is None:
-            known = self._verdicts[key] = self._judge(evictor, candidate, whole, mine, theirs)
+            known = self._verdicts[key] = self._judge(evictor, candidate, whole, mine, theirs, returns=returns)
         return known
 
-    def _judge(self, evictor: Task, candidate: Task, whole: bool, mine: Job, theirs: Job) -> Verdict:
+    def _judge(self, evictor: Task, candidate: Task, whole: bool, mine: Job, theirs: Job, *, returns: bool) -> Verdict:
+        """`returns`: what is idle on nodes of the victim's own counts as its queue's, because it could go there."""
         line, above = self._line(mine.queue), self._line(theirs.queue)
         leaves: list[int] = (theirs.allocated if whole else candidate.request).tolist()
         gives: list[int] = (theirs.allocated + tentatively_gone(theirs)).tolist() if whole else leaves
         shared = {place.name for place in line}
         lines = [place for place in above if place.name not in shared]
-        move = _Move(candidate, whole, leaves, gives, lines, list(map(self._held, lines)))
+        held = [self._held(place) if returns else self._occupied(place) for place in lines]
+        move = _Move(candidate, whole, leaves, gives, lines, held)
         if not lines or self._takes_guaranteed(move):
             return _NO
         stays = {place.name for place in above}
@@ -127,6 +132,10 @@ class ReclaimRule(Generic[P]):
             if self._may_claim(level, place, evictor, move):
                 return _YES
         return _NO
+
+    def _occupied(self, place: P) -> list[int]:
+        unused = [sum(amounts) for amounts in zip(*(queue.unused.tolist() for queue in place.members), strict=True)]
+        return [has - idle for has, idle in zip(self._held(place), unused, strict=True)]
 
     def _takes_guaranteed(self, move: _Move[P]) -> bool:
         for place, held in zip(move.lines, move.held, strict=True):
