@@ -320,7 +320,7 @@ class Framework(ExtensionPoints):
 
     def may_evict(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
         """`kind`: preemptable or reclaimable. `Verdict` has the rule."""
-        if not candidate.preemptable or _is_put_aside(candidate):
+        if not candidate.preemptable:
             return False
         # Most candidates are ruled out here. To ask the protecting plugins last only saves time.
         permitted = self._permitted(kind, evictor, candidate, whole)
