@@ -27,7 +27,9 @@ class Pdb(Plugin):
     name = "pdb"
 
     def __init__(self, arguments: Arguments) -> None:
-        self._budgets: dict[str, list[tuple[str, PodDisruptionBudget]]] = {}  # by namespace: (key, budget)
+        # By namespace, and by a label that the budget requires (None: it requires none): (key, budget). A namespace may
+        # have a budget for each of its workloads.
+        self._budgets: dict[str, dict[tuple[str, str] | None, list[tuple[str, PodDisruptionBudget]]]] = {}
         self._counts_in: dict[TaskKey, list[str]] = {}  # keys of the budgets of pods that were evicted
         self._leaving: dict[str, set[TaskKey]] = {}  # by key of the budget: pods that are evicted
 
@@ -37,7 +39,10 @@ class Pdb(Plugin):
         self._log = session.ledger.task_log
         self._read_to = len(self._log)
         for key, budget in sorted(session.budgets.items()):
-            self._budgets.setdefault(budget.metadata.namespace, []).append((key, budget))
+            selector = budget.spec.selector
+            label = next(iter(sorted(selector.match_labels.items())), None) if selector is not None else None
+            of_namespace = self._budgets.setdefault(budget.metadata.namespace, {})
+            of_namespace.setdefault(label, []).append((key, budget))
         for task in self._evicted_before(session):
             self._note(task)
         session.add_handlers(deallocate=self._note)
@@ -71,7 +76,11 @@ class Pdb(Plugin):
 
     def _budgets_of(self, task: Task) -> list[tuple[str, PodDisruptionBudget]]:
         """The budgets that an eviction of this pod counts in."""
-        return [(key, budget) for key, budget in self._budgets.get(task.namespace, ()) if _costs(budget, task)]
+        known = self._budgets.get(task.namespace)
+        if known is None:
+            return []
+        labels = [None, *task.pod.metadata.labels.items()]
+        return [one for label in labels for one in known.get(label, ()) if _costs(one[1], task)]
 
     def _within_budget(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
         budgets = self._budgets_of(candidate)
