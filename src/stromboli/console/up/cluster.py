@@ -169,11 +169,11 @@ def _components(plan: Plan, server: Server, client: Client) -> list[Component]:
         listener = DeschedulerListener(descheduler, plan.descheduler.port, registry, plan.descheduler.on_ready)
         components += [descheduler, listener]
     if plan.page is not None:
-        components.append(_page(plan, plan.page, client))
+        components.append(_page(plan, plan.page, client, context.metrics))
     return components
 
 
-def _page(plan: Plan, page: PagePlan, client: Client) -> Component:
+def _page(plan: Plan, page: PagePlan, client: Client, metrics: ProcessMetrics) -> Component:
     """With the token of the API server."""
     token = load_token(plan.folder)
 
@@ -181,7 +181,7 @@ def _page(plan: Plan, page: PagePlan, client: Client) -> Component:
         page.on_ready(f"{url}#token={token}")
 
     options = PageOptions(token, page.host, page.port, page.may_write)
-    return page_component(client, options, plan.config, plan.scheduler_name, announce, PageAnswers())
+    return page_component(client, options, plan.config, plan.scheduler_name, announce, PageAnswers(), metrics)
 
 
 async def _until_ready(nodes: HollowNodes, components: Sequence[Component], tasks: list[asyncio.Task[Any]]) -> None:

@@ -14,7 +14,7 @@ from stromboli.errors import UserError
 if TYPE_CHECKING:
     from stromboli.kube.client import Client
     from stromboli.kube.page_server import PageComponent, PageOptions, WhatIf
-    from stromboli.kube.runtime import Component, ProcessContext
+    from stromboli.kube.runtime import Component, ProcessContext, ProcessMetrics
 
 
 def page_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -43,12 +43,14 @@ def page_of_process(
     def announce(url: str) -> None:
         click.echo(f"The page: {url}#token={shown}")
 
-    return page_component(context.client, options, config, context.options.scheduler_name, announce, what_if)
+    return page_component(
+        context.client, options, config, context.options.scheduler_name, announce, what_if, context.metrics
+    )
 
 
 def page_component(
     client: Client, options: PageOptions, config: Path | None, scheduler_name: str, announce: Callable[[str], None],
-    what_if: WhatIf | None,
+    what_if: WhatIf | None, metrics: ProcessMetrics,
 ) -> PageComponent:  # fmt: skip
     from stromboli.kube.page_server import PageComponent
     from stromboli.kube.runtime import ConfigurationFile
@@ -63,7 +65,7 @@ def page_component(
     )
     return PageComponent(
         client, options, title=client.config.server, scheduler_name=scheduler_name, configuration=configuration,
-        announce=announce, what_if=what_if,
+        announce=announce, what_if=what_if, metrics=metrics,
     )  # fmt: skip
 
 

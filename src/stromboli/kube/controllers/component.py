@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -38,6 +39,7 @@ from stromboli.api import (
 from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Deleted
+from stromboli.containment import ObjectRef
 from stromboli.controllers import (
     DEFAULT_RETENTION,
     RELOCK_PERIOD,
@@ -74,6 +76,8 @@ from stromboli.kube.runtime import (
     garbage_collection,
     missing_definitions,
 )
+from stromboli.kube.runtime.object_containment import MOST_ERRORS, ObjectContainment
+from stromboli.scheduling.explanation import reasons
 
 from .cache import Cache, kind_of
 from .change_writer import ChangeWriter
@@ -129,6 +133,8 @@ class ControllersComponent:
         self._scheduler_name = scheduler_name
         self._metrics = metrics
         self._clock = clock
+        self._is_outdated = False  # the controllers may not have seen all events
+        self._containment = ObjectContainment(metrics.contained_errors(self.name), clock)
         self._cache = Cache(KINDS)
         self._recorder = EventRecorder(client, f"{scheduler_name}-controllers", bucket=bucket(), clock=clock)
         self._command_queue = CommandQueue(client, leadership, self._recorder)
@@ -243,7 +249,11 @@ class ControllersComponent:
         await self._apply_pending()
         self._command_queue.clear()
         self._deleted_pods.clear()
-        self._controllers = ControllerManager(
+        self._controllers = self._new_controllers()
+        self._metrics.set_leader(True)
+
+    def _new_controllers(self) -> ControllerManager:
+        return ControllerManager(
             scheduler_name=self._scheduler_name,
             run_builtin_controllers=False,
             run_job_plugins=True,
@@ -254,7 +264,6 @@ class ControllersComponent:
             queue_locks=QueueLocks(self._rules_in_force, period=self._relock_period),
             reservation_retention=self._reservation_retention,
         )
-        self._metrics.set_leader(True)
 
     def _rules_in_force(self) -> LockRules | None:
         return None if self._lock_rules is None else self._lock_rules.current
@@ -269,7 +278,7 @@ class ControllersComponent:
         objects = self._command_queue.with_claimed(self._cache)
         started = time.perf_counter()
         try:
-            changes = await self._in_thread(lambda: _reconcile(controllers, objects, now))
+            controllers, changes = await self._contained(controllers, objects, now)
         except Exception:
             self._crashes += 1
             _log.exception("a pass of the controllers failed; starting again from the state of the API server")
@@ -289,8 +298,34 @@ class ControllersComponent:
         incomplete = any(left_to_do) or not claimed_all
         return self._next_pass(controllers, now, incomplete), took
 
+    async def _contained(
+        self, controllers: ControllerManager, objects: Objects, now: float
+    ) -> tuple[ControllerManager, list[Change]]:
+        """A pass without the objects that an error happened on, and the controllers that made it."""
+        if self._containment.refresh() or self._is_outdated:
+            self._is_outdated = False
+            controllers = self._controllers = self._new_controllers()
+        for attempt in range(MOST_ERRORS):
+            visible = self._containment.visible(objects)
+            try:
+                return controllers, await self._in_thread(partial(_reconcile, controllers, visible, now))
+            except Exception as error:
+                charged = self._containment.charge(error)
+                if charged is None or attempt + 1 == MOST_ERRORS:
+                    raise
+                self._say_hidden(charged)
+            controllers = self._controllers = self._new_controllers()
+        raise AssertionError("the last attempt returns or raises")
+
+    def _say_hidden(self, ref: ObjectRef) -> None:
+        kind = next((kind for kind in KINDS if kind.__name__ == ref.kind), None)
+        found = None if kind is None else self._cache.get(kind, ref.key)
+        if kind is not None and found is not None:
+            message = reasons.internal_error(ref.kind, ref.key, "in the controllers")
+            self._recorder.record(kind, ref.key, found.metadata.uid, reasons.Code.INTERNAL_ERROR, message, warning=True)
+
     def _next_pass(self, controllers: ControllerManager, now: float, incomplete: bool) -> float | None:
-        delays = [RETRY] if incomplete else []
+        delays = [RETRY] if incomplete or self._containment.hides_any else []
         due = controllers.next_due(now)
         if due is not None:
             delays.append(due - self._clock())
@@ -360,8 +395,14 @@ class ControllersComponent:
 
     def _apply_event(self, event: Applied | Deleted) -> None:
         self._cache.apply(event)
-        if self._controllers is not None:
+        if self._controllers is None or self._containment.hides(event.object):
+            return
+        try:
             self._controllers.observe(event)
+        except Exception as error:
+            if self._containment.charge(error) is None:
+                raise
+            self._is_outdated = True
 
     def _hide_foreign(self, event: Applied | Deleted, job: Job) -> Applied | Deleted:
         """Hide Jobs of other schedulers, and the commands for them."""

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from stromboli.api import Queue, QueueStatus
 from stromboli.controllers import Change
-from stromboli.kube.runtime import SECONDS_BUCKETS, ProcessMetrics, labelled_gauge
+from stromboli.kube.runtime import SECONDS_BUCKETS, ErrorReporter, ProcessMetrics, labelled_gauge
 
 _PHASES: Final = ("pending", "inqueue", "running", "unknown", "completed")
 
@@ -37,6 +37,9 @@ class ControllerMetrics:
         self._groups = GroupCounts()
         registry.register(self._groups)
         self.set_leader(False)
+
+    def contained_errors(self, part: str) -> ErrorReporter:
+        return ErrorReporter(part, self._process)
 
     def set_leader(self, is_leader: bool) -> None:
         self._process.set_leader("controllers", is_leader)

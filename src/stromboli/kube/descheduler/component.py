@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -54,6 +55,7 @@ from stromboli.kube.runtime import (
     volume_kinds,
     watch_more,
 )
+from stromboli.kube.runtime.object_containment import MOST_ERRORS, ObjectContainment
 from stromboli.scheduling.cycle import Scheduler
 
 from .live_objects import LiveObjects
@@ -121,6 +123,7 @@ class DeschedulerComponent:
         self._wake = asyncio.Event()
         self._is_reconfigured = asyncio.Event()
         self._busy = asyncio.Lock()  # one pass or run at a time
+        self._containment = ObjectContainment(metrics.contained_errors(self.name), clock)
         self._descheduler = self._new_descheduler()
         self._is_active = False
         self._last_round = 0.0
@@ -268,6 +271,8 @@ class DeschedulerComponent:
     async def _pass(self) -> None:
         async with self._busy:
             try:
+                if self._containment.refresh():
+                    self._descheduler = self._new_descheduler()
                 if not self._dry_run:
                     await self._advance()
                 await self._run_if_due()
@@ -279,9 +284,8 @@ class DeschedulerComponent:
 
     async def _advance(self) -> None:
         self._apply_pending()
-        objects = self._objects()
         now = self._clock()
-        writes = await self._in_thread(lambda: self._descheduler.advance(objects, now))
+        writes, objects = await self._contained(lambda seen: self._descheduler.advance(seen, now))
         if writes:
             await self._writer.write(writes, objects)
             self._wake.set()
@@ -305,16 +309,27 @@ class DeschedulerComponent:
         if any(LOAD_AWARE in each.balance for each in policy.profiles):
             await self._use.refresh()
         self._apply_pending()
-        objects = self._objects()
         now = self._clock()
         found = policy.profile(profile) if profile else None
         profiles = None if found is None else [found]
         started = time.perf_counter()
-        plans = await self._in_thread(
-            lambda: self._descheduler.plan(objects, now, profiles=profiles, options=options)
+        plans, objects = await self._contained(
+            lambda seen: self._descheduler.plan(seen, now, profiles=profiles, options=options)
         )
         self._metrics.run_done(time.perf_counter() - started, plans)
         return plans, objects
+
+    async def _contained(self, work: Callable[[LiveObjects], T]) -> tuple[T, LiveObjects]:
+        """The result of work in the thread, and the objects that it saw: without those that an error happened on."""
+        for attempt in range(MOST_ERRORS):
+            objects = self._objects()
+            try:
+                return await self._in_thread(partial(work, objects)), objects
+            except Exception as error:
+                if self._containment.charge(error) is None or attempt + 1 == MOST_ERRORS:
+                    raise
+            self._descheduler = self._new_descheduler()
+        raise AssertionError("the last attempt returns or raises")
 
     async def _begin(self, plans: Sequence[Plan], objects: LiveObjects) -> None:
         now = self._clock()
@@ -372,8 +387,14 @@ class DeschedulerComponent:
     def _apply_pending(self) -> None:
         events, self._events = self._events, []
         for event in events:
-            if not isinstance(event.object, Job | StatefulSet):
+            if isinstance(event.object, Job | StatefulSet) or self._containment.hides(event.object):
+                continue
+            try:
                 self._descheduler.observe(event)
+            except Exception as error:
+                if self._containment.charge(error) is None:
+                    raise
+                self._descheduler = self._new_descheduler()
 
     def _objects(self) -> LiveObjects:
         """What the reflectors have, without what we have deleted."""
@@ -384,6 +405,9 @@ class DeschedulerComponent:
             known = objects[Reservation]
             self._gone &= {each.metadata.uid for each in known.values()}
             objects[Reservation] = {key: r for key, r in known.items() if r.metadata.uid not in self._gone}
+        if self._containment.hides_any:
+            for kind, of_kind in objects.items():
+                objects[kind] = {key: one for key, one in of_kind.items() if not self._containment.hides(one)}
         return LiveObjects(objects)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from prometheus_client import Counter, Gauge, Histogram
 
 from stromboli.descheduling import Plan
-from stromboli.kube.runtime import SECONDS_BUCKETS, ProcessMetrics
+from stromboli.kube.runtime import SECONDS_BUCKETS, ErrorReporter, ProcessMetrics
 
 
 class DeschedulerMetrics:
@@ -33,6 +33,9 @@ class DeschedulerMetrics:
             "stromboli_descheduler_moves_under_way", "Moves that are neither complete nor failed.", registry=registry
         )
         self.set_leader(False)
+
+    def contained_errors(self, part: str) -> ErrorReporter:
+        return ErrorReporter(part, self._process)
 
     def set_leader(self, is_leader: bool) -> None:
         self._process.set_leader("descheduler", is_leader)

@@ -12,14 +12,17 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 import msgspec
 
+from stromboli.api import KObject
 from stromboli.insight import State, document, explain
 from stromboli.kube.client import Client, Failure
-from stromboli.kube.runtime import ConfigurationFile, Log
+from stromboli.kube.runtime import ConfigurationFile, ErrorReporter, Log, ProcessMetrics
+from stromboli.kube.runtime.object_containment import MOST_ERRORS, ObjectContainment
 from stromboli.page import Document
 from stromboli.scheduling.cycle import Scheduler
 
@@ -55,6 +58,7 @@ class PageComponent:
         configuration: ConfigurationFile[Scheduler],
         announce: Callable[[str], None] = lambda url: None,
         what_if: WhatIf | None = None,
+        metrics: ProcessMetrics | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`announce` gets the address, without the token, once the page is served. `what_if` tries what would start a
@@ -65,6 +69,7 @@ class PageComponent:
         self._announce = announce
         self._scheduler_name = scheduler_name
         self._clock = clock
+        self._containment = ObjectContainment(ErrorReporter(self.name, metrics), clock)
         self._objects = WatchedObjects(client)
         self._live = LiveDocument(title, scheduler_name)
         self._document: Document | None = None
@@ -134,13 +139,9 @@ class PageComponent:
             await asyncio.sleep(0.1 if watched else 0.5)
 
     async def _refresh(self) -> None:
-        (happened, evictions), jobs = self._objects.drain(), self._objects.jobs()
-        scheduler, now, outlook = self._configuration.current, self._clock(), self._outlook
         loop = asyncio.get_running_loop()
         try:
-            after = await loop.run_in_executor(
-                self._thread, lambda: self._live.refresh(happened, evictions, jobs, scheduler, now, outlook)
-            )
+            after = await self._refreshed()
         except Exception:
             if not self._crashed:
                 _log.exception("the page could not be refreshed")
@@ -156,6 +157,29 @@ class PageComponent:
         # At once after the other: a browser that comes in between would miss a change, or get it twice.
         self._document = after
         self._server.publish(content)
+
+    async def _refreshed(self) -> Document:
+        """The document of now, without the objects that an error happened on."""
+        happened, evictions = self._objects.drain()
+        scheduler, now, outlook = self._configuration.current, self._clock(), self._outlook
+        start_over = self._containment.refresh()
+        for attempt in range(MOST_ERRORS):
+            jobs = [job for job in self._objects.jobs() if not self._containment.hides(job)]
+            happened = [change for change in happened if not self._containment.hides(change.object)]
+            known = self._visible() if start_over else None
+            try:
+                return await asyncio.get_running_loop().run_in_executor(
+                    self._thread,
+                    partial(self._live.refresh, happened, evictions, jobs, scheduler, now, outlook, known=known),
+                )
+            except Exception as error:
+                if self._containment.charge(error) is None or attempt + 1 == MOST_ERRORS:
+                    raise
+                start_over = True
+        raise AssertionError("the last attempt returns or raises")
+
+    def _visible(self) -> list[KObject]:
+        return [obj for obj in self._objects.everything() if not self._containment.hides(obj)]
 
     # -- looking ahead ------------------------------------------------------------------------------------------------
 
@@ -179,7 +203,7 @@ class PageComponent:
         self._objects.changed.set()
 
     def _state(self) -> State:
-        return State(self._objects.everything(), self._clock(), self._scheduler_name)
+        return State(self._visible(), self._clock(), self._scheduler_name)
 
     def _new_scheduler(self) -> Scheduler:
         """With the configuration of the real one, and a memory of its own."""

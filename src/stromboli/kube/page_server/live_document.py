@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from stromboli.api import ApiError, Job, Pod, PodGroup, key
+from stromboli.api import ApiError, Job, KObject, Pod, PodGroup, key
 from stromboli.cluster import Cluster, JobKey, TaskKey
 from stromboli.cluster.events import Applied
 from stromboli.insight import Picture
@@ -37,6 +37,7 @@ class LiveDocument:
     def __init__(self, title: str, scheduler_name: str) -> None:
         self.samples = Samples()
         self._title = title
+        self._scheduler_name = scheduler_name
         self._cluster = Cluster(scheduler_name=scheduler_name)
         self._history = PodHistory(self._job_of)
         self._marks = Marks()
@@ -46,9 +47,14 @@ class LiveDocument:
 
     def refresh(
         self, changes: Sequence[Change], evictions: Sequence[Event], jobs: Sequence[Job], scheduler: Scheduler,
-        now: float, outlook: Outlook = _NOTHING_AHEAD,
+        now: float, outlook: Outlook = _NOTHING_AHEAD, *, known: Iterable[KObject] | None = None,
     ) -> Document:  # fmt: skip
-        """`changes` and `evictions`: what happened since the last call; `jobs`: all there are."""
+        """`changes` and `evictions`: what happened since the last call; `jobs`: all there are. `known`: all objects, if
+        the state is to be built again from these; what is known of the past stays."""
+        if known is not None:
+            self._cluster = Cluster(scheduler_name=self._scheduler_name)
+            for obj in known:
+                self._apply_to_cluster(Applied(obj))
         for change in changes:
             self._apply(change, now)
         for event in evictions:
@@ -85,10 +91,8 @@ class LiveDocument:
         applied = isinstance(change, Applied)
         if isinstance(obj, Job):
             return  # read from the list; the scheduler knows their groups
-        try:
-            self._cluster.apply(change)
-        except (ApiError, ValueError):
-            return  # the scheduler ignores it, too, and says so
+        if not self._apply_to_cluster(change):
+            return
         if isinstance(obj, Pod):
             (self._history.pod_applied if applied else self._history.pod_deleted)(obj, now)
         elif isinstance(obj, PodGroup):
@@ -96,6 +100,15 @@ class LiveDocument:
                 self._groups[key(obj)] = obj
             else:
                 self._groups.pop(key(obj), None)
+
+    def _apply_to_cluster(self, change: Change) -> bool:
+        if isinstance(change.object, Job):
+            return False
+        try:
+            self._cluster.apply(change)
+        except (ApiError, ValueError):
+            return False  # the scheduler ignores it, too, and says so
+        return True
 
     def _picture(self, jobs: Sequence[Job], scheduler: Scheduler, now: float) -> Picture:
         """With what queues deserve. Plugins work that out when a session is opened; no action runs in it."""

@@ -17,8 +17,8 @@ MOST_REMEMBERED: Final = 10_000  # kinds of errors; after that all are logged ag
 
 
 class ErrorReporter:
-    def __init__(self, part: str, metrics: ProcessMetrics) -> None:
-        """`part`: the component of the process, as in other metrics."""
+    def __init__(self, part: str, metrics: ProcessMetrics | None) -> None:
+        """`part`: the component of the process, as in other metrics. Without `metrics` nothing is counted."""
         self._part = part
         self._metrics = metrics
         self._log = Log(part)
@@ -30,7 +30,8 @@ class ErrorReporter:
 
     def report(self, error: ContainedError, *, seconds: float, recording: str = "") -> None:
         """`seconds`: for how long the object is put aside. `recording`: the file that reproduces the error."""
-        self._metrics.contained(self._part, error.subject.kind)
+        if self._metrics is not None:
+            self._metrics.contained(self._part, error.subject.kind)
         if not self.is_new(error):
             return
         if len(self._said) >= MOST_REMEMBERED:
@@ -50,4 +51,5 @@ class ErrorReporter:
 
     def put_aside(self, number: int) -> None:
         """So many objects are put aside now."""
-        self._metrics.put_aside(self._part, number)
+        if self._metrics is not None:
+            self._metrics.put_aside(self._part, number)
