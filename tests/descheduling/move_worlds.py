@@ -41,6 +41,7 @@ class World:
     size: dict[str, int] = field(default_factory=dict)  # CPUs of a pod, by its workload
     wanted: dict[str, int] = field(default_factory=dict)  # replicas by workload
     minimum: dict[str, int] = field(default_factory=dict)  # of those that are gangs
+    cordoned: list[tuple[str, float, float]] = field(default_factory=list)  # nodes, from when, until when
     is_calm: bool = True  # nothing but moves and restarts happens, and no budget may refuse
     policy: Document = field(default_factory=dict)
 
@@ -73,13 +74,13 @@ def random_world(seed: int) -> World:
 
 
 def _near_a_run(random: Random) -> float:
-    """Most of what could go wrong with a move is over three seconds after its run."""
-    return random.choice(RUNS[:3]) + random.randint(-1, 12) / 4
+    """Most of what could go wrong with a move is over three seconds after its run. The first run has most plans."""
+    return random.choices(RUNS[:3], (3, 1, 1))[0] + random.choice((-1, 1, 1, 2, 2, 3, 4, 5, 7, 9, 12)) / 4
 
 
 def _add_set(world: World, random: Random, name: str, kind: str, free: dict[str, int]) -> None:
     cpu, nodes = random.choice((1, 1, 2)), []
-    for _ in range(random.randint(1, 5)):
+    for _ in range(random.randint(1, 6)):
         fitting = [each for each, left in free.items() if left >= cpu]
         if not fitting:
             break
@@ -110,8 +111,10 @@ def _add_trouble(world: World, random: Random) -> None:
     """Nodes are cordoned for a while, sets are scaled, pods arrive."""
     for name in random.sample(sorted(world.offered), random.randint(0, 2)):
         at = _near_a_run(random)
+        end = at + random.randint(1, 12)
+        world.cordoned.append((name, at, end))
         world.documents.append(patch(at, "Node", name, {"spec": {"unschedulable": True}}))
-        world.documents.append(patch(at + random.randint(1, 12), "Node", name, {"spec": {"unschedulable": False}}))
+        world.documents.append(patch(end, "Node", name, {"spec": {"unschedulable": False}}))
     sets = [document["metadata"]["name"] for document in world.documents if document["kind"] == "ReplicaSet"]
     if random.random() < 0.5 and sets:
         name = random.choice(sets)
@@ -126,9 +129,9 @@ def _add_trouble(world: World, random: Random) -> None:
 
 
 def outages(seed: int) -> list[Document]:
-    """Each component is stopped now and then, for up to four seconds."""
+    """Each component is stopped now and then, for up to four seconds. The descheduler is often away after its plan."""
     random = Random(seed)
-    found = []
+    found = [restart(at + 0.25, "descheduler", away=3.5) for at in RUNS if random.random() < 0.7]
     for component in COMPONENTS:
         at = 3.0
         while at < UNTIL - 20:
@@ -155,7 +158,10 @@ def check(world: World, outcome: Outcome, *, crashed: bool = False) -> None:
     """Raises AssertionError. `crashed`: between two writes, so that an event may be lost, or be there twice."""
     moves = outcome.moves
     assert crashed or moves["planned"] == moves["succeeded"] + moves["failed"], moves
+    taken = {"ReservationTaken", "PlaceLost", "EvictionBlocked"} & set(outcome.reasons("MigrationFailed"))
+    assert not taken, taken
     _check_evictions(world, outcome)
+    _check_targets(world, outcome)
     _check_plans(world, outcome)
     _check_end(world, outcome)
 
@@ -193,6 +199,22 @@ def _check_evictions(world: World, outcome: Outcome) -> None:
                 kept.add(event["object"])
             case "ReservationSucceeded" | "ReservationExpired" | "ReservationFailed":
                 kept.discard(event["object"])
+
+
+def _check_targets(world: World, outcome: Outcome) -> None:
+    """Nobody is evicted for a plan while one of its targets takes no pods. The plan is the last one with that pod."""
+    targets: dict[str, set[str]] = {}  # by pod: those of its plan
+    plans: dict[tuple[float, str], set[str]] = defaultdict(set)
+    for event in outcome.report["events"]:
+        name = event["object"].removeprefix("default/")
+        if event["type"] == "MigrationPlanned":
+            of_plan = plans[event["t"], event["message"].rpartition(": this ")[2]]
+            of_plan.add(event["node"])
+            targets[name] = of_plan
+        elif event["type"] == "Evicted" and event["reason"] == "Migrated":
+            for node_name, start, end in world.cordoned:
+                closed = start <= event["t"] - 1 and event["t"] < end
+                assert not (closed and node_name in targets.get(name, ())), f"{node_name} is cordoned: {event}"
 
 
 def _check_plans(world: World, outcome: Outcome) -> None:
