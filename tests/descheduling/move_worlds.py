@@ -31,7 +31,8 @@ from descheduling.scenes import (
 
 RUNS = (5, 10, 15, 20, 25)  # seconds at which plans are made
 COMPONENTS = ("scheduler", "controllers", "descheduler")
-UNTIL = 60
+BUSY = 60  # seconds in which something happens
+UNTIL = 400  # a place that is not found is given up after five minutes
 
 
 @dataclass
@@ -134,7 +135,7 @@ def outages(seed: int) -> list[Document]:
     found = [restart(at + 0.25, "descheduler", away=3.5) for at in RUNS if random.random() < 0.7]
     for component in COMPONENTS:
         at = 3.0
-        while at < UNTIL - 20:
+        while at < BUSY - 20:
             at += random.randint(1, 60) / 4
             found.append(restart(at, component, away=random.randint(1, 16) / 4))
             at += 4
@@ -142,7 +143,7 @@ def outages(seed: int) -> list[Document]:
 
 
 def restarts_in_every_second(*components: str) -> list[Document]:
-    return [restart(at, component) for at in range(1, UNTIL) for component in components]
+    return [restart(at, component) for at in range(1, BUSY) for component in components]
 
 
 # -- the checker ----------------------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def check(world: World, outcome: Outcome, *, crashed: bool = False) -> None:
     """Raises AssertionError. `crashed`: between two writes, so that an event may be lost, or be there twice."""
     moves = outcome.moves
     assert crashed or moves["planned"] == moves["succeeded"] + moves["failed"], moves
-    taken = {"ReservationTaken", "PlaceLost", "EvictionBlocked"} & set(outcome.reasons("MigrationFailed"))
+    taken = {"ReservationTaken", "PlaceLost"} & set(outcome.reasons("MigrationFailed"))
     assert not taken, taken
     _check_evictions(world, outcome)
     _check_targets(world, outcome)

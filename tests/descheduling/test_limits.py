@@ -67,17 +67,17 @@ def test_unavailable_pods_of_a_workload_count(limit: int | None, moved: int) -> 
     assert outcome.moves["succeeded"] == moved
 
 
-@pytest.mark.parametrize(("cpus", "moved"), [(12, ["y-2"]), (8, [])])
+@pytest.mark.parametrize(("cpus", "moved"), [(16, ["y-2"]), (12, [])])
 def test_a_pod_that_terminates_counts_as_its_successor_does(cpus: int, moved: list[str]) -> None:
-    # y-0 is deleted at 3 s and terminates for 60 s. If its queue may have 12 CPUs, its successor runs, and y-2 may
-    # leave b (4 of 20 CPUs); with 8 CPUs the successor waits, and it is the one pod that may be missing.
+    # y-0 is deleted at 3 s and terminates for 60 s. If its queue may have 16 CPUs, its successor runs beside it, and
+    # y-2 may leave b (4 of 20 CPUs); with 12 CPUs the successor waits, and it is the one pod that may be missing.
     documents = replicas("y", ["a", "a", "b"], cpu=4, grace=60, queue="q")
     documents[1]["metadata"]["annotations"]["sim.stromboli.io/until"] = "3s"
     outcome = scene(
         node("a", cpu=20), node("b", cpu=20), queue("q", capability={"cpu": cpus}), replicas("x", "a", 6, cpu=1),
         documents, policy=policy(HIGH, maxNoOfPodsToEvictPerWorkload=1), until=6,
     ).outcome  # fmt: skip
-    assert outcome.report["pods"]["default/y-3"]["phase"] == ("Running" if cpus == 12 else "Pending")
+    assert outcome.report["pods"]["default/y-3"]["phase"] == ("Running" if cpus == 16 else "Pending")
     assert [name for _, name in planned(outcome)] == moved
 
 
