@@ -2,9 +2,10 @@
 
     python benchmarks/together.py [--worlds 1000] [--seed 0] [--jobs 2] [--write FOLDER]
 
-Seeds are counted from --seed on. Each world runs with and without the action reserve. Findings are printed with their
-seed; with --write the files of every world that has one are put below that folder, with the command that runs them. The
-last line is one JSON document with what was judged. The exit status is 1 if anything was found.
+Seeds are counted from --seed on. Each has two worlds: one whose pods run about as long as the threshold of starvation,
+and one with runs of 0.1 to 20 times that. Each world runs with and without the action reserve. Findings are printed
+with their seed; with --write the files of every seed that has one are put below that folder, with the commands that run
+them. The last line is one JSON document with what was judged. The exit status is 1 if anything was found.
 
 The worlds and the checker are those of the tests. `tests/together/checker.py` says what is judged, and how.
 """
@@ -12,6 +13,8 @@ The worlds and the checker are those of the tests. `tests/together/checker.py` s
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 # This folder goes, as this file would be found in place of the folder of the tests that has its name.
@@ -19,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:] = [str(HERE.parent / "tests"), *(entry for entry in sys.path if Path(entry or ".").resolve() != HERE)]
 
 from together.checker import Verdict, judge  # noqa: E402
-from together.worlds import world  # noqa: E402
+from together.worlds import long_world, world  # noqa: E402
 from world_runner import run_worlds  # noqa: E402
 
 
@@ -28,14 +31,18 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(seed: int) -> tuple[int, Verdict]:
-    return seed, judge(world(seed), always_without=True)
+    verdict, long = judge(world(seed), always_without=True), judge(long_world(seed), always_without=True)
+    verdict.findings += [replace(found, check=f"long: {found.check}") for found in long.findings]
+    verdict.judged += Counter({f"long: {what}": number for what, number in long.judged.items()})
+    return seed, verdict
 
 
 def write(seed: int, folder: Path) -> None:
-    for name, reserve in (("with", True), ("without", False)):
-        place = folder / f"{seed}-{name}-reserve"
-        place.mkdir(parents=True, exist_ok=True)
-        print("  stromboli " + " ".join(world(seed).situation(reserve=reserve).write(place)))
+    for kind, drawn in (("", world(seed)), ("long-", long_world(seed))):
+        for name, reserve in (("with", True), ("without", False)):
+            place = folder / f"{seed}-{kind}{name}-reserve"
+            place.mkdir(parents=True, exist_ok=True)
+            print("  stromboli " + " ".join(drawn.situation(reserve=reserve).write(place)))
 
 
 if __name__ == "__main__":

@@ -33,27 +33,33 @@ def test_a_job_starts_however_long_others_run(run: float, threshold: float, ever
     assert small_jobs(1, every, run, threshold, latest).run().started["big"] <= latest
 
 
+@pytest.mark.parametrize("threshold", [1, 3, 10, 30])
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_a_gang_starts_beside_a_job_that_never_can(nodes: int) -> None:
-    # A pod that never ends is on the node of `never`, which cannot be known. There is one place for two jobs.
-    stuck = [node("na", 3, labels={"pool": "a"}), pod("endless", on="na"), pod("never", 3, selector={"pool": "a"})]
+def test_a_gang_starts_beside_jobs_that_never_can(nodes: int, threshold: float) -> None:
+    # A pod that never ends is on the node of `never-0` and the others, which cannot be known. There is one place for
+    # all. Each of them costs one turn of the length of the threshold.
+    stuck = [node("na", 3, labels={"pool": "a"}), pod("endless", on="na")]
+    stuck += [pod(f"never-{number}", 3, at=number, selector={"pool": "a"}) for number in range(3)]
     pool = [node(f"nb{number}", 3, labels={"pool": "b"}) for number in range(nodes)]
-    small = stream("small", every=5 / nodes, run=10, end=300, selector={"pool": "b"})
+    small = stream("small", every=5 / nodes, run=10, end=200, selector={"pool": "b"})
     job = gang("big", *[3] * nodes, at=20, run=10, selector={"pool": "b"})
-    started = scene(stuck, pool, small, job, reserve={**EVERYWHERE, "maxHolders": 1}, until=300).run().started
-    # The longest turn of `never` is 32 × 3 s.
-    assert started["big-0"] <= 20 + 3 + 32 * 3 + 4 * 10 + 2
+    reserve = {**EVERYWHERE, "starvingJobTimeThreshold": threshold, "maxHolders": 1}
+    started = scene(stuck, pool, small, job, reserve=reserve, until=200).run().started
+    assert started["big-0"] <= 20 + threshold + 4 * 10 + 2 + 3 * (threshold + 1)
 
 
 # -- the rule -------------------------------------------------------------------------------------------------------
 
 
-def two_in_turns(threshold: float, timeout: float | None, *, clock: str = "waiting") -> Scene:
-    """Two jobs that need the whole of a node with a pod that never ends. They came at 0, and nothing ever drains."""
+def two_in_turns(threshold: float, timeout: float | None, *, at: float = 0, clock: str = "waiting") -> Scene:
+    """Two jobs that came at 0, and need the whole of a node with a pod that never ends. The node and the pod are there
+    from `at` on."""
     arguments: Document = {"starvingJobTimeThreshold": threshold, "starvationClock": clock, "reservedNodePercent": 100}
     if timeout is not None:
         arguments["reservationTimeout"] = timeout
-    return scene(node("n1", 3), pod("endless", on="n1"), pod("a", 3), pod("b", 3), reserve=arguments, until=260)
+    return scene(
+        node("n1", 3, at=at), pod("endless", on="n1", at=at), pod("a", 3), pod("b", 3), reserve=arguments, until=125
+    )  # fmt: skip
 
 
 def turns(story: Scene) -> list[float]:
@@ -63,52 +69,60 @@ def turns(story: Scene) -> list[float]:
     return [time for time, _ in reserved]
 
 
-# A turn begins in the first cycle in which the one before has lasted longer than it may: 3 + 3 = 6, so at 7; by then b
-# has waited 7 s. At most 32 × 2 s: 127 + 64 = 191, so at 192.
-DOUBLING = [3, 7, 15, 31, 63, 127, 192, 257]
-
-
 @pytest.mark.parametrize("clock", ["waiting", "creation"])
-def test_turns_double_up_to_32_times_the_timeout(clock: str) -> None:
-    assert turns(two_in_turns(2, None, clock=clock)) == DOUBLING
+def test_a_turn_is_as_long_as_the_job_has_waited_and_pods_have_not_run_longer(clock: str) -> None:
+    # a has waited 50 s at 50, so it has the node until 100, and b in the first cycle after that. b has waited 101 s,
+    # and the longest turn is 32 × 2 s. At 114 the pod has run for 64 s. From then on nobody believes that it ends soon.
+    assert turns(two_in_turns(2, None, at=50, clock=clock)) == [50, 101, 115, 118, 121, 124]
 
 
-def test_the_timeout_is_the_shortest_turn() -> None:
-    # 3 + 20 = 23; b has waited 24 s then, more than the timeout.
-    assert turns(two_in_turns(2, 20)) == [3, 24, 49, 99, 199]
+def test_a_pod_that_ran_before_the_job_came_is_waited_for_as_long_as_the_timeout() -> None:
+    assert turns(two_in_turns(2, None))[:5] == [3, 6, 9, 12, 15]
+    assert turns(two_in_turns(2, 20)) == [3, 24, 45, 66, 87, 108]
 
 
 def test_a_timeout_far_below_the_threshold_limits_turns_from_the_first_on() -> None:
-    # 32 × 1 s, although each has waited 41 s and more.
-    assert turns(two_in_turns(40, 1)) == [41, 74, 107, 140, 173, 206, 239]
+    # 32 × 1 s, although a has waited 50 s.
+    assert turns(two_in_turns(40, 1, at=50))[:4] == [50, 83, 85, 87]
 
 
 def test_without_a_timeout_a_turn_never_ends() -> None:
     assert turns(two_in_turns(2, 0)) == [3]
 
 
+def test_a_pod_that_may_stay_is_not_waited_for() -> None:
+    # Both jobs fit beside the pod that never ends. Something else has to leave: one pod until 10, which ran before they
+    # came, so that the first turn is 2 s long; and then another. b has waited 6 s at 7, so it keeps the node until 13.
+    # Then a has waited 13 s, and the pod in its way has run for less than that until 23.
+    beside = [pod("endless", on="n1"), pod("first", 3, on="n1", run=10), pod("second", 3, on="n1", at=10, run=50)]
+    jobs = [pod(name, 3, at=1) for name in "ab"]
+    reserve = {"starvingJobTimeThreshold": 2, "reservedNodePercent": 100}
+    assert turns(scene(node("n1", 4), beside, jobs, reserve=reserve, until=25)) == [4, 7, 14, 24]
+
+
 def test_a_turn_goes_on_while_something_drains() -> None:
-    # a has waited 4 s when its turn begins. Of four CPUs one is free at 7, the next at 11 and the next at 15. Nothing
-    # has drained for more than 4 s at 20, and b, which needs three CPUs, has the node and starts.
-    ends = (7, 11, 15, 90)
+    # The turn ends when nothing drains for more than 3 s. One of four CPUs is free at 7, the next at 10 and the next at
+    # 13. At 17 b, which needs three CPUs, has the node and starts.
+    ends = (7, 10, 13, 90)
     story = scene(
         node("n1", 4), [pod(f"old-{end}", on="n1", run=end) for end in ends], pod("a", 4), pod("b", 3, at=1),
         reserve=EVERYWHERE, until=25,
     )  # fmt: skip
-    assert story.at(19).reserved == {"n1": ["a"]}
-    assert story.at(20).reserved == {"n1": ["b"]}
-    assert story.run().started == {"b": 21}
+    assert story.at(16).reserved == {"n1": ["a"]}
+    assert story.at(17).reserved == {"n1": ["b"]}
+    assert story.run().started == {"b": 18}
 
 
 def test_other_nodes_are_a_new_turn() -> None:
-    # Its turn on n1 is 4 s. Nobody else needs the place, so at 9 the job moves to n2, where one CPU has to drain and
-    # not two. By then it has waited 9 s.
-    n2 = [node("n2", 3), pod("short", 2, on="n2", run=6), pod("two", on="n2", run=40)]
-    story = scene(node("n1", 3), pod("one", 2, on="n1", run=40), n2, pod("big", 3), reserve=EVERYWHERE)
-    assert story.at(8).reserved == {"n1": ["big"]}
-    assert turn(story.at(8)) == (4, "If nothing drains on them for 4s, the nodes may go to the next job in line.")
-    assert story.at(9).reserved == {"n2": ["big"]}
-    assert turn(story.at(12)) == (9, "If nothing drains on them for 9s, the nodes may go to the next job in line.")
+    # The nodes come at 20 s, so the turn on n1 is 20 s long. Nobody else needs the place, so at 41 the job moves to n2,
+    # where one CPU has to drain and not two. By then it has waited 41 s.
+    n1 = [node("n1", 3, at=20), pod("one", 2, on="n1", at=20, run=90)]
+    n2 = [node("n2", 3, at=20), pod("short", 2, on="n2", at=20, run=10), pod("two", on="n2", at=20, run=90)]
+    story = scene(n1, n2, pod("big", 3), reserve=EVERYWHERE)
+    assert story.at(40).reserved == {"n1": ["big"]}
+    assert turn(story.at(40)) == (20, "If nothing drains on them for 20s, the nodes may go to the next job in line.")
+    assert story.at(41).reserved == {"n2": ["big"]}
+    assert turn(story.at(45)) == (41, "If nothing drains on them for 41s, the nodes may go to the next job in line.")
 
 
 def turn(outcome: Outcome) -> tuple[float, str]:

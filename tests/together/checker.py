@@ -8,17 +8,23 @@ Times are in seconds, and cycles one second apart. R is the longest run in the w
 
 **starts** (a). A gang that could start if the streams stopped starts within
 
-    submission + threshold + R + N × max(R, threshold + 1) + 2
+    submission + threshold + F × R + N × (R + 1) + H × (R + timeout + 1) + 2
+
+F is 1 where the first turn is as long as R, and 4 where turns have to grow first. The shortest turn is the timeout of
+reservations, but not shorter than the threshold; the longest is 32 times the timeout.
 
 N counts who is before it in line, of higher priority or of equal priority and not younger: the gangs that waited while
-it waited, once for each of their starts and at least once, and the pods of streams that were there before it and waited
-longer than the threshold. `threshold + 1` is the turn of a holder whose nodes do not drain at all.
+it waited, once for each of their starts and at least once, and the pods of streams that waited longer than the
+threshold. Where turns have to grow, the last one in vain ends within 2 R, and the gang goes to the end of the line, so
+those that come within 2 R are before it, too. H counts the gangs among them that wait for a pod that never ends. It ran
+before they came, so their turns are never longer than the timeout, but for what else drains on their nodes.
 
-Left out: gangs in a pool with a service; that do not fit the empty pool; that may need more nodes than may be set
-aside; in a world with a stream of higher priority; whose request, with the services of the queue, is above what the
-queue is sure to deserve (below); whose queue had more than that at some cycle while they starved, or whose namespace
-was then ahead of another one that waited in the same queue; and those whose bound is after the end. Without the action
-reserve there is no bound.
+Left out: gangs in a pool with a service or another pod that never ends; that do not fit the empty pool; that may need
+more nodes than may be set aside; in a world with a stream of higher priority, or a gang of higher priority that waits
+for a pod that never ends; with runs longer than the longest turn; whose request, with the services of the queue, is
+above what the queue is sure to deserve (below); whose queue had more than that at some cycle while they starved, or
+whose namespace was then ahead of another one that waited in the same queue; and those whose bound is after the end.
+Without the action reserve there is no bound.
 
 **evictions have a purpose** (b). The message of an eviction names somebody, and a pod of that work is bound within the
 longest grace period and two cycles.
@@ -29,11 +35,12 @@ nothing is evicted in the last R if all that ends had ended 2 R before the end.
 **shares** (d). A start of a pod is out of turn if another namespace of the queue has less by weight (with its starts of
 this cycle, pods promised room and waiting gangs counted; without the starts of this cycle for the one that starts), and
 has waited since the cycle before, and still waits, with a pod of a stream for the same pool that is not larger, not of
-lower priority, and whose estimate is not longer. In every window of 10 R what starts out of turn is at most one gang,
-the largest of the queue. Between queues it is the same, for a queue with more than it can possibly deserve against one
-with less than it is sure to deserve. What a queue is sure to deserve: its part by weight of what the guarantees of the
-others leave, up to its capability; what it can possibly deserve: what the others' sure parts leave, each up to what it
-requests.
+lower priority, and whose estimate is not longer. In every window of 10 R what starts out of turn is at most one gang of
+each namespace, the largest in the queue. Between queues it is one gang, for a queue with more than it can possibly
+deserve against one with less than it is sure to deserve. What a queue is sure to deserve: its part by weight of what
+the guarantees of the others leave, up to its capability; what it can possibly deserve: what the others' sure parts
+leave, each up to what it requests. A namespace makes room for its own gang that starves, and nobody can know that it
+waits for a pod that never ends, so namespaces with such a gang are left out.
 
 **order** (e). At every cycle: no node is used beyond what it has, no gang starts with fewer pods than it needs, and no
 pod is bound twice.
@@ -119,7 +126,8 @@ def _starts(world: World, history: History, verdict: Verdict) -> None:
         if work.kind not in ("gang", "job"):
             continue
         start = history.first_start(work)
-        latest = work.at + world.threshold + longest(world) + 2 * CYCLE + _line(world, history, work, start)
+        latest = work.at + world.threshold + growth(world) * longest(world) + 2 * CYCLE
+        latest += _line(world, history, work, start)
         why = _cannot_be_judged(world, history, work, latest, start)
         if why:
             verdict.left_out[why] += 1
@@ -133,33 +141,56 @@ def _starts(world: World, history: History, verdict: Verdict) -> None:
 def _line(world: World, history: History, work: Work, start: float | None) -> float:
     """How long the turns of all take who may come before it."""
     until = history.end if start is None else start
-    turn = max(longest(world), world.threshold + CYCLE)
-    turns = 0
+    last = work.at + (2 * longest(world) if growth(world) > 1 else 0)
+    turns = waits_in_vain = 0
     for other in world.works:
-        before = other.priority > work.priority or (other.priority == work.priority and other.at <= work.at)
-        if other is work or other.kind == "service" or other.at > until or not before:
+        before = other.priority > work.priority or (other.priority == work.priority and other.at <= last)
+        if other is work or other.run is None or other.at > until or not before:
             continue
         begun = history.starts(other)
         if other.kind == "stream":
             first = begun[0] if begun else NEVER
-            turns += other.at <= work.at < first and min(first, until) - other.at > world.threshold
+            turns += first > work.at and min(first, until) - other.at > world.threshold
         elif not begun or begun[-1] >= work.at:
             turns += max(1, sum(time >= work.at for time in begun))
-    return turns * turn
+            waits_in_vain += _has_endless(world, other.pool)
+    return turns * (longest(world) + CYCLE) + waits_in_vain * (longest(world) + shortest_turn(world) + CYCLE)
+
+
+def growth(world: World) -> int:
+    """How many of the longest runs it takes until a turn is long enough, and its own."""
+    first = min(max(shortest_turn(world), world.threshold), longest_turn(world))
+    return 1 if first >= longest(world) else 4
+
+
+def shortest_turn(world: World) -> float:
+    return world.timeout or world.threshold
+
+
+def longest_turn(world: World) -> float:
+    return 32 * shortest_turn(world)
+
+
+def _has_endless(world: World, pool: str) -> bool:
+    return any(other.kind == "endless" and other.pool == pool for other in world.works)
 
 
 def _cannot_be_judged(world: World, history: History, work: Work, latest: float, start: float | None) -> str:
     nodes = world.pools[work.pool]
     slots = sorted(cpu // work.cpu for cpu in nodes.values())
-    if any(other.kind == "service" and other.pool == work.pool for other in world.works):
+    if any(other.run is None and other.pool == work.pool for other in world.works):
         return "a service never ends in its pool"
+    if longest(world) > longest_turn(world):
+        return "runs are longer than the longest turn"
+    if any(other.priority > work.priority and _has_endless(world, other.pool) for other in world.works):
+        return "somebody of higher priority waits for a pod that never ends"
     if sum(slots) < work.pods:
         return "larger than its pool"
     if _nodes_at_most(slots, work.pods) > math.ceil(len(world.cpus) * world.percent / 100):
         return "needs more nodes than may be set aside"
     if any(other.kind == "stream" and other.priority > work.priority for other in world.works):
         return "a stream has a higher priority"
-    services = sum(other.request for other in world.works if other.kind == "service" and other.queue == work.queue)
+    services = sum(other.request for other in world.works if other.run is None and other.queue == work.queue)
     sure = _sure(world, work.queue)
     if work.request + services > sure:
         return "beyond what its queue is sure to deserve"
@@ -243,7 +274,10 @@ def _stop(world: World, history: History, verdict: Verdict) -> None:
 def _shares(world: World, history: History, verdict: Verdict) -> None:
     span = 10 * longest(world)
     for queue in world.queues:
-        gangs = [work.request for work in world.works if work.queue == queue]
+        largest: dict[str, int] = {}
+        for work in world.works:
+            if work.queue == queue:
+                largest[work.namespace] = max(work.request, largest.get(work.namespace, 0))
         for kind, out_of_turn in (
             ("namespaces", _namespace_out_of_turn(world, history, queue, verdict)),
             ("queues", _queue_out_of_turn(world, history, queue, verdict)),
@@ -252,11 +286,14 @@ def _shares(world: World, history: History, verdict: Verdict) -> None:
             for index, (since, _, _) in enumerate(given):
                 window = [entry for entry in given[index:] if entry[0] < since + span]
                 total = sum(work.cpu for _, work, _ in window)
-                if total > max(gangs):
+                most = max(largest.values())
+                if kind == "namespaces":
+                    most = sum(largest[namespace] for namespace in {work.namespace for _, work, _ in window})
+                if total > most:
                     first = window[0]
                     text = (
                         f"{total} CPUs start out of turn within {span:g} s in {queue}, where no gang has more than "
-                        f"{max(gangs)}; first {first[1].name}, ahead of {first[2]}"
+                        f"{most}; first {first[1].name}, ahead of {first[2]}"
                     )
                     verdict.fail(f"shares of {kind}", since, text)
                     break
@@ -268,13 +305,15 @@ OutOfTurn = Iterator[tuple[float, Work, str]]
 def _namespace_out_of_turn(world: World, history: History, queue: str, verdict: Verdict) -> OutOfTurn:
     for life in sorted(history.lives, key=lambda each: (each.start, each.pod)):
         work, time = life.work, life.start
-        if work.queue != queue or work.kind == "service":
+        if work.queue != queue or work.run is None:
             continue
         for other, weight in world.weights.items():
-            if other == work.namespace or not _could_take(history, work, time, _belongs(queue, other)):
+            rival = _belongs(queue, other)
+            if other == work.namespace or not _could_take(history, work, time, rival):
+                continue
+            if any(_has_endless(world, gang.pool) for gang in _waiting_gangs(world, history, time, rival)):
                 continue
             verdict.judged["starts beside another namespace"] += 1
-            rival = _belongs(queue, other)
             mine = _used(history, time, _belongs(queue, work.namespace), least=True)
             theirs = _used(history, time, rival) + _claimed(history, world, time, rival)
             if mine * weight > theirs * world.weights[work.namespace]:
@@ -285,7 +324,7 @@ def _namespace_out_of_turn(world: World, history: History, queue: str, verdict: 
 def _queue_out_of_turn(world: World, history: History, queue: str, verdict: Verdict) -> OutOfTurn:
     for life in sorted(history.lives, key=lambda each: (each.start, each.pod)):
         work, time = life.work, life.start
-        if work.queue != queue or work.kind == "service":
+        if work.queue != queue or work.run is None:
             continue
         for other in world.queues:
             if other == queue or not _could_take(history, work, time, _of_queue(other)):
@@ -320,12 +359,7 @@ def _used(history: History, time: float, among: Callable[[Work], bool], *, least
 
 def _claimed(history: History, world: World, time: float, among: Callable[[Work], bool]) -> int:
     """What waiting gangs ask for, and what is promised to those for whom somebody has just been evicted."""
-    waiting = [
-        work for work in world.works
-        if work.kind in ("gang", "job") and among(work) and work.at <= time and not history.running(work, time)
-        and not history.over(work, time)
-    ]  # fmt: skip
-    gangs = sum(work.request for work in waiting)
+    gangs = sum(work.request for work in _waiting_gangs(world, history, time, among))
     patience = max(work.grace for work in world.works) + 2 * CYCLE
     served = {
         eviction.beneficiary.name for eviction in history.evictions
@@ -336,6 +370,14 @@ def _claimed(history: History, world: World, time: float, among: Callable[[Work]
         if among(life.work) and life.work.name in served and time < life.start <= time + patience
     )  # fmt: skip
     return gangs + promised
+
+
+def _waiting_gangs(world: World, history: History, time: float, among: Callable[[Work], bool]) -> list[Work]:
+    return [
+        work for work in world.works
+        if work.kind in ("gang", "job") and among(work) and work.at <= time and not history.running(work, time)
+        and not history.over(work, time)
+    ]  # fmt: skip
 
 
 def _sure(world: World, queue: str) -> int:

@@ -11,6 +11,10 @@ holders, `scope`, lending (none, `preemption`, `wait`), estimates.
 There are three kinds of pools. A *busy* one has a stream that leaves no hole large enough for a gang, but no backlog.
 In a *crowded* one the streams of two namespaces request more than there is: shares are judged there. A *served* one
 has services on it, so a gang that needs whole nodes there never starts, and keeps its place in line.
+
+`long_world(seed)` is a world in which pods run for 0.1 to 20 times the threshold. It has a fourth kind of pool: in a
+*stuck* one plain pods never end, and nobody can know that. In one with *waves* pods end in two large groups, so that
+nothing drains for long.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ class Work:
     grace: float
     priority: int
     estimate: float | None
-    kind: str  # gang, job, stream or service
+    kind: str  # gang, job, stream, service or endless (a plain pod that never ends)
 
     @property
     def request(self) -> int:
@@ -71,6 +75,10 @@ class World:
     lending: str  # "", "preemption" or "wait"
     estimates: bool
     longest_run: int
+    shortest_run: int = 3
+    timeout: int = 0  # of reservations; 0: as long as the threshold
+    arrivals_end: float = ARRIVALS_END
+    until: float = UNTIL
     works: list[Work] = field(default_factory=list)
 
     @property
@@ -84,12 +92,12 @@ class World:
         reserve = {
             "starvingJobTimeThreshold": self.threshold, "reservedNodePercent": self.percent,
             "maxHolders": self.holders, "scope": self.scope,
-        }  # fmt: skip
+        } | ({"reservationTimeout": self.timeout} if self.timeout else {})  # fmt: skip
         return configuration(reserve, backfill)
 
     def situation(self, *, reserve: bool = True) -> Situation:
         config = self.config() if reserve else without(self.config(), "reserve")
-        return Situation(self._documents(), config, UNTIL)
+        return Situation(self._documents(), config, self.until)
 
     def _documents(self) -> list[Document]:
         documents: list[Document] = [priority_class(name, value) for name, value in PRIORITIES.items() if name]
@@ -123,8 +131,8 @@ def _document(work: Work) -> list[Document]:
         )]  # fmt: skip
     common: dict[str, Any] = {
         "queue": work.queue, "priority": priority, "selector": where, "estimate": work.estimate, "at": work.at,
-        "run": work.run, "grace": work.grace,
-    }  # fmt: skip
+        "grace": work.grace,
+    } | ({} if work.run is None else {"run": work.run})  # fmt: skip
     if work.kind == "gang":
         return gang(bare, *[work.cpu] * work.pods, **common)
     return [pod(bare, work.cpu, **common)]
@@ -158,12 +166,45 @@ def world(seed: int) -> World:
     return drawn
 
 
+RATIOS = {0.1: (10,), 0.3: (10,), 1: (3, 5), 2: (2, 3), 3: (2, 3), 5: (1, 2), 10: (1,), 20: (1,)}
+"""The longest run as a multiple of the threshold, and the thresholds to choose from."""
+
+
+def long_world(seed: int) -> World:
+    dice = Random(f"long {seed}")
+    ratio = dice.choice(sorted(RATIOS))
+    threshold = dice.choice(RATIOS[ratio])
+    longest = max(1, round(ratio * threshold))
+    pools = {
+        f"p{number}": {f"p{number}-{index}": dice.choice((2, 3, 4)) for index in range(dice.choice((1, 1, 2)))}
+        for number in range(dice.randint(1, 3))
+    }
+    total = sum(cpu for nodes in pools.values() for cpu in nodes.values())
+    until = max(60.0, 16.0 * longest + 3 * threshold)
+    # Mostly one queue and one namespace: who is held back by a fair share has no claim to start soon.
+    queues = {"q": Queue("q", 1)} if dice.random() < 0.7 else _queues(dice, total)
+    drawn = World(
+        seed, pools, queues,
+        {f"ns{number}": dice.choice((1, 1, 2, 3)) for number in range(dice.choice((1, 1, 1, 2, 3)))},
+        threshold=threshold, percent=dice.choice((50, 100, 100)), holders=dice.choice((1, 1, 2, 4)),
+        scope=dice.choice(("node", "node", "amount")), lending=dice.choice(("", "", "preemption", "wait")),
+        estimates=dice.random() < 0.3, longest_run=longest, shortest_run=max(2, longest // 2) if longest > 1 else 1,
+        timeout=dice.choice((0, 0, 0, 1, 2, 10 * threshold)), arrivals_end=until - 2 * longest, until=until,
+    )  # fmt: skip
+    for pool in pools:
+        kinds = ("busy", "busy", "waves", "waves", "waves", "crowded", "served", "stuck")
+        _fill(dice, drawn, pool, dice.choice(kinds))
+        for number in range(dice.choice((1, 1, 2, 3))):
+            _add_gang(dice, drawn, pool, number, first=longest)
+    return drawn
+
+
 def _queues(dice: Random, total: int) -> dict[str, Queue]:
     queues: dict[str, Queue] = {}
     for number in range(dice.randint(2, 4)):
         limit = dice.random()
         guarantee = dice.randint(1, 2) if limit < 0.2 else 0
-        capability = dice.randint(max(4, total // 3), total) if limit > 0.7 else None
+        capability = dice.randint(min(total, max(4, total // 3)), total) if limit > 0.7 else None
         queues[f"q{number}"] = Queue(f"q{number}", dice.choice((1, 1, 2, 4)), guarantee, capability)
     return queues
 
@@ -171,8 +212,8 @@ def _queues(dice: Random, total: int) -> dict[str, Queue]:
 def _fill(dice: Random, drawn: World, pool: str, kind: str) -> None:
     cpus = sum(drawn.pools[pool].values())
     where = dice.choice(sorted(drawn.queues))
-    run = dice.randint(3, drawn.longest_run)
-    if kind == "crowded":
+    run = dice.randint(drawn.shortest_run, drawn.longest_run)
+    if kind == "crowded" and len(drawn.weights) > 1:
         # Two namespaces of one queue. Each asks for a quarter of the pool more than its weight gives it.
         pair = dice.sample(sorted(drawn.weights), 2)
         both = sum(drawn.weights[namespace] for namespace in pair)
@@ -185,23 +226,38 @@ def _fill(dice: Random, drawn: World, pool: str, kind: str) -> None:
         for name in drawn.pools[pool]:
             _add(dice, drawn, f"service-{name}", namespace, where, pool, 1, 1, 0, None, 0, "service")
         cpus -= len(drawn.pools[pool])
-    # As much as there is, less a part of a CPU: holes are small, and nobody waits for long.
+    if kind == "stuck":
+        for name in drawn.pools[pool]:
+            _add(dice, drawn, f"endless-{name}", namespace, where, pool, 1, 1, 0, None, 0, "endless")
+        cpus -= len(drawn.pools[pool])
+    # As much as there is, less a part of a CPU: holes are small, and nobody waits for long. Or a bit more than that.
     priority = 10 if dice.random() < 0.06 else 0
-    _add_stream(dice, drawn, pool, pool, namespace, where, run, every=run / (cpus - 0.3), priority=priority)
+    if kind == "waves":
+        halves = [cpus // 2, cpus - cpus // 2]
+        for start, many in zip((0, run / 2), halves, strict=True):
+            for lane in range(many):
+                _add_stream(
+                    dice, drawn, pool, f"{pool}-{start:g}-{lane}", namespace, where, run, every=run, priority=priority,
+                    start=start,
+                )  # fmt: skip
+        return
+    every = run / (cpus + (0.2 if kind == "crowded" else -0.3))
+    _add_stream(dice, drawn, pool, pool, namespace, where, run, every=every, priority=priority)
 
 
 def _add_stream(
     dice: Random, drawn: World, pool: str, label: str, namespace: str, where: str, run: int, *, every: float,
-    priority: int = 0,
+    priority: int = 0, start: float = 0,
 ) -> None:  # fmt: skip
     told = drawn.estimates and dice.random() < 0.5
-    for number in range(int(ARRIVALS_END / every)):
-        at = round(number * every, 1)
+    for number in range(int(drawn.arrivals_end / every)):
+        at = round(start + number * every, 1)
         _add(dice, drawn, f"small-{label}-{number:03}", namespace, where, pool, 1, 1, at, run, priority, "stream", told)
 
 
-def _add_gang(dice: Random, drawn: World, pool: str, number: int) -> None:
-    """A gang that needs most of the pool: whole nodes, or all the CPUs of its nodes one by one."""
+def _add_gang(dice: Random, drawn: World, pool: str, number: int, *, first: int | None = None) -> None:
+    """A gang that needs most of the pool: whole nodes, or all the CPUs of its nodes one by one. `first`: when it comes
+    at the earliest, if not soon."""
     cpus = sorted(drawn.pools[pool].values())
     if dice.random() < 0.5:
         cpu, pods = cpus[0], dice.randint(1, len(cpus))
@@ -212,9 +268,9 @@ def _add_gang(dice: Random, drawn: World, pool: str, number: int) -> None:
     where = dice.choice(sorted(drawn.queues))
     if dice.random() < 0.7:
         where = max(drawn.queues.values(), key=lambda each: (each.capability is None, each.weight, each.name)).name
-    run, priority = dice.randint(2, drawn.longest_run), dice.choice((0, 0, 0, 10, 100))
+    run, priority = dice.randint(max(1, drawn.shortest_run - 1), drawn.longest_run), dice.choice((0, 0, 0, 10, 100))
     kind, told = dice.choice(("gang", "job")), drawn.estimates and dice.random() < 0.5
-    at = dice.randint(3, 10)
+    at = dice.randint(*((3, 10) if first is None else (first, 2 * first)))
     _add(dice, drawn, f"big-{pool}-{number}", namespace, where, pool, cpu, pods, at, run, priority, kind, told)
 
 

@@ -7,7 +7,8 @@ promised counts in the order as if they had it, so that queues and namespaces ar
 room for all of them, the order does not matter, and nobody is asked about each.
 
 A job that has starved is let in although the cluster is full: nodes are set aside for pods, so it has to have some. But
-not more such jobs at a time than nodes are set aside for, and only if nothing but room is in the way.
+not more such jobs at a time than nodes are set aside for, and only if nothing but room is in the way. Jobs of lower
+priority do not count: they yield their nodes to it.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class Enqueue(Action):
         helped = sum(
             not other.is_ready and has_starved(session, other, rules) and not is_known_not_to_start(other)
             for other in inside
+            if other.priority >= job.priority
         )
         return helped < rules.max_holders
 
