@@ -139,9 +139,15 @@ class Checker:
         needed = self._needed(work)
         return sum(needed) * 1000 if resource == "cpu" else len(needed) * work.memory * 2**30
 
-    def _limit(self, queue: str) -> int:
-        """How much CPU a queue may have: its capability, and what the guarantees of the others leave."""
-        total = sum(machine.cpu for machine in self.world.machines)
+    def _limit(self, queue: str, *, ever: bool = False) -> int:
+        """How much CPU a queue may have: its capability, and what the guarantees of the others leave. What is idle on a
+        cordoned node counts only for what it may `ever` have."""
+        total = sum(
+            machine.cpu
+            if ever or not machine.cordoned
+            else amount(self.report["nodes"][machine.name]["used"].get("cpu", "0")) // 1000
+            for machine in self.world.machines
+        )
         specs = self.world.queues
         guarantees = {name: spec.get("guarantee", {}).get("resource", {}).get("cpu", 0) for name, spec in specs.items()}
         left = max(0, total - sum(guarantees.values())) + guarantees[queue]
@@ -166,7 +172,7 @@ class Checker:
         )
         started = len(self._running(work)) >= work.least
         whole = self._request(work, "cpu") + (0 if started else own)
-        limit = self._limit(work.queue)
+        limit = self._limit(work.queue, ever=True)
         usable = [machine for machine in self._usable(work) if not machine.cordoned]
         largest = max((machine.cpu for machine in self._usable(work)), default=0)
         if found := _NEVER_QUEUE.search(message):

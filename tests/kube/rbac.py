@@ -37,6 +37,7 @@ CONTROLLERS: Mapping[tuple[str, str], str] = {
     ("scheduling.k8s.io", "priorityclasses"): "list watch",
     ("apps", "replicasets"): "list watch",
     ("", "nodes"): "list watch",  # to lock some of them for queues
+    ("", "namespaces"): "list watch",  # the queues of namespaces
     ("scheduling.volcano.sh", "reservations"): "list watch delete",
     ("scheduling.volcano.sh", "reservations/status"): "patch",
     ("", "pods"): "list watch create patch delete",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stromboli.cluster import Job, Task, Vector
+from stromboli.cluster import Job, Queue, QueueName, Task, Vector
+from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code, reasons
 from stromboli.scheduling.gang import EmptyNodes, first_beyond_cluster
 from stromboli.scheduling.session import Session
@@ -17,8 +18,32 @@ def never_within_quota(session: Session, job: Job, whole: Vector) -> str:
     """Why so much can never start in the queue of a job, even if the queue were empty; "" if it can."""
     refusal = session.allocatable(job.queue, whole, credit=job.queue.allocated, lending=True)
     if refusal is None or refusal.code != Code.QUEUE_OVER_QUOTA or refusal.need <= refusal.total:
+        refusal = _beyond_capability(session, job, whole)
+    if refusal is None:
         return ""
-    return reasons.never_within_quota(_who(job), refusal, guaranteed=session.is_limited_by_guarantees(refusal))
+    guaranteed = session.is_limited_by_guarantees(refusal)
+    if guaranteed:
+        # What is idle on nodes that take no pods now may be there again.
+        column = session.axis.index[refusal.resource]
+        closed = max(0, int(session.total[column] - session.divisible[column]))
+        if refusal.need <= refusal.total + closed:
+            return ""
+    return reasons.never_within_quota(_who(job), refusal, guaranteed=guaranteed)
+
+
+def _beyond_capability(session: Session, job: Job, whole: Vector) -> Refusal | None:
+    """The capability of a queue, or of one above it, that is too small whatever the nodes are. Only some plugins look
+    at it."""
+    queue: Queue | None = job.queue if session.hooks("allocatable") else None
+    seen = set()
+    while queue is not None and queue.name not in seen:
+        seen.add(queue.name)
+        for name, column in session.axis.by_name() if queue.capability is not None else ():
+            if queue.capability is not None and whole[column] > queue.capability[column]:
+                need, most = int(whole[column]), int(queue.capability[column])
+                return Refusal(Code.QUEUE_OVER_QUOTA, resource=name, need=need, total=most, subject=queue.name)
+        queue = session.queues.get(QueueName(queue.parent))
+    return None
 
 
 def never_in_cluster(session: Session, whole: Vector) -> str:
