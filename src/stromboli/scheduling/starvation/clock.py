@@ -21,7 +21,7 @@ from typing import Final
 
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import OCCUPYING, Job, Status, Task
-from stromboli.scheduling.explanation import waiting_since
+from stromboli.scheduling.explanation import waiting_counts, waiting_since
 from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
@@ -45,8 +45,10 @@ def has_starved(session: Session, job: Job, rules: ReserveRules) -> bool:
     since = starved_since(session, job, rules)
     due = since + rules.threshold
     if session.now <= due:
-        # A job that had a place waits "since now" until a condition says so. That is no time to wait for.
-        if since < session.now or since == job.created:
+        # A job that had a place waits "since now" until a condition says so. That is no time to wait for, and nor is
+        # that of a clock which stands still: it would never come.
+        runs = rules.clock == "creation" or waiting_counts(job)
+        if runs and (since < session.now or since == job.created):
             session.due(due)
         return False
     return True
