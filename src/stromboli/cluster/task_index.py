@@ -226,8 +226,9 @@ class TaskIndex:
         self._ledger.rows_assigned(placed)
 
     def node_deleted(self, node: Node) -> None:
-        for task_key in sorted(node.tasks):
-            task = node.tasks[task_key]
+        # The last session may have promised another node to a task that this one is reserved for.
+        moved = {key: task for key, task in self._ledger.tentative.items() if task.true_node is node}
+        for task_key, task in sorted({**node.tasks, **moved}.items()):
             if task.true_node is node:
                 self._without_row.setdefault(node.name, {})[task_key] = task
                 self._ledger.settle(task, task.true_status, None)
