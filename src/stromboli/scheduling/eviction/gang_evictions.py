@@ -124,7 +124,10 @@ class _Attempt:
         statement, search = made
         broken = broken_gangs(self._session, search.gone) if small and search.kind == "preemptable" else []
         if 0 < len(broken) <= MOST_GANGS:
-            statement = self._least_harm(statement, search, broken, tasks, give_up)
+            better = self._least_harm(statement, search, broken, tasks, give_up)
+            if better is None:
+                return False
+            statement = better
         statement.commit()
         self._session.notes.attempt(self._job)
         return True
@@ -136,15 +139,15 @@ class _Attempt:
         broken: list[JobKey],
         tasks: list[Task],
         give_up: Callable[[Statement], None] | None,
-    ) -> Statement:
-        """The statement, or another that breaks fewer gangs."""
+    ) -> Statement | None:
+        """The statement, or another that breaks fewer gangs; None if something has to be prepared for that one."""
         session = self._session
         least, best = harm(session, statement, search.gone), (tasks, frozenset[JobKey]())
         statement.discard()
         to_try = list(choices(broken))
         for protected in to_try:  # it grows meanwhile
             for order in (tasks, tasks[::-1]):
-                made = self._make(order, give_up, protected)
+                made = self._make(order, give_up, protected, trial=True)
                 if made is not None:
                     other, search = made
                     does = harm(session, other, search.gone)
@@ -154,17 +157,19 @@ class _Attempt:
                     to_try += [choice for choice in also if choice not in to_try][: max(0, MOST_CHOICES - len(to_try))]
                     other.discard()
         made = self._make(best[0], give_up, best[1])
-        assert made is not None, "what worked a moment ago works again"
-        return made[0]
+        return None if made is None else made[0]
 
     def _make(
         self,
         tasks: list[Task],
         give_up: Callable[[Statement], None] | None,
         protected: frozenset[JobKey] = frozenset(),
+        *,
+        trial: bool = False,
     ) -> tuple[Statement, VictimSearch] | None:
         """Evictions with which the gang is whole; None, and nothing changed, if there are none or none are needed.
-        `protected`: gangs that must not stop."""
+        `protected`: gangs that must not stop; `trial`: nothing is prepared, such as volumes, which would be made for
+        nodes that are not chosen in the end, and tie the gang to them."""
         session, job = self._session, self._job
         statement = session.statement()
         if give_up is not None:
@@ -189,7 +194,7 @@ class _Attempt:
             return None
         assert victim_search is not None
         reprieve_needless(session, statement, job, victim_search.kind, victim_search.gone)
-        if not session.is_prepared(job, statement.promised(job)):
+        if not trial and not session.is_prepared(job, statement.promised(job)):
             statement.discard()
             return None
         return statement, victim_search
