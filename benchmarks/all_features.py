@@ -66,6 +66,8 @@ def main(arguments: list[str] | None = None) -> int:
             for finding in verdict.findings:
                 found[finding.check] += 1
                 print(f"seed {seed}, at {finding.time:g} s: {finding.check}: {finding.text}", flush=True)
+            if (seed + 1 - options.seed) % 100 == 0:
+                print(f"{seed + 1 - options.seed} worlds, {len(failing)} with findings", file=sys.stderr, flush=True)
             if verdict.findings:
                 failing.append(seed)
                 print(f"  python benchmarks/all_features.py --seed {seed} --worlds 1", flush=True)

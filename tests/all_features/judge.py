@@ -46,7 +46,10 @@ def judge(world: World, seed: int, *, only: str = "", repeat: bool = True) -> Ve
     for name, check in CHECKERS.items():
         if only in ("", name):
             check(case, verdict)
-    if repeat and only in ("", "repetition"):
-        repetition.check(run, seed, verdict)
+    if repeat and only in ("", "repetition", "error"):
+        try:
+            repetition.check(run, seed, verdict)
+        except Exception as error:
+            verdict.fail("error", 0.0, f"{type(error).__name__}: {error}")
     count(case, verdict)
     return verdict

@@ -10,8 +10,6 @@ from all_features.judge import judge
 from all_features.verdict import Finding
 from all_features.world import Document, World
 
-SAME_KIND = ("error", "repetition")  # here the first words count, too
-
 
 def shrink(
     world: World, seed: int, check: str = "", say: Callable[[str], None] = lambda text: None
@@ -36,7 +34,9 @@ def shrink(
 
 
 def _kind(finding: Finding) -> str:
-    return finding.check + (" ".join(finding.text.split()[:3]) if finding.check in SAME_KIND else "")
+    """The checker, and what it says without names and numbers."""
+    plain = [word for word in finding.text.split() if word.isalpha()]
+    return " ".join([finding.check, *plain[:3]])
 
 
 def _whole_works(documents: list[Document]) -> list[list[Document]]:

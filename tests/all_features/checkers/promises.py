@@ -39,6 +39,8 @@ def _purpose(case: Case, life: Life, verdict: Verdict) -> None:
     named = _NAME.findall(life.message)
     verdict.judged["promises: evictions"] += 1
     if held := _RESERVATION.search(life.message):
+        if any(life.stop < time <= latest for times in case.history.submitted.values() for time in times):
+            return  # it keeps the room only as long as its queue deserves that, and others ask for more
         got = [e["t"] for e in case.history.events if e["type"] == "ReservationAvailable" and e["object"] == held[1]]
         if not any(life.stop <= time <= latest for time in got):
             verdict.fail("promises", life.stop, f"{life.pod.key} is evicted in vain: {life.message}")

@@ -41,7 +41,7 @@ def _judge(case: Case, sample: Report, name: str, told: Document, document: Docu
             verdict.fail("reservations", time, text)
         if over := beyond(allocated, holds):
             verdict.fail("reservations", time, f"{name} is used beyond what it holds: {over}")
-        if told["node"] not in sample["nodes"]:
+        if told["node"] not in sample["nodes"] and not case.away(time):
             verdict.fail("reservations", time, f"{name} is on {told['node']}, which does not exist")
         lasts = duration(spec["ttl"]) if "ttl" in spec else 86400
         if lasts and time > when(document, "at", 0) + lasts and not case.away(time):

@@ -13,25 +13,22 @@ from all_features.verdict import Verdict
 
 def check(case: Case, verdict: Verdict) -> None:
     reserve = case.scenario.action("reserve")
-    most = reserve.get("maxHolders", 4)
+    most, alone = reserve.get("maxHolders", 4), reserve.get("scope", "node") == "node"
+    held: dict[str, tuple[str, str]] = {}  # by pod: its unit, and the node
     events = case.history.events
-    held: dict[str, str] = {}  # pod -> unit
     for index, event in enumerate(events):
         if event["type"] == "Reserved":
-            held[event["object"]] = case.scenario.pod(event["object"]).unit.name
+            held[event["object"]] = (case.scenario.pod(event["object"]).unit.name, event["node"])
         elif event["type"] == "Unreserved":
             held.pop(event["object"], None)
-        following = events[index + 1]["t"] if index + 1 < len(events) else case.history.end
-        if event["type"] == "Reserved" and following > event["t"]:
-            verdict.judged["starvation: holders"] += 1
-    for sample in case.run.samples:
-        for name, told in sample["nodes"].items():
-            jobs = told["reservedFor"]
-            verdict.judged["starvation: nodes set aside"] += bool(jobs)
-            if len(jobs) > 1 and reserve.get("scope", "node") == "node":
-                verdict.fail("starvation", sample["end"], f"{name} is set aside for {', '.join(jobs)}")
-        waiting = [one for one in sample["reservations"].values() if one["phase"] == "Waiting"]
-        verdict.judged["starvation: limits"] += bool(waiting)
-    holders = set(held.values())
-    if len(holders) > most:
-        verdict.fail("starvation", case.history.end, f"{len(holders)} jobs hold nodes, of at most {most}")
+        if index + 1 < len(events) and events[index + 1]["t"] == event["t"]:
+            continue  # the cycle is not over
+        holders = {unit for unit, _ in held.values()}
+        verdict.judged["starvation: holders"] += len(holders)
+        if len(holders) > most:
+            text = f"{len(holders)} jobs hold nodes, of at most {most}: {', '.join(sorted(holders))}"
+            verdict.fail("starvation", event["t"], text)
+        for node in {node for _, node in held.values()} if alone else ():
+            units = {unit for unit, where in held.values() if where == node}
+            if len(units) > 1:
+                verdict.fail("starvation", event["t"], f"{node} is set aside for {', '.join(sorted(units))}")
