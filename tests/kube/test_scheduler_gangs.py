@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kube.client import eventually
 from kube.cluster import Cluster, Program, condition
+from kube.gang_story import SIZES, gang_story
 
 
 def cycles(scheduler: Program) -> float:
@@ -111,3 +112,10 @@ def test_dangling_names_are_reported(cluster: Cluster) -> None:
         assert condition(cluster.group_of("stray"), "Unschedulable").get("reason") == "NoQueue"
 
     eventually(lambda: explained() is None)
+
+
+def test_components_that_are_killed_while_a_gang_is_half_bound(cluster: Cluster) -> None:
+    """`benchmarks/gang_kills.py` does this sixty times."""
+    with gang_story(cluster) as story:
+        played = story.play(("scheduler", "controllers"), 2)
+    assert (played.kills, played.hits, played.binds) == (2, 2, sum(SIZES))
