@@ -5,8 +5,10 @@
 Each round submits eight Jobs of 3 to 5 pods in one queue, and there is room for three. As soon as a gang has one pod on
 a node (or two, or three) and lacks others, the scheduler is killed (SIGKILL) and started again, five times in a round;
 in every fourth round the controllers are killed with it. In another fourth the controllers alone are killed, which does
-not count. At no step is a pod bound twice, lost, or bound where there is no room, and no gang is started before one
-that an earlier scheduler left half bound. Every gang is whole within 60 seconds of its first bind.
+not count; nor do kills that came when the gang was already whole.
+
+At no step is a pod bound twice, lost, or bound where there is no room, and no gang is started before one that an
+earlier scheduler left half bound. Every gang is whole within 60 seconds of its first bind.
 """
 
 from __future__ import annotations

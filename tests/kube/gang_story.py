@@ -273,11 +273,12 @@ def gang_story(cluster: Cluster) -> Iterator[GangStory]:
 def kill_rounds(
     story: GangStory, kills: int, *, in_round: int = 5, say: Callable[[str], None] = lambda line: None
 ) -> list[Round]:
-    """Rounds until the scheduler was killed so many times; in every fourth round only the controllers are. Raises
-    AssertionError if a gang is left half bound, or a pod is lost, bound twice or bound where there is no room."""
+    """Rounds until the scheduler was killed so many times while a gang was half bound; in every fourth round only the
+    controllers are killed. Raises AssertionError if a gang is left half bound or one that holds nothing goes before
+    it, or a pod is lost, bound twice or bound where there is no room."""
     played: list[Round] = []
     for victims in itertools.cycle(VICTIMS):
-        left = kills - sum(one.kills for one in played if "scheduler" in one.victims)
+        left = kills - sum(one.hits for one in played if "scheduler" in one.victims)
         if left <= 0:
             break
         one = story.play(victims, min(left, in_round))
