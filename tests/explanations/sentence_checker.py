@@ -43,7 +43,7 @@ _NEVER_CLUSTER = re.compile(r"can never start: (\S+) (\S+) requested, and the cl
 _GANG = re.compile(r"(\d+)/(\d+) tasks in gang unschedulable: ")
 _ADMISSION = re.compile(
     r"insufficient (\S+): (\S+) requested, and of (\S+) that may be promised(?: \([^)]*\))?, (\S+) is left"
-    r"(?:; (\S+) of it is promised to admitted jobs)?"
+    r"(?:, and (\S+) is promised to admitted jobs)?"
 )
 
 

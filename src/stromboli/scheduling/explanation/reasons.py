@@ -113,7 +113,7 @@ def refused(refusal: Refusal) -> str:
                     f"{times}. Request less, or add nodes."
                 )
             kept = _amount(resource, refusal.kept)
-            promised = f"; {kept} of it is promised to admitted jobs that have not started" if refusal.kept else ""
+            promised = f", and {kept} is promised to admitted jobs that have not started" if refusal.kept else ""
             return (
                 f"Waiting to be admitted, insufficient {resource}: {need} requested, and of {total} that may be "
                 f"promised{times}, {have} is left{promised}. The job is admitted when other jobs finish."
