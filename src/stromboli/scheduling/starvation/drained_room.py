@@ -41,15 +41,16 @@ class DrainedRoom:
         if own or kept:
             room = room.copy()
             for task in own:
-                assert task.node is not None
-                room[task.node.row] += task.request
+                if task.node is not None:
+                    room[task.node.row] += task.request
             for row, amount in kept:
                 room[row] += amount
         return room
 
     def stays_in_queue(self, job: Job) -> Vector:
         """What the job's queue will still have, in other jobs and for other pods."""
-        own = [-task.request for task in self._of_job.get(job.key, ()) if not self._may_evict(job, task)]
+        mine = [task for task in self._of_job.get(job.key, ()) if task.node is not None]
+        own = [-task.request for task in mine if not self._may_evict(job, task)]
         kept = [-amount for _, amount in self._session.kept_room(job, of_queue=True)]
         return sum([*own, *kept], start=self.stays_in(job, job.queue))
 
@@ -75,8 +76,8 @@ class DrainedRoom:
             nodes = self._session.nodes
             room, stays = nodes.allocatable - nodes.held, self._held_by_queues()
             for task in self._endless:
-                if not self._may_evict(job, task):
-                    assert task.node is not None
+                # Some were only promised a place when the list was made, and have given it back since.
+                if task.node is not None and not self._may_evict(job, task):
                     room[task.node.row] -= task.request
                     if task.job is not None:
                         name = task.job.queue.name
