@@ -118,4 +118,5 @@ def test_components_that_are_killed_while_a_gang_is_half_bound(cluster: Cluster)
     """`benchmarks/gang_kills.py` does this sixty times."""
     with gang_story(cluster) as story:
         played = story.play(("scheduler", "controllers"), 2)
-    assert (played.kills, played.hits, played.binds) == (2, 2, sum(SIZES))
+    assert (played.kills, played.binds) == (2, sum(SIZES))
+    assert played.hits, "they were killed too late to leave half a gang"
