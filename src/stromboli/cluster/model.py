@@ -220,6 +220,7 @@ class Job:
     role_minimums: dict[str, int] = field(default_factory=dict)
     min_resources: Vector | None = None
     goes_whole: bool = False  # its owner stops or restarts all tasks when one is evicted
+    missing_class: str = ""  # a PriorityClass that does not exist, if no pods can be made without it
     put_aside: bool = False  # an error happened on it: its group is withdrawn, and its tasks are no victims
     stands_for: str = ""  # the Reservation that this job is placed for; it goes after other jobs of its priority
     phase: str = "Pending"

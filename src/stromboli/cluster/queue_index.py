@@ -251,6 +251,7 @@ class QueueIndex:
     def _set_priority(self, job: Job, class_name: str) -> None:
         priority = self._priority(class_name)
         job.priority = priority or 0
+        job.missing_class = class_name if priority is None and _is_of_a_job(job) else ""
         if priority is None:
             self._without_class[job.key] = job
         else:
@@ -324,3 +325,9 @@ def _is_visible(job: Job) -> bool:
 
 def _key(job: Job) -> JobKey:
     return job.key
+
+
+def _is_of_a_job(job: Job) -> bool:
+    """Whether its pods are made by the controller of a Job, with the class of the Job."""
+    owners = [] if job.object is None else job.object.metadata.owner_references
+    return any(owner.controller and owner.kind == "Job" for owner in owners)

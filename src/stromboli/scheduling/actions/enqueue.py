@@ -44,10 +44,13 @@ class Enqueue(Action):
     def _let_in(self, session: Session, outside: list[Job]) -> None:
         candidates = []
         for one in outside:
-            if one.queue.open:
-                candidates.append(one)
-            else:
+            if not one.queue.open:
                 session.notes.refuse(one, Refusal(Code.QUEUE_CLOSED, subject=one.queue.name))
+            elif one.missing_class:
+                # The server would refuse its pods, and what it were promised would be kept for nobody.
+                session.notes.refuse(one, Refusal(Code.NO_PRIORITY_CLASS, subject=one.missing_class))
+            else:
+                candidates.append(one)
         if not session.hooks("jobEnqueued") and _can_all_be_admitted(session, candidates):
             for one in candidates:
                 session.ledger.set_phase(one, "Inqueue")

@@ -110,7 +110,7 @@ class Explainer:
         """What is looked at before the queue's limits and the nodes."""
         session = self._session
         for refusal in note.refusals:
-            if refusal.code == Code.QUEUE_CLOSED:
+            if refusal.code in (Code.QUEUE_CLOSED, Code.NO_PRIORITY_CLASS):
                 return Explanation(refusal.code, reasons.refused(refusal))
             if refusal.code == Code.NOT_ENOUGH_PODS:
                 refusal = session.job_valid(job) or refusal

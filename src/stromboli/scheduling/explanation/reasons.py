@@ -84,6 +84,8 @@ def refused(refusal: Refusal) -> str:
     match refusal.code:
         case Code.QUEUE_CLOSED:
             return f"Queue {subject} is not open; open it or use another queue."
+        case Code.NO_PRIORITY_CLASS:
+            return f"PriorityClass {subject} does not exist, so pods cannot be created. Create it, or use another."
         case Code.QUEUE_NOT_LEAF:
             return f"Queue {subject} has child queues, and only leaf queues take pods; use one of its children."
         case Code.QUEUE_OVER_QUOTA:
