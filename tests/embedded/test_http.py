@@ -90,7 +90,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
             async with EmbeddedCluster(tmp_path / "b", persistent=True, port=port):
                 raise AssertionError("two servers on one port")
 
-    with pytest.raises(OSError, match="address already in use"):
+    with pytest.raises(UserError, match="Address already in use; choose another --port"):
         asyncio.run(start())
     SqliteBackend(tmp_path / "b" / "objects.sqlite").close()  # nobody holds it
 

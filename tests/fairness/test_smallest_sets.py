@@ -169,7 +169,8 @@ def test_what_nobody_permits_of_one_is_not_permitted_of_all() -> None:
         group("loose", queue="qa", min_member=0),
         [pod(f"loose-{n}", group="loose", cpu=1, node=where) for n, where in enumerate(["n0", "n0", "n1", "n2"])],
         group("rest", queue="qa", min_member=2),
-        pod("rest-0", group="rest", cpu=2, node="n1"), pod("rest-1", group="rest", cpu=1, node="n1"),
+        pod("rest-0", group="rest", cpu=2, node="n1", preemptable=False),
+        pod("rest-1", group="rest", cpu=1, node="n1", preemptable=False),
         group("new", queue="qb", min_member=2), pod("new-0", group="new", cpu=4), pod("new-1", group="new", cpu=3),
     )  # fmt: skip
     assert told.evicted == []

@@ -184,7 +184,7 @@ def _clock(session: Session, job: Job) -> PodGroupCondition:
     if waiting_counts(job):
         return _condition(session, job, WAITING_CONDITION, "NotReady", "", since)
     return _condition(
-        session, job, WAITING_CONDITION, WAITING_STOPPED, reasons.waiting_not_counted(), status="False",
+        session, job, WAITING_CONDITION, WAITING_STOPPED, gang_reasons.waiting_not_counted(), status="False",
         transition_id=format_timestamp(since),
     )  # fmt: skip
 

@@ -29,3 +29,10 @@ def promise_returned(until: str) -> str:
         "The job could no longer start on the resources that pods were evicted for, and gave them back. It evicts "
         f"nobody until these pods are gone, at the latest until {until}."
     )
+
+
+def waiting_not_counted() -> str:
+    return (
+        "Waiting time counts only while the pods that must start together exist without scheduling gates and the queue "
+        "is open."
+    )

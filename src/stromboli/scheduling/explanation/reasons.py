@@ -381,13 +381,6 @@ def reserved_nodes(missing: Iterable[tuple[str, str]]) -> str:
     return "Reserved nodes: " + ", ".join(parts) + "."
 
 
-def waiting_not_counted() -> str:
-    return (
-        "Waiting time counts only while the pods that must start together exist without scheduling gates and the queue "
-        "is open."
-    )
-
-
 def turn(seconds: float) -> str:
     """`seconds`: how long a job keeps nodes that do not drain; 0 for ever."""
     if not seconds:

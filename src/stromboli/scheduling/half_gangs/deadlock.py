@@ -44,10 +44,11 @@ def resolve_deadlock(session: Session, halves: Sequence[Job], timeout: float) ->
 
 
 def _is_stuck(session: Session, job: Job) -> bool:
-    """Whether it still lacks pods after all actions, and waits for nothing but room."""
+    """Whether it still lacks pods after all actions, and waits for nothing but room. Nodes that are reserved for it do
+    not help while the pods of another such gang are there."""
     if not is_half_gang(job) or job.held or not is_eligible(session, job):
         return False
-    return not session.job_pipelined(job) and not conditionally_ready(job) and not job.counts[Status.RESERVED]
+    return not session.job_pipelined(job) and not conditionally_ready(job)
 
 
 def _started(job: Job) -> float:

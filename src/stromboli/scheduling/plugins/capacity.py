@@ -144,7 +144,8 @@ class Capacity(Plugin):
             leaving = self._tree.sum(place, self._leaving.of)
             if leaving.any():
                 unused = self._tree.sum(place, lambda member: member.unused)
-                refusal = self._over_limit(place, need, (unused - leaving).tolist())
+                promised = self._tree.sum(place, self._leaving.promised)
+                refusal = self._over_limit(place, need, (unused - leaving + promised).tolist())
                 if refusal is not None:
                     leaves = int(leaving[self._session.axis.index[refusal.resource]])
                     return replace(refusal, have=refusal.have - leaves, leaving=leaves)

@@ -242,7 +242,8 @@ class Proportion(Plugin):
     def _may_start(self, queue: Queue, request: Vector) -> Refusal | None:
         """Whether the hard limits have room for this beside pods that terminate."""
         leaving, entitlement = self._leaving.of(queue), self.entitlements[queue.name]
-        need, held, leaves = request.tolist(), queue.occupied.tolist(), leaving.tolist()
+        has = queue.occupied - self._leaving.promised(queue)
+        need, held, leaves = request.tolist(), has.tolist(), leaving.tolist()
         for name, column, limit in self._limits_of(queue).hard:
             if need[column] > 0 < leaves[column] and limit < held[column] + leaves[column] + need[column]:
                 return _after(queue, name, need[column], held[column], limit, leaves[column])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from stromboli.api.reservations import AVAILABLE, SUCCEEDED
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.cluster import Queue, Task, Vector
+from stromboli.cluster import Queue, Status, Task, Vector
 from stromboli.scheduling.session import Session
 
 
@@ -38,6 +38,16 @@ class LeavingPods:
     def of(self, queue: Queue) -> Vector:
         """What terminating pods of a queue use."""
         return sum((self.inside(queue, namespace) for namespace in queue.leaving_in), start=self._nothing)
+
+    def promised(self, queue: Queue) -> Vector:
+        """What tasks of a queue are promised that wait for pods to leave. It counts in the queue's allocation, and so
+        do the pods: where something is to start, only one of the two is there."""
+        waiting = [
+            task.request
+            for task in self._session.ledger.tentative.values()
+            if task.status is Status.PIPELINED and task.job is not None and task.job.queue is queue
+        ]
+        return sum(waiting, start=self._nothing)
 
     def inside(self, queue: Queue, namespace: str) -> Vector:
         """The same, of one namespace in it."""
