@@ -430,3 +430,20 @@ def test_a_pod_that_names_what_is_not_there_says_so(
     assert pods["default/queueless"]["reason"] == queueless
     assert bool(groupless) == ("gang" in pods["default/groupless"]["message"])
     assert bool(queueless) == ("team" in pods["default/queueless"]["message"])
+
+
+def test_two_restarts_at_one_moment_are_in_any_order(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    # One of them keeps the scheduler away for three seconds, the other does not.
+    restart = "{apiVersion: sim.stromboli.io/v1, kind: Restart, at: 3s, component: scheduler%s}"
+    node = "{apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: 1}}}"
+    meta = "metadata: {name: p, annotations: {sim.stromboli.io/at: 4s}}"
+    pod = f"{{apiVersion: v1, kind: Pod, {meta}, spec: {{containers: [{{name: m}}]}}}}"
+    outputs = []
+    for restarts in ([restart % "", restart % ", for: 3s"], [restart % ", for: 3s", restart % ""]):
+        file = tmp_path / "restarts.yaml"
+        file.write_text("\n---\n".join([node, pod, *restarts]), encoding="utf-8")
+        assert command(["simulate", str(file), "--output", "json", "--until", "10s"]) == 0
+        outputs.append(capfdbinary.readouterr().out)
+    assert outputs[0] == outputs[1]

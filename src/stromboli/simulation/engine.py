@@ -153,7 +153,7 @@ class Engine:
         for restart in scenario.restarts:
             self.world.event_queue.put(
                 restart.at, Rank.RESTART, partial(self._restart, restart),
-                name=restart.component,
+                name=restart.component, detail=f"{restart.away or 0:020}".encode(),
             )  # fmt: skip
 
         for run in scenario.runs:
