@@ -15,6 +15,7 @@ from descheduling.plans import replicas as objects_of
 from descheduling.scenes import (
     defragment,
     node,
+    patch,
     pod,
     policy,
     queue,
@@ -134,3 +135,16 @@ def test_nodes_that_somebody_counts_on_are_kept() -> None:
 def test_the_state_of_a_group_with_several_moves(until: float, state: str) -> None:
     outcome = STATE.but(until=until).outcome
     assert outcome.report["podGroups"]["default/gang"]["migrationState"] == state
+
+
+def test_a_pod_comes_back_from_a_move_also_if_its_queue_is_above_its_limit() -> None:
+    # Both sets use 7 CPUs. The limit is lowered to 4 before the run at 5 s, which empties node a: web moves to b. The
+    # queue may not have anything new, but it has had web all the time.
+    story = scene(
+        node("a", cpu=10), node("b", cpu=10), queue("team", weight=1, capability={"cpu": 8}),
+        replicas("web", "a", cpu=1, queue="team"), replicas("model", "b", cpu=6, queue="team"),
+        patch(2, "Queue", "team", {"spec": {"capability": {"cpu": 4}}}),
+        policy=policy(defragment()), until=20,
+    )  # fmt: skip
+    assert story.outcome.times("MigrationSucceeded", "web-0") == [7.0]
+    assert {told["node"] for told in story.outcome.report["pods"].values() if told["phase"] == "Running"} == {"b"}

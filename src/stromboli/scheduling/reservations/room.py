@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stromboli.api.migration_reservations import is_lent
+from stromboli.api.reservations import is_migration
 from stromboli.cluster import PODS, Holding, Job, NodeTable, Task, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.placement import Fitting
@@ -196,7 +197,7 @@ class ReservedRoom:
                 left = left - taken if times > 1 else left
         statement.consume_many(uses)
         assert first.job is not None
-        if self.refusal(first, plan[0][1], len(uses)) is None:
+        if self.refusal(first, *plan[0][:2], len(uses)) is None:
             return statement.allocate_many([task for task, _, _ in uses], nodes)
         statement.discard(down_to=mark)
         return 0
@@ -247,7 +248,7 @@ class ReservedRoom:
         statement.consume(task, usable.name, self._consumed(held.remainder, task, usable))
         session.ledger.tried = usable.name
         try:
-            fits = self.refusal(task, held) is None and self._fits(task, node.row)
+            fits = self.refusal(task, usable, held) is None and self._fits(task, node.row)
         finally:
             session.ledger.tried = ""
         if fits and (statement.pipeline(task, node) if promised else statement.allocate(task, node)):
@@ -257,15 +258,16 @@ class ReservedRoom:
         statement.discard(down_to=mark)
         return False
 
-    def refusal(self, task: Task, held: Holding, count: int = 1) -> Refusal | None:
+    def refusal(self, task: Task, usable: Usable, held: Holding, count: int = 1) -> Refusal | None:
         """Why the queue of a task may not have so many like it, when what they use of a Reservation is given back. If
         another queue was charged for that, they take it to theirs, so they are tested as on any other place; only
-        whose turn it is does not matter."""
+        whose turn it is does not matter. The successor of a pod that was moved is not asked: the queue had that pod,
+        also if its limit is lower by now, and a move must not lose it."""
         session, job = self._session, task.job
         assert job is not None
         queue, request = job.queue, task.request * count
         if held.queue is None or held.queue is queue:
-            return session.within_hard_limits(queue, request)
+            return None if is_migration(usable.object) else session.within_hard_limits(queue, request)
         own = session.books.own_rows(task)
         if own is not None and own[held.node.row]:
             return session.allocatable_on_own_rows(task, count)
@@ -276,7 +278,7 @@ class ReservedRoom:
         """The same for a task that has not given anything back yet."""
         statement = self._session.statement()
         statement.consume(task, usable.name, self._consumed(held.remainder, task, usable))
-        refusal = self.refusal(task, held)
+        refusal = self.refusal(task, usable, held)
         statement.discard()
         return refusal
 
