@@ -62,6 +62,10 @@ def _reached(unit: Unit, lives: list[Life], time: float) -> bool:
 
 
 def _evictions(unit: Unit, lives: list[Life], verdict: Verdict) -> None:
+    """Where members wait for their volumes with a place of their own, they count for the gang, and events do not show
+    them. So gangs whose pods have claims are left out."""
+    if any(life.pod.claims for life in lives):
+        return
     for time in sorted({life.stop for life in lives if life.reason in BY_US}):
         evicted = [life for life in lives if life.stop == time and life.reason in BY_US]
         first = min(life.until for life in evicted)

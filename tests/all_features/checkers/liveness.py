@@ -46,7 +46,8 @@ def _left_out(case: Case, waiting: Waiting) -> bool:
     unit, scenario = waiting.unit, case.scenario
     spec = scenario.queue(unit.queue, case.history.end)
     holders = {job for node in case.report["nodes"].values() for job in node["reservedFor"]}
-    keeps = any(case.report["podGroups"].get(job) and _queue_of(case, job) == unit.queue for job in holders)
+    above = set(scenario.ancestors(unit.queue))  # a holder keeps quota in all queues above its own
+    keeps = any(above & set(scenario.ancestors(_queue_of(case, job))) for job in holders)
     return (
         any(pod.claims for pod in waiting.pods) or spec.get("dequeueStrategy") == "fifo" or keeps
         or not all(pod.preemptable for pod in waiting.pods) or bool(_policies(case, unit.name))

@@ -39,7 +39,13 @@ def _follow(case: Case, plan: Document, verdict: Verdict) -> None:
     ends = [event for event in mine if event["type"] in ("MigrationSucceeded", "MigrationFailed")]
     evicted = [event for event in mine if event["type"] == "Evicted" and event["reason"] == MIGRATED]
     if not ends:
-        if case.history.end - plan["t"] > PATIENCE and case.history.end - case.history.last_event() >= 3:
+        # A plan may look for its places for five minutes.
+        started = any(event["type"] == "MigrationStarted" for event in mine)
+        if (
+            (started or case.history.end - plan["t"] > 300)
+            and case.history.end - plan["t"] > PATIENCE
+            and case.history.end - case.history.last_event() >= 3
+        ):
             verdict.fail("moves", plan["t"], f"the move of {name} to {plan['node']} has no end")
         return
     if evicted and not any(event["type"] == "MigrationStarted" for event in mine):
@@ -52,15 +58,24 @@ def _follow(case: Case, plan: Document, verdict: Verdict) -> None:
             verdict.fail("moves", last["t"], text + last["message"])
 
 
+def _looks_for_places(case: Case) -> bool:
+    """Whether a plan has neither begun nor ended."""
+    last = {}
+    for event in case.history.events:
+        if event["type"].startswith("Migration"):
+            last[event["object"]] = event["type"]
+    return "MigrationPlanned" in last.values()
+
+
 def _leftovers(case: Case, verdict: Verdict) -> None:
     report, time = case.report, case.history.end
     known = {one["metadata"]["name"] for one in case.scenario.of("Reservation")}
     under_way = {
         e["object"] for e in case.history.events if e["type"].startswith("Migration") and e["t"] > time - PATIENCE
     }
-    verdict.judged["moves: quiet ends"] += 1
-    if under_way:
+    if under_way or _looks_for_places(case):
         return
+    verdict.judged["moves: quiet ends"] += 1
     for name, told in report["reservations"].items():
         if name not in known and told["phase"] in ("Pending", "Available"):
             verdict.fail("moves", time, f"{name} is left of a move: {told['phase']} on {told['node']}")

@@ -13,7 +13,7 @@ from all_features.amounts import duration
 from all_features.case import Case
 from all_features.checkers.liveness import is_quiet
 from all_features.history import Life
-from all_features.scenario import when
+from all_features.scenario import NEVER, when
 from all_features.verdict import Verdict
 
 OTHERS = ("Node", "Command")  # that change what is there, beside patches and restarts
@@ -32,8 +32,9 @@ def check(case: Case, verdict: Verdict) -> None:
 
 
 def _purpose(case: Case, life: Life, verdict: Verdict) -> None:
-    longest = max([one.pod.grace for one in case.history.lives if one.stop == life.stop and one.reason == life.reason])
-    latest = life.stop + longest + 3
+    # Others may be promised room on the same node, and take what is free first.
+    leaving = [one for one in case.history.lives if one.stop <= life.stop + 1 and one.gone > life.stop]
+    latest = max([one.gone for one in leaving if one.stop < NEVER]) + 3
     if latest > case.history.end or disturbed(case, life.stop, latest):
         return
     named = _NAME.findall(life.message)
@@ -48,6 +49,7 @@ def _purpose(case: Case, life: Life, verdict: Verdict) -> None:
     if not named:
         verdict.fail("promises", life.stop, f"{life.pod.key} is evicted, and nobody is named: {life.message}")
         return
+    named += [case.scenario.pod(name).unit.name.rpartition(" ")[2] for name in named if name in case.report["pods"]]
     starts = [
         other for other in case.history.lives
         if life.stop <= other.start <= latest and (other.pod.key in named or _unit(other) in named)

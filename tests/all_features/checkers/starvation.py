@@ -17,7 +17,8 @@ def check(case: Case, verdict: Verdict) -> None:
     held: dict[str, tuple[str, str]] = {}  # by pod: its unit, and the node
     events = case.history.events
     for index, event in enumerate(events):
-        if event["type"] == "Reserved":
+        # What a plan of the descheduler sets aside, the scheduler may still take back in its next cycle.
+        if event["type"] == "Reserved" and event["reason"] != "Defragmentation":
             held[event["object"]] = (case.scenario.pod(event["object"]).unit.name, event["node"])
         elif event["type"] == "Unreserved":
             held.pop(event["object"], None)
