@@ -68,10 +68,11 @@ class PlainSearch:
             mark = len(statement)
             units = self._carry_out(statement, task, plan)
             statement.discard(down_to=mark)
-            if units is None:
+            if units is None or {id(unit) for unit in units} != {id(unit) for unit in plan.needed}:
                 # Others above the minimum of their gang may be enough. If not, the rest goes only with all of it.
-                ways = [self._plan_on(plan.node.row, task, fitting, {}, way=way) for way in Way if way > plan.way]
-                plans += [instead for instead in ways if instead is not None][:1]
+                later = [way for way in Way if way > plan.way] if plan.way is Way.IN_ORDER else []
+                ways = [self._plan_on(plan.node.row, task, fitting, {}, way=way) for way in later]
+                plans += [instead for instead in ways if instead is not None]
             if units is not None:
                 key = self._key([victim for unit in units for victim in unit.tasks], plan.node)
                 if best is None or key < best[0]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -10,8 +10,8 @@ from stromboli.cluster import Node, Task
 
 
 class Way(IntEnum):
-    """How the units of a plan were chosen. What a gang may lose one by one is known only when it has lost some, so each
-    way is tried where the one before did not work."""
+    """How the units of a plan were chosen. What a gang may lose one by one is known only when it has lost some, so the
+    other ways are tried where the first did not work, the better plan first."""
 
     IN_ORDER = 0  # the least valuable first
     ABOVE_MINIMUM = 1  # no more of a gang than it has above its minimum; of what is left, what helps most
@@ -40,3 +40,4 @@ class EvictionPlan:
     sure: bool = False  # no other verdict of the plugins would make it better
     partial: bool = False  # nobody was asked but those that are needed; if these are not enough, others may be
     way: Way = Way.IN_ORDER
+    others: list[EvictionPlan] = field(default_factory=list)  # other ways on the same node, if this one does not work

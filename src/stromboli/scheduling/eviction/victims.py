@@ -164,6 +164,10 @@ class VictimSearch:
             carried = None
             if best is None or key < best[0]:
                 best = (key, plan)
+            # Others had to go than planned. Another way may do less harm on this node.
+            instead = self._other_way(plan, prospects, task, fitting)
+            if instead is not None and instead.key < key:
+                prospects.put_instead(instead)
         for plan in worked[:-1] if carried is not None else worked:  # on the node of the last, all is different now
             prospects.put_back(plan)
         if carried is None and best is not None:
@@ -176,15 +180,18 @@ class VictimSearch:
     ) -> EvictionPlan | None:
         """Instead of a plan that did not work: a gang may lose what it has above its minimum one by one, and the rest
         only together with all of it."""
-        row = plan.node.row
-        if plan.way is Way.IN_ORDER and not self._planner.any_runs_short(plan.units):
+        if plan.way is Way.IN_ORDER and self._planner.any_runs_short(plan.units):
+            row, others = plan.node.row, []
+            for way in (Way.ABOVE_MINIMUM, Way.WHOLE_GANGS):
+                candidates = self._candidates_on(prospects, row, task)
+                instead = self._planner.plan_on(row, task, fitting, candidates, whole=True, way=way)
+                others += [] if instead is None else [instead]
+            plan.others = sorted(others, key=lambda other: other.key)
+        if not plan.others:
             return None
-        for way in list(Way)[plan.way + 1 :]:
-            candidates = self._candidates_on(prospects, row, task)
-            instead = self._planner.plan_on(row, task, fitting, candidates, whole=True, way=way)
-            if instead is not None:
-                return instead
-        return None
+        best, *plan.others = plan.others
+        best.others = plan.others
+        return best
 
     # -- searches that failed -----------------------------------------------------------------------------------
 
