@@ -64,6 +64,26 @@ def test_five_small_jobs_are_not_stopped_to_save_a_gang_of_two() -> None:
     assert evicted(node("n1", 5), node("n2", 5), singles, pair, urgent) == {"pair-0", "pair-1"}
 
 
+# An urgent pod needs 2 CPUs. On n0 a gang of three has two pods; on n1 its third, and two pods of which one is enough.
+# Both ways one job stops: with three pods or with two.
+def test_a_pair_goes_before_a_gang_of_three() -> None:
+    gone = evicted(
+        node("n0", 2), node("n1", 3), members("gang", 3, "n0", "n1", "n0"), members("pair", 1, "n1", "n1"),
+        pod("urgent", 2, priority="high", at=1),
+    )  # fmt: skip
+    assert gone == {"pair-0", "pair-1"}
+
+
+# Two urgent pods of 2 CPUs. If the gang a goes, each node has room for one of them, and nobody else has to go, although
+# the first of them found room beside the gang.
+def test_who_becomes_needless_when_a_promise_moves_is_spared() -> None:
+    gone = evicted(
+        node("n0", 4), node("n1", 3), members("a", 4, "n0", "n0", "n1", "n1"), members("b", 1, "n0"),
+        members("c", 1, "n1", "n0"), gang("urgent", 2, 2, priority="high", at=1),
+    )  # fmt: skip
+    assert gone == {"a-0", "a-1", "a-2", "a-3"}
+
+
 def least_stopped(jobs: dict[str, tuple[int, list[str]]], wanted: list[set[str]]) -> int:
     """By trying everything: how many pods of jobs that stop have to go at least. All pods have one CPU, all nodes are
     full, and each wanted pod may use some nodes."""

@@ -39,33 +39,47 @@ def reprieve_needless(
 ) -> None:
     """`kind`: preemptable or reclaimable. `gone`: all that was evicted in the statement, for tasks of `claimant`. Some
     of it stays evicted in any case: a job that needs no evictions is none of ours."""
-    if len(gone) < 2:
-        return
+    evicted = _spare_covered(session, statement, claimant, kind, gone)
+    spared = _spare_by_moving(session, statement, claimant, kind, evicted)
+    if spared:
+        # Where a promise has left, others may be needless now.
+        _spare_covered(session, statement, claimant, kind, [unit for unit in evicted if unit not in spared])
+
+
+def _spare_covered(
+    session: Session, statement: Statement, claimant: Job, kind: str, gone: Sequence[EvictionUnit]
+) -> list[EvictionUnit]:
+    """Those who are left when all are spared whose room nobody was promised."""
     evicted = list(gone)
-    covered = _covered(session, gone)
-    for position in range(len(gone) - 1, -1, -1):
+    covered = _covered(session, gone) if len(gone) > 1 else []
+    for position in range(len(covered) - 1, -1, -1):
         unit = gone[position]
         if len(evicted) > 1 and covered[position] and _without(session, statement, claimant, kind, [unit]):
             evicted.remove(unit)
             covered = _covered(session, gone)
-    _spare_by_moving(session, statement, claimant, kind, evicted)
+    return evicted
 
 
 def _spare_by_moving(
     session: Session, statement: Statement, claimant: Job, kind: str, evicted: Sequence[EvictionUnit]
-) -> None:
+) -> list[EvictionUnit]:
     """All at once, as to make a large statement again takes long; one by one only if that fails. The last come first:
     each task got the least valuable victim that was left."""
+    if len(evicted) < 2:
+        return []
     spared, moves = OtherPlaces(session, statement, claimant).moves(evicted[::-1], most=len(evicted) - 1)
-    if not spared or _without(session, statement, claimant, kind, spared, moves) or len(spared) == 1:
-        return
-    failures = 0
-    for unit in spared:
+    if not spared or _without(session, statement, claimant, kind, spared, moves):
+        return list(spared)
+    failures, found = 0, []
+    for unit in spared if len(spared) > 1 else ():
         alone, moves = OtherPlaces(session, statement, claimant).moves([unit], most=1)
-        if alone and not _without(session, statement, claimant, kind, alone, moves):
+        if alone and _without(session, statement, claimant, kind, alone, moves):
+            found.append(unit)
+        elif alone:
             failures += 1
             if failures == _MOST_FAILURES:
-                return
+                break
+    return found
 
 
 def is_torn(session: Session, unit: EvictionUnit) -> bool:
