@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from starvation.scenes import gang, node, pod, priority_class, queue
-from together.situations import Situation, assert_restarts_change_nothing, happened, situation, starts
+from together.situations import Situation, assert_restarts_change_nothing, happened, replica_set, situation, starts
 
 LENDING = {"backfillNonBestEffort": True}
 
@@ -58,3 +58,22 @@ def test_a_borrower_is_not_evicted_by_an_equal_job_that_comes_after_it() -> None
 )
 def test_restarts_change_nothing(story: Situation) -> None:
     assert_restarts_change_nothing(story)
+
+
+def test_borrowers_that_a_budget_lets_go_one_by_one_do_not_go_together() -> None:
+    # The gang needs all 4 CPUs. Two are used until 10 s, and a service of two pods borrows the others. The budget
+    # allows each of these two to go, but not both.
+    story = situation(
+        node("n", 4),
+        pod("long", 2, run=10),
+        gang("gang", 2, 2, at=1),
+        replica_set("web", 2, 1, at=2),
+        {
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1},
+        },
+        until=20, backfill=LENDING,
+    )  # fmt: skip
+    report = story.run()
+    assert all(report["pods"][f"default/web-{number}"]["backfill"] for number in (0, 1))
+    assert happened(report, "Evicted") == []

@@ -206,13 +206,9 @@ def take_back(session: Session, statement: Statement, job: Job) -> bool:
         return False
     evictor = places[0][0]
     before = list(statement.operations)
-    victims: list[Task] = []
     nodes = sorted({node.name: node for _, node in places}.values(), key=lambda node: node.name)
-    for node in nodes:
-        if not _choose(session, job, evictor, lent_tasks(node), victims, partial(_fits, session, job, node)):
-            return False
-    own = [t for node in nodes for t in lent_tasks(node) if t.job is not None and t.job.queue is job.queue]
-    if not _choose(session, job, evictor, own, victims, partial(_within_limits, session, job)):
+    victims = _victims(session, job, evictor, nodes)
+    if victims is None:
         return False
     assert statement.operations == before
     statement.discard()
@@ -229,9 +225,23 @@ def take_back(session: Session, statement: Statement, job: Job) -> bool:
 _TENTATIVE = frozenset({Status.ALLOCATED, Status.PIPELINED, Status.CONDITIONAL})
 
 
+def _victims(session: Session, job: Job, evictor: Task, nodes: list[Node]) -> list[Task] | None:
+    """The borrowers on these nodes who make way; None if they cannot. They are evicted on trial one after the other, so
+    that those who protect pods see who is going already: a budget may allow each of two pods to go, but not both."""
+    victims: list[Task] = []
+    trial = session.statement()
+    own = [t for node in nodes for t in lent_tasks(node) if t.job is not None and t.job.queue is job.queue]
+    found = all(
+        _choose(session, job, evictor, lent_tasks(node), victims, partial(_fits, session, job, node), trial)
+        for node in nodes
+    ) and _choose(session, job, evictor, own, victims, partial(_within_limits, session, job), trial)
+    trial.discard()
+    return victims if found else None
+
+
 def _choose(
     session: Session, job: Job, evictor: Task, lent: list[Task], victims: list[Task],
-    enough: Callable[[list[Task]], bool],
+    enough: Callable[[list[Task]], bool], trial: Statement,
 ) -> bool:  # fmt: skip
     """Add to the victims until it is enough, those who come last first; False if that cannot be."""
     precedence = session.state(Precedence)
@@ -247,7 +257,10 @@ def _choose(
             unit = [t for t in task.job.tasks.values() if t.status in OCCUPYING]
             if any(session.protected("preemptable", evictor, t, whole=True) for t in unit):
                 continue
-        victims += sorted((t for t in unit if t not in victims), key=lambda t: t.key)
+        more = sorted((t for t in unit if t not in victims), key=lambda t: t.key)
+        for victim in more:
+            trial.evict(victim, reason="GivenBack", message="")
+        victims += more
     return enough(victims)
 
 
@@ -270,10 +283,9 @@ def _conditional(job: Job) -> list[Task]:
 
 
 def _within_limits(session: Session, job: Job, victims: list[Task]) -> bool:
-    """Whether the queue may have the job's conditional tasks, without the victims."""
-    gone = [t.request for t in victims if t.job is not None and t.job.queue is job.queue]
+    """Whether the queue may have the job's conditional tasks. What the victims had in it is free already."""
     asked = sum(_wanted(job), start=session.axis.zeros())
-    return session.allocatable(job.queue, asked, job=job, credit=sum(gone, start=session.axis.zeros())) is None
+    return session.allocatable(job.queue, asked, job=job) is None
 
 
 def _wanted(job: Job, node: Node | None = None) -> list[Vector]:
