@@ -33,6 +33,7 @@ from stromboli.scheduling.gang import (
     lacks_places_everywhere,
     lacks_places_like_others,
     place_gang,
+    promised_first,
     start_gang,
 )
 from stromboli.scheduling.moves import is_successor, place_successors
@@ -111,7 +112,7 @@ class Allocate(Action):
         nominations = session.state(Nominations)
         for job in session.turns.each(nominations.jobs()):
             nominations.give_up(job)
-            tasks = deque(t for t in session.pending_tasks(job) if t.nominated or not t.best_effort)
+            tasks = promised_first(t for t in session.pending_tasks(job) if t.nominated or not t.best_effort)
             outcome = Outcome.MORE
             while outcome is Outcome.MORE and any(task.nominated for task in tasks):
                 outcome = self._try(session, job, tasks, lending=True)

@@ -11,6 +11,7 @@ placed for a job that waits for terminating pods.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from itertools import islice, takewhile
 
 import numpy as np
@@ -135,6 +136,12 @@ def _at_the_front(tasks: deque[Task], among: frozenset[TaskKey], most: int) -> l
     return list(islice(takewhile(lambda task: task.key in among, tasks), most))
 
 
+def promised_first(tasks: Iterable[Task]) -> deque[Task]:
+    """Tasks that others were evicted for come before those that nobody promised anything: the queue is not asked about
+    them again, so a sibling must not take the quota that they count on."""
+    return deque(sorted(tasks, key=lambda task: not task.nominated))
+
+
 def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey]:
     """Tasks with kept places come first, and those with few before those with many, so that none takes the only one of
     another. Returns those that have any."""
@@ -142,9 +149,9 @@ def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey
     places = frozenset([task.key for _, task in found])
     if found and not (len(found) == len(tasks) and len({number for number, _ in found}) == 1):
         others = [task for task in tasks if task.key not in places]
+        ordered = promised_first([*(task for _, task in sorted(found, key=lambda pair: pair[0])), *others])
         tasks.clear()
-        tasks.extend(task for _, task in sorted(found, key=lambda pair: pair[0]))
-        tasks.extend(others)
+        tasks.extend(ordered)
     return places
 
 
@@ -155,7 +162,7 @@ def _narrow_first(session: Session, job: Job, tasks: deque[Task]) -> None:
         return
     narrow = {key for hook in hooks for key in hook.call(job, list(tasks))}
     if narrow:
-        ordered = sorted(tasks, key=lambda task: task.key not in narrow)
+        ordered = promised_first(sorted(tasks, key=lambda task: task.key not in narrow))
         tasks.clear()
         tasks.extend(ordered)
 
