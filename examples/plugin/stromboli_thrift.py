@@ -8,11 +8,13 @@ import numpy as np
 
 from stromboli.cluster import Job, Node, Status, Task
 from stromboli.descheduling import BalancePlugin, Run
+from stromboli.scheduling.callbacks import DependsOn, Scope
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.plugin import Action, Plugin
 from stromboli.scheduling.session import Session
 
 PRICE = "example.com/price"
+LIMIT = "example.com/price-limit"
 
 
 class Prices:
@@ -30,8 +32,13 @@ class Prices:
 
 
 def price(node: Node) -> float:
+    return amount(node.labels.get(PRICE, ""))
+
+
+def amount(text: str) -> float:
+    """What is no price could be anything."""
     try:
-        stated = float(node.labels.get(PRICE, "inf"))
+        stated = float(text)
     except ValueError:
         return np.inf
     return stated if stated >= 0 else np.inf  # "nan" is no price either
@@ -47,8 +54,23 @@ class Cheapest(Plugin):
 
     def open(self, session: Session) -> None:
         scores = 100 * self.weight * session.state(Prices).cheapness()
-        session.add_score(lambda task: scores.__getitem__)
-        session.add_node_order_on_resource(lambda task: scores)
+        session.add_score(lambda task: scores.__getitem__, depends_on=DependsOn.SHAPE, scope=Scope.STATIC)
+        session.add_node_order_on_resource(lambda task: scores, depends_on=DependsOn.SHAPE)
+
+
+class PriceLimit(Plugin):
+    """A pod with an annotation runs on no node that costs more than it says."""
+
+    name = "price_limit"
+
+    def open(self, session: Session) -> None:
+        session.add_node_filter(self.check)
+
+    def check(self, task: Task, node: Node) -> str | None:
+        limit = task.pod.metadata.annotations.get(LIMIT)
+        if limit is None or price(node) <= amount(limit):
+            return None
+        return f"costs more than {limit}"
 
 
 class ShortLoans(Plugin):

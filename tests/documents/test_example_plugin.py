@@ -77,6 +77,15 @@ def test_the_cheap_node_is_reserved(site: Path, tmp_path: Path) -> None:
         assert reserved == [("default/large", node)]
 
 
+def test_each_pod_has_its_own_price_limit(site: Path) -> None:
+    """The two pods differ in an annotation only. The one that may cost more goes to the expensive node, the other one
+    waits until the cheap node is free."""
+    report = simulated(site, EXAMPLE / "scheduler.yaml", scenario="limits.yaml")
+    assert {name: pod["node"] for name, pod in report["pods"].items()} == {
+        "default/early": "node-b", "default/urgent": "node-a", "default/patient": "node-b"
+    }  # fmt: skip
+
+
 def test_only_short_jobs_borrow(site: Path, tmp_path: Path) -> None:
     for configuration, borrowers in (
         (EXAMPLE / "scheduler.yaml", set()),

@@ -207,7 +207,7 @@ def open_bind_backoff(session: Session) -> None:
         return refused.by_volumes, None if closed is None else tuple(closed)
 
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):
-        session.add_filter(prepare, scope=Scope.STATIC, key=key)
+        session.add_filter(prepare, scope=Scope.STATIC, depends_on=key)
         session.add_close(lambda: _close(session))
 
 

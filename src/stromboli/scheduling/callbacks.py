@@ -87,10 +87,46 @@ class Refusal:
     creator: str = ""  # the object for which controllers create the pods that are missing
 
 
+KeyOfTask = Callable[[Task], Hashable]
+
+
+class DependsOn(Enum):
+    """What in a task the answer of a filter or score depends on. Tasks with the same signature get the same answers.
+    Pods of a gang differ in their names only, so most callbacks need to be asked once for all of them; but each has to
+    say so. One that says nothing may look at anything in a pod, or at something outside the cluster: it is asked for
+    each task in each cycle, which is slower and never wrong."""
+
+    SHAPE = "shape"  # the spec of a pod without what is its own (name, claims): one answer for all pods of a template
+    LABELS = "labels"  # also its namespace and labels
+    TASK = "task"  # anything in the pod, or elsewhere
+
+
+Signature = DependsOn | KeyOfTask
+"""Or: the shape, and what this function returns for a task."""
+
+
+def key_of(signature: Signature) -> KeyOfTask | None:
+    """What makes a task different from others of its shape; None if nothing does."""
+    if isinstance(signature, DependsOn):
+        return _KEYS[signature]
+    return signature
+
+
+def _labels(task: Task) -> Hashable:
+    return task.namespace, tuple(sorted(task.pod.metadata.labels.items()))
+
+
+def _task(task: Task) -> Hashable:
+    return task.key
+
+
+_KEYS: dict[DependsOn, KeyOfTask | None] = {DependsOn.SHAPE: None, DependsOn.LABELS: _labels, DependsOn.TASK: _task}
+
+
 class Scope(Enum):
     """What a filter or score depends on, and so when it must be computed again."""
 
-    STATIC = "static"  # the task's shape and the node object: computed once per session
+    STATIC = "static"  # the task (see `DependsOn`) and the node object: computed once per session
     NODE = "node"  # also the tasks on that node: again for nodes that changed
     CLUSTER = "cluster"  # also tasks elsewhere: again for all nodes after any change
 
@@ -108,7 +144,6 @@ NodeFilter = Callable[[Rows], ReasonIds]
 """For each of these rows: 0 if the node can run the task, else an id from `Session.node_reason`."""
 NodeScore = Callable[[Rows], Scores]
 """For each of these rows: how good the node is for the task; more is better."""
-KeyOfTask = Callable[[Task], Hashable]
 KeysOfTasks = Callable[[Sequence[Task]], Collection[Hashable]]
 
 

@@ -191,6 +191,7 @@ class Cycle:
     deserved: dict[QueueName, dict[str, int]] = field(default_factory=dict)  # empty if no plugin divides the cluster
     kept: dict[str, list[JobKey]] = field(default_factory=dict)  # by node: jobs that wait there for lent room
     next_due: float | None = None  # when a cycle is needed even without an event
+    asks_again: bool = False  # the next cycle may decide differently although nothing changes: plugins do not say
     contained: list[ContainedError] = field(default_factory=list)  # errors, with the objects that were put aside
     cut: dict[str, int] = field(default_factory=dict)  # actions that ran out of time, and after how many turns
     not_reached: dict[str, list[JobKey]] = field(default_factory=dict)  # by action: jobs that had no turn

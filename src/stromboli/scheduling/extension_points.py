@@ -17,7 +17,7 @@ import numpy as np
 from stromboli.cluster import Job, NodeTable, Queue, Shape, Task, TaskKey, Vector
 
 from . import callbacks as cb
-from .callbacks import Hook, NodeReason, Refusal, Scope
+from .callbacks import DependsOn, Hook, KeyOfTask, NodeReason, Refusal, Scope, Signature, key_of
 
 
 def always(flag: str) -> bool:
@@ -31,6 +31,7 @@ class ExtensionPoints:
         self.resource_score = cb.ResourceScore()
         self.filters: list[cb.FilterHook] = []
         self.scores: list[cb.ScoreHook] = []
+        self.asks_every_task = False  # in every cycle: a callback does not say what its answer depends on
         self.node_reasons: list[NodeReason] = []
         self.namespace_scope = "beforePriority"  # or withinPriority: the job's priority first, then the namespace
         self.namespace_shares: cb.NamespaceShares | None = None
@@ -103,23 +104,30 @@ class ExtensionPoints:
         self,
         prepare: Callable[[Task], cb.NodeFilter | None],
         *,
-        scope: Scope = Scope.STATIC,
-        key: cb.KeyOfTask | None = None,
+        depends_on: Signature = DependsOn.TASK,
+        scope: Scope = Scope.CLUSTER,
         live: Callable[[], Hashable] | None = None,
         remaining: Callable[[Task], cb.RemainingCount | None] | None = None,
         keyed: Callable[[Shape], bool] | None = None,
         keys: cb.KeysOfTasks | None = None,
     ) -> None:
-        """`key`: what the answer depends on besides the shape of a task. `live`: the key of a task may change during
-        the session; then it is the same for all tasks of a job that were promised no node, as long as this returns the
-        same. `keyed`: whether tasks of a shape have a key at all; constant in a session, and asked once per shape.
-        `keys`: the distinct keys of many tasks, if there is a faster way than to ask for each. `remaining`: the filter
-        counts tasks, and this is how many more a node takes. Then equal tasks are still placed in one step; with None
-        for a task, one by one."""
+        """`depends_on` and `scope`: what the answer depends on in a task and on nodes. The fewer, the faster; unless
+        stated, on anything. `live`: what it depends on may change during the session; then it is the same for all tasks
+        of a job that were promised no node, as long as this returns the same. `keyed`: whether tasks of a shape differ
+        at all in what it depends on; constant in a session, and asked once per shape. `keys`: the distinct values of
+        many tasks, if there is a faster way than to ask for each. `remaining`: the filter counts tasks, and this is how
+        many more a node takes. Then equal tasks are still placed in one step; with None for a task, one by one."""
         if self._enabled("predicate"):
+            key = self._key_of(depends_on)
             self.filters.append(cb.FilterHook(prepare, scope, key, live, self._owner, remaining, keyed, keys))
 
-    def add_node_filter(self, check: cb.PerNodeFilter, *, scope: Scope = Scope.NODE) -> None:
+    def _key_of(self, depends_on: Signature) -> KeyOfTask | None:
+        self.asks_every_task |= depends_on is DependsOn.TASK
+        return key_of(depends_on)
+
+    def add_node_filter(
+        self, check: cb.PerNodeFilter, *, depends_on: Signature = DependsOn.TASK, scope: Scope = Scope.CLUSTER
+    ) -> None:
         """A filter that looks at one node at a time: returns a sentence if the node cannot run the task."""
 
         def prepare(task: Task) -> cb.NodeFilter:
@@ -134,21 +142,23 @@ class ExtensionPoints:
             return judge
 
         plugin = self._owner
-        self.add_filter(prepare, scope=scope, key=lambda task: task.key)
+        self.add_filter(prepare, depends_on=depends_on, scope=scope)
 
     def add_score(
         self,
         prepare: Callable[[Task], cb.NodeScore | None],
         *,
-        scope: Scope = Scope.STATIC,
-        key: cb.KeyOfTask | None = None,
+        depends_on: Signature = DependsOn.TASK,
+        scope: Scope = Scope.CLUSTER,
         keyed: Callable[[Shape], bool] | None = None,
     ) -> None:
-        """`key` and `keyed` as for filters."""
+        """`depends_on`, `scope` and `keyed` as for filters."""
         if self._enabled("nodeOrder"):
-            self.scores.append(cb.ScoreHook(prepare, scope, key, keyed))
+            self.scores.append(cb.ScoreHook(prepare, scope, self._key_of(depends_on), keyed))
 
-    def add_node_score(self, score: cb.PerNodeScore, *, scope: Scope = Scope.NODE) -> None:
+    def add_node_score(
+        self, score: cb.PerNodeScore, *, depends_on: Signature = DependsOn.TASK, scope: Scope = Scope.CLUSTER
+    ) -> None:
         """A score of one node at a time."""
 
         def prepare(task: Task) -> cb.NodeScore:
@@ -157,7 +167,7 @@ class ExtensionPoints:
 
             return judge
 
-        self.add_score(prepare, scope=scope, key=lambda task: task.key)
+        self.add_score(prepare, depends_on=depends_on, scope=scope)
 
     def add_resource_score(self, score: cb.ResourceScore) -> None:
         if self._enabled("nodeOrder"):
@@ -170,8 +180,13 @@ class ExtensionPoints:
                 pack_weights=mine.pack_weights + score.pack_weights,
             )
 
-    def add_node_order_on_resource(self, score: Callable[[Task], cb.Scores]) -> None:
-        """How good each node (row) is to be kept for a task, by what is idle there. The sum over plugins counts."""
+    def add_node_order_on_resource(
+        self, score: Callable[[Task], cb.Scores], *, depends_on: Signature = DependsOn.TASK
+    ) -> None:
+        """How good each node (row) is to be kept for a task, by what is idle there. The sum over plugins counts.
+        `depends_on`: as for filters."""
+        if self._enabled("nodeOrderOnResource") and (key := self._key_of(depends_on)) is not None:
+            self._add("nodeOrderOnResource:key", key, "nodeOrderOnResource")
         self._add("nodeOrderOnResource", score)
 
     def add_best_node(self, choose: cb.BestNode) -> None:

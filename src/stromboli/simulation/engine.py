@@ -239,7 +239,7 @@ class Engine:
             # Without an end and without events the run is over when cycles change nothing but messages.
             is_stuck = self._until is None and due is None and self._idle_cycles >= _MAX_IDLE_CYCLES
             if not is_stuck:
-                if self._changed_objects or self._runs_every_cycle:
+                if self._changed_objects or self._runs_every_cycle or self.cycle.asks_again:
                     return soon
                 return self._skip_pending_cycles(at, due, wake_up)
         return wake_up

@@ -108,23 +108,24 @@ class Estimates:
         session = self._session
         tasks = [task for task in session.pending_tasks(job) if not task.best_effort]
         missing = job.min_available - job.ready_count - job.pending_best_effort
-        waiting = Counter(task.shape.id for task in tasks)
-        examples = {task.shape.id: task for task in tasks}
-        suits = {shape: self._suits(task) for shape, task in examples.items()}
+        signature = session.placement.signature
+        waiting = Counter(signature(task) for task in tasks)
+        examples = {signature(task): task for task in tasks}
+        suits = {kind: self._suits(task) for kind, task in examples.items()}
         room = self._room.copy()
-        # How many tasks of each shape fit on each row now. A shape counts with no more tasks than there are of it.
-        fits = {shape: _how_many(room, task.request) * suits[shape] for shape, task in examples.items()}
+        # How many tasks of each kind fit on each row now. A kind counts with no more tasks than there are of it.
+        fits = {kind: _how_many(room, task.request) * suits[kind] for kind, task in examples.items()}
         now = session.now
         position = 0
-        while sum(min(waiting[shape], int(rows.sum())) for shape, rows in fits.items()) < missing:
+        while sum(min(waiting[kind], int(rows.sum())) for kind, rows in fits.items()) < missing:
             if position == len(self._ends):
                 break  # it waits for something else than room; by then all are gone who are here now
             now, row, request = self._ends[position]
             position += 1
             room[row] += request
-            for shape, task in examples.items():
-                if suits[shape][row]:
-                    fits[shape][row] = _how_many(room[row : row + 1], task.request)[0]
+            for kind, task in examples.items():
+                if suits[kind][row]:
+                    fits[kind][row] = _how_many(room[row : row + 1], task.request)[0]
         return now
 
     def _ends_at(self, task: Task) -> float:

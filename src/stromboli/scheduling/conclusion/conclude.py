@@ -43,6 +43,7 @@ def conclude(session: Session) -> None:
     jobs = [job for job in session.ledger.active_jobs() if job.object is not None and job.queue.object is not None]
     jobs.sort(key=lambda job: job.key)
     explanations = session.cycle.reasons = _explain(session, jobs)
+    session.cycle.asks_again = session.asks_every_task and bool(explanations)
     changed = session.ledger.changed_jobs
     for job in session.turns.each(jobs):
         explanation = explanations.get(job.key)

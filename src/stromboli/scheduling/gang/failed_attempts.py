@@ -6,7 +6,8 @@ actions of the cycle did (what they settle counts as a change; what they only tr
 time. Whatever depends on time says when it changes next (`Session.due`). So with an equal number of changes and nothing
 due, an attempt would fail again, for the same reasons; and these are noted again.
 
-While nodes are reserved for starved jobs, nothing is remembered: whose turn it is depends on time in many ways.
+While nodes are reserved for starved jobs, nothing is remembered: whose turn it is depends on time in many ways. Nor if
+a plugin does not say what its answers depend on: they may change at any time.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class FailedAttempts:
 
     def record(self, session: Session, attempt: str, job: Job) -> None:
         """`attempt`: a name for what was tried. It failed, and left nothing behind but notes."""
-        if session.ledger.reserved_tasks:
+        if session.ledger.reserved_tasks or session.asks_every_task:
             return
         if self._changes != session.ledger.changes:
             self._changes = session.ledger.changes

@@ -50,7 +50,7 @@ def open_emptied_nodes(session: Session) -> None:
         return tuple(row for row, group in emptied.items() if _is_of(task, group))
 
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):
-        session.add_score(prepare, scope=Scope.STATIC, key=key)
+        session.add_score(prepare, scope=Scope.STATIC, depends_on=key)
 
 
 def _is_of(task: Task, group: str) -> bool:

@@ -1,7 +1,7 @@
 """The fittings of a session, and how much room there is.
 
-Tasks are of the same kind if they have the same shape and the same keys of filters and scores (`key` at registration):
-namespace and labels where inter-pod terms matter, what is reserved for a job, and so on.
+Tasks are of the same kind if they have the same shape and the same keys of filters and scores (`depends_on` at
+registration): namespace and labels where inter-pod terms matter, what is reserved for a job, and so on.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Placement:
 
     def key(self, task: Task) -> Hashable:
         """Tasks with equal keys get the same answers from every filter and score."""
-        known = self._constant_key(task)
+        known = self.signature(task)
         return (known, *[of(task) for _, of in self._live_keys]) if self._live_keys else known
 
     def _key_without(self, task: Task, owners: Collection[str]) -> Hashable:
-        known = self._constant_key(task)
+        known = self.signature(task)
         return (known, *[of(task) for feature, of in self._live_keys if feature not in owners])
 
-    def _constant_key(self, task: Task) -> tuple[Hashable, ...]:
+    def signature(self, task: Task) -> tuple[Hashable, ...]:
         """The part of the key that does not change during a session."""
         of_shape = self._keys.get(task.shape.id)
         if of_shape is None:
@@ -63,7 +63,7 @@ class Placement:
     def is_keyed(self, task: Task) -> bool:
         """Whether anything but its shape makes it different from other tasks, as far as that does not change during a
         session."""
-        return len(self._constant_key(task)) > 1
+        return len(self.signature(task)) > 1
 
     def _keys_of(self, shape: Shape) -> tuple[list[KeyOfTask], list[KeysOfTasks]]:
         each: list[KeyOfTask] = []
@@ -71,7 +71,7 @@ class Placement:
         filters = [hook for hook in self.session.filters if not hook.live]
         hooks: list[FilterHook | ScoreHook] = [*filters, *self.session.scores]
         for hook in hooks:
-            if hook.key is not None and (hook.keyed is None or hook.keyed(shape)):
+            if hook.key is not None and hook.key not in each and (hook.keyed is None or hook.keyed(shape)):
                 each.append(hook.key)
                 of_many.append(hook.keys or _one_by_one(hook.key))
         return each, of_many
@@ -81,14 +81,14 @@ class Placement:
         nominated node."""
         if self._are_alike(tasks):
             return tasks
-        known = self._constant_key(tasks[0])
-        return list(takewhile(lambda task: self._constant_key(task) == known, tasks))
+        known = self.signature(tasks[0])
+        return list(takewhile(lambda task: self.signature(task) == known, tasks))
 
     def _are_alike(self, tasks: Sequence[Task]) -> bool:
         """`all_alike` for tasks of one shape; those after the first have no nominated node."""
         if len(tasks) == 1:
             return True
-        self._constant_key(tasks[0])
+        self.signature(tasks[0])
         return all(len(of_many(tasks)) == 1 for of_many in self._keys[tasks[0].shape.id][1])
 
     def all_alike(self, tasks: Sequence[Task]) -> bool:
@@ -101,7 +101,7 @@ class Placement:
     def constant_keys(self, tasks: Sequence[Task]) -> Hashable:
         """Equal for two lists of tasks if they have the same roles and the same keys in the same order, apart from
         `live_key`."""
-        runs = groupby(tasks, key=lambda task: (task.role, self._constant_key(task)))
+        runs = groupby(tasks, key=lambda task: (task.role, self.signature(task)))
         return tuple([(key, len(list(alike))) for key, alike in runs])
 
     @property

@@ -44,7 +44,7 @@ class NodeReservation(Plugin):
             for node in session.ledger.locked.values()
             if node.lock is not None
         }
-        session.add_filter(self._prepare, scope=Scope.STATIC, key=self._key, live=lambda: 0)  # locks stay
+        session.add_filter(self._prepare, scope=Scope.STATIC, depends_on=self._key, live=lambda: 0)  # locks stay
 
     def _key(self, task: Task) -> Hashable:
         """Most queues lock nothing, and their pods share one answer."""

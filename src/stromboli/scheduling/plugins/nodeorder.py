@@ -13,10 +13,12 @@ memory together, because large jobs mostly wait for devices.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from stromboli.cluster import CPU, MEMORY, PODS, Task
-from stromboli.scheduling.callbacks import NodeScore, ResourceScore, Scope, Scores
+from stromboli.scheduling.callbacks import DependsOn, NodeScore, ResourceScore, Scope, Scores
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.plugins.node_filters.image_locality import ImageLocality
@@ -49,19 +51,20 @@ class Nodeorder(Plugin):
         facts = NodeFacts(session.nodes.nodes)
         population = Population(session)
         session.add_resource_score(self._amounts)
+        add_score = partial(session.add_score, depends_on=DependsOn.SHAPE, scope=Scope.STATIC)
         if self._node_affinity:
-            session.add_score(lambda task: _node_affinity(facts, task, self._node_affinity))
+            add_score(lambda task: _node_affinity(facts, task, self._node_affinity))
         if self._taints:
-            session.add_score(lambda task: _taints(facts, task, self._taints))
+            add_score(lambda task: _taints(facts, task, self._taints))
         if self._images:
-            session.add_score(ImageLocality(session, weight=self._images).prepare)
+            add_score(ImageLocality(session, weight=self._images).prepare)
         if self._pod_affinity:
             between = PodAffinityScore(session, facts, population, weight=self._pod_affinity)
-            session.add_score(between.prepare, scope=Scope.CLUSTER, key=between.key, keyed=between.has_key)
+            session.add_score(between.prepare, scope=Scope.CLUSTER, depends_on=between.key, keyed=between.has_key)
         if self._spread:
             spread = SpreadScore(facts, population, weight=self._spread)
-            session.add_score(spread.prepare, scope=Scope.CLUSTER, key=spread.key, keyed=spread.has_key)
-        session.add_node_order_on_resource(lambda task: idle_share(session, task))
+            session.add_score(spread.prepare, scope=Scope.CLUSTER, depends_on=spread.key, keyed=spread.has_key)
+        session.add_node_order_on_resource(lambda task: idle_share(session, task), depends_on=DependsOn.SHAPE)
 
 
 def _node_affinity(facts: NodeFacts, task: Task, weight: float) -> NodeScore | None:

@@ -13,11 +13,13 @@ The filters for volumes are registered only if some pod has claims: a cluster wi
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from stromboli.api.selectors import KEEPS_AWAY
 from stromboli.cluster import Task
-from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Scope
+from stromboli.scheduling.callbacks import DependsOn, NodeFilter, ReasonIds, Scope
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.explanation.node_reasons import CORDONED, NOT_SELECTED, tainted
 from stromboli.scheduling.plugin import Plugin
@@ -49,38 +51,41 @@ class Predicates(Plugin):
         facts = NodeFacts(session.nodes.nodes)
         population = Population(session)
         own = _NodeRules(session, facts)
-        session.add_filter(own.cordons)
+        add_filter = partial(session.add_filter, depends_on=DependsOn.SHAPE, scope=Scope.STATIC)
+        add_filter(own.cordons)
         if self._node_affinity:
-            session.add_filter(own.affinity)
+            add_filter(own.affinity)
         if self._node_ports:
-            session.add_filter(HostPortsFilter(session).prepare, scope=Scope.NODE)
+            session.add_filter(HostPortsFilter(session).prepare, depends_on=DependsOn.SHAPE, scope=Scope.NODE)
         if self._taints:
-            session.add_filter(own.taints)
+            add_filter(own.taints)
         if self._pod_affinity:
             between = PodAffinityFilter(session, facts, population)
-            session.add_filter(between.prepare, scope=Scope.CLUSTER, key=between.key, keyed=between.has_key)
+            session.add_filter(between.prepare, scope=Scope.CLUSTER, depends_on=between.key, keyed=between.has_key)
         if self._spread:
             spread = SpreadFilter(session, facts, population)
-            session.add_filter(spread.prepare, scope=Scope.CLUSTER, key=spread.key, keyed=spread.has_key)
+            session.add_filter(spread.prepare, scope=Scope.CLUSTER, depends_on=spread.key, keyed=spread.has_key)
         if session.snapshot.volumes.matters:
             self._open_volumes(session, facts)
 
     def _open_volumes(self, session: Session, facts: NodeFacts) -> None:
         filters = VolumeFilters(session, facts, self._volumes)
         session.add_pre_filter(filters.refusal)
-        session.add_filter(filters.constant, key=filters.key, keys=filters.keys)
+        session.add_filter(filters.constant, depends_on=filters.key, scope=Scope.STATIC, keys=filters.keys)
         if self._volumes.binding:
             choices = session.state(VolumeChoices)
             if choices.matter:
-                session.add_filter(filters.changing, scope=Scope.CLUSTER)
+                session.add_filter(filters.changing, depends_on=filters.key, scope=Scope.CLUSTER, keys=filters.keys)
                 session.add_handlers(allocate=choices.allocate, deallocate=choices.deallocate)
                 session.add_outlook(choices.note)
             in_use = ClaimInUseFilter(session)
-            session.add_filter(in_use.prepare, scope=Scope.CLUSTER)
+            session.add_filter(in_use.prepare, depends_on=filters.key, scope=Scope.CLUSTER, keys=filters.keys)
             session.add_close(in_use.explain)
         if self._volumes.limits and session.snapshot.volumes.csi_nodes:
             limits = AttachLimitsFilter(session)
-            session.add_filter(limits.prepare, scope=Scope.NODE, remaining=limits.remaining)
+            session.add_filter(
+                limits.prepare, depends_on=filters.key, scope=Scope.NODE, keys=filters.keys, remaining=limits.remaining
+            )
 
 
 class _NodeRules:

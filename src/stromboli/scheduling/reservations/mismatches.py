@@ -89,7 +89,8 @@ class Mismatches:
         for task in self._session.pending_tasks(job):
             matches = self._matches.of(task)
             if (matches.usable or matches.barred) and not task.best_effort:
-                kinds.setdefault((id(matches), task.shape.id, job.queue.name, job.namespace), task)
+                signature = self._session.placement.signature(task)
+                kinds.setdefault((id(matches), signature, job.queue.name, job.namespace), task)
                 if len(kinds) == _MOST_KINDS:
                     break
         found: dict[str, Mismatch] = {}

@@ -116,8 +116,8 @@ def reserved_by_row(job: Job) -> dict[int, Vector]:
 def usable_rows(session: Session, tasks: Iterable[Task]) -> npt.NDArray[np.bool_]:
     """Nodes on which one of these tasks could run if all that may drain had drained."""
     rows = np.zeros(len(session.nodes), dtype=np.bool_)
-    kinds = {task.shape.id: task for task in tasks if not task.best_effort}
-    for _, task in sorted(kinds.items()):
+    kinds = {session.placement.signature(task): task for task in tasks if not task.best_effort}
+    for task in kinds.values():
         mask = session.placement.fitting(task, horizon=Horizon.DRAINED, without=(FEATURE,)).mask
         room = session.nodes.allocatable if task.job is None else session.state(DrainedRoom).of(task.job)
         rows |= mask & session.nodes.schedulable & (room >= task.request).all(axis=1)

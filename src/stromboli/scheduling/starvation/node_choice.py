@@ -75,16 +75,18 @@ class NodeOrder:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._known: dict[int, tuple[Rows, Rows]] = {}
+        self._keys = [hook.call for hook in session.hooks("nodeOrderOnResource:key")]
+        self._known: dict[Hashable, tuple[Rows, Rows]] = {}
 
     def of(self, task: Task) -> tuple[Rows, Rows]:
         """The rows in order; and by row, its place in that order."""
-        known = self._known.get(task.shape.id)
+        kind = (task.shape.id, *[key(task) for key in self._keys])
+        known = self._known.get(kind)
         if known is None:
             order = np.argsort(-self._session.node_order_on_resource(task), kind="stable")
             places = np.empty_like(order)
             places[order] = np.arange(len(order))
-            known = self._known[task.shape.id] = (order, places)
+            known = self._known[kind] = (order, places)
         return known
 
 
@@ -183,8 +185,9 @@ class NodeChoice:
     def has_slots(self, tasks: Sequence[Task]) -> bool:
         """Whether nodes take so many more pods, each of which requests nothing."""
         left = self._left_over()[:, PODS] * self._session.nodes.schedulable
-        kinds = Counter(task.shape.id for task in tasks)
-        examples = {task.shape.id: task for task in tasks}
+        signature = self._session.placement.signature
+        kinds = Counter(signature(task) for task in tasks)
+        examples = {signature(task): task for task in tasks}
         return all(
             int(left[self._fitting(examples[kind]).mask].clip(min=0).sum()) >= number for kind, number in kinds.items()
         )

@@ -71,7 +71,7 @@ def close_reserved_nodes(session: Session) -> None:
         nominated = task.nominated if session.ledger.reserved_tasks or at_open else ""
         return (closed.version, own, nominated)
 
-    session.add_filter(prepare, scope=Scope.STATIC, key=key, live=lambda: closed.version)
+    session.add_filter(prepare, scope=Scope.STATIC, depends_on=key, live=lambda: closed.version)
 
 
 def rows_to_complete(session: Session, job: Job | None) -> list[int]:

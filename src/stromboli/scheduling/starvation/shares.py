@@ -146,7 +146,8 @@ class NamespaceParts:
     def _competes(self, namespace: str, job: Job) -> bool:
         """Whether a namespace of the job's queue waits for nodes that the job could use."""
         tasks = self._session.pending_tasks(job)
-        kind = job.queue.name, namespace, job.namespace, frozenset(task.shape.id for task in tasks)
+        signature = self._session.placement.signature
+        kind = job.queue.name, namespace, job.namespace, frozenset(signature(task) for task in tasks)
         known = self._competing.get(kind)
         if known is None:
             theirs = self._usable_by(job.queue, namespace)
@@ -189,7 +190,7 @@ class NamespaceParts:
                 if tasks:
                     kinds = self._waiting.setdefault(job.queue.name, {}).setdefault(job.namespace, {})
                     for task in tasks:
-                        kinds.setdefault(task.shape.id, task)
+                        kinds.setdefault(self._session.placement.signature(task), task)
         return self._waiting.get(queue.name, {})
 
 
