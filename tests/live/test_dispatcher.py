@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
 from builders import START, cluster, established, group, node, pod, queue, quota
 from live.fake_api import FakeApi, Fate, lost_after, lost_before, refused, until, with_virtual_time
-from stromboli.api import Condition, KObject, Pod, PodGroup, PodGroupCondition, Reservation, decode, key
+from stromboli.api import (
+    Condition,
+    KObject,
+    ObjectReference,
+    Pod,
+    PodGroup,
+    PodGroupCondition,
+    Reservation,
+    decode,
+    key,
+)
+from stromboli.api.reservations import user_reference
 from stromboli.api.waiting_reservations import waiting_pod_of, waiting_reservation
 from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted, JobKey, QueueName, Status, TaskKey
 from stromboli.kube.client import Resource, TokenBucket
@@ -23,6 +34,7 @@ from stromboli.kube.scheduler.volume_writer import VolumeWriter
 from stromboli.scheduling.decisions import (
     Bind,
     Decision,
+    DropUsers,
     Evict,
     Notice,
     PatchGroup,
@@ -38,12 +50,19 @@ from stromboli.scheduling.explanation.reasons import Code
 class FakeBinder:
     def __init__(self) -> None:
         self.sent: list[Request] = []
+        self.failed: list[Request] = []
         self.cancelled: list[str] = []
         self.stuck = False
         self.outstanding = 0
 
     def submit(self, requests: list[Request]) -> None:
         self.sent += requests
+
+    async def submit_after(self, writes: Sequence[Awaitable[bool]], requests: list[Request], why: str) -> None:
+        if all(await asyncio.gather(*writes)):
+            self.submit(requests)
+        else:
+            self.failed += requests
 
     async def wait_idle(self) -> None:
         if self.stuck:
@@ -105,6 +124,7 @@ class DispatcherHarness:
             bucket=TokenBucket(1e6, 1000),
             report=self.report,
             on_object=self.observe,
+            cached=lambda name: self.cluster.reservations.get(name),
         )
         volumes = VolumeWriter(
             api,  # type: ignore[arg-type]
@@ -604,5 +624,103 @@ def test_the_node_that_a_reservation_waits_for_is_written_at_once() -> None:
         [written] = harness.api.all(Reservation)
         assert (written.status.phase, written.status.node_name) == ("Pending", "n1")
         assert harness.patches.enqueued == []
+
+    play(story)
+
+
+# -- who uses a Reservation --------------------------------------------------------------------------------------------
+
+
+def listed(harness: DispatcherHarness) -> list[str]:
+    [stored] = harness.api.all(Reservation)
+    return [owner.name for owner in stored.status.current_owners]
+
+
+def hold(harness: DispatcherHarness, *lists: str) -> None:
+    """A Reservation on node n1 that lists these pods, as the server and the scheduler have it."""
+    held = held_reservation("Available", "n1")
+    held.status.current_owners = [user_reference(harness.pod(f"ns/{name}").metadata) for name in lists]
+    harness.api.put(held)
+    for task in harness.cluster.tasks.values():
+        harness.api.put(task.pod)
+    harness.cluster.apply(Applied(harness.api.all(Reservation)[0]))
+
+
+USES = Bind(A, "n1", JOB, reservation="r/u1")
+
+
+def test_a_pod_is_listed_before_it_is_bound() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        hold(harness)
+        harness.dispatch(USES, Bind(TaskKey("ns/b"), "n2", JOB))
+        assert [request.task for request in harness.binder.sent] == ["ns/b"], "it does not wait for others"
+        assert listed(harness) == []
+        await until(lambda: len(harness.binder.sent) == 2)
+        assert listed(harness) == ["a"]
+        assert not harness.cluster.tasks[A].uses, "it has no node yet"
+
+    play(story)
+
+
+def test_a_pod_that_cannot_be_listed_is_not_bound() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        hold(harness)
+        harness.dispatch(USES)
+        await until(lambda: harness.binder.failed)
+        assert harness.binder.sent == []
+
+    play(story, fate=lambda verb, key: refused(403, "Forbidden") if verb == "patch" else Fate())
+
+
+def test_a_pod_is_listed_beside_what_the_controllers_write() -> None:
+    """They have written since the scheduler last saw the Reservation."""
+
+    async def story(harness: DispatcherHarness) -> None:
+        hold(harness)
+        newer = held_reservation("Available", "n1")
+        newer.status.allocated = {"cpu": "1"}
+        harness.api.put(newer)
+        harness.dispatch(USES)
+        await until(lambda: harness.binder.sent)
+        [stored] = harness.api.all(Reservation)
+        assert (stored.status.allocated, listed(harness)) == ({"cpu": "1"}, ["a"])
+
+    play(story)
+
+
+def test_a_pod_that_does_not_use_it_is_removed_before_it_is_bound() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        hold(harness, "a", "b")
+        dropped = DropUsers("r", "u1", (user_reference(harness.pod().metadata),), ())
+        harness.dispatch(Bind(A, "n1", JOB), dropped)
+        assert harness.binder.sent == []
+        await until(lambda: harness.binder.sent)
+        assert listed(harness) == ["b"]
+
+    play(story)
+
+
+def test_a_pod_that_is_not_known_is_looked_for() -> None:
+    """The list may be newer than what is seen of pods: r exists, and "gone" does not."""
+
+    async def story(harness: DispatcherHarness) -> None:
+        hold(harness, "r")
+        held = harness.api.all(Reservation)[0]
+        gone = ObjectReference(kind="Pod", namespace="ns", name="gone", uid="gone")
+        held.status.current_owners.append(gone)
+        harness.api.put(held)
+        harness.cluster.apply(Applied(harness.api.all(Reservation)[0]))
+        harness.dispatch(DropUsers("r", "u1", (), tuple(held.status.current_owners)))
+        await until(lambda: listed(harness) == ["r"])
+
+    play(story)
+
+
+def test_the_use_of_a_reservation_that_is_gone_is_no_use() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        hold(harness)
+        harness.api.remove(Reservation, "r")
+        harness.dispatch(USES)
+        await until(lambda: harness.binder.sent)
 
     play(story)

@@ -176,6 +176,7 @@ class _Pod:
     queue: str
     requests: dict[str, Fraction]
     names: str
+    bound_at: str
     terminating: bool
 
 
@@ -187,6 +188,7 @@ class _Held:
     queue: str
     given: dict[str, Fraction]
     owners: list[str]
+    since: str  # when it got its node
 
 
 class _Objects:
@@ -216,6 +218,7 @@ class _Objects:
         return _Pod(
             _key(one), one["spec"].get("nodeName", ""), groups.get(group, ""),
             {**_amounts(container["resources"]["requests"]), "pods": Fraction(1)}, notes.get(ANNOTATION, ""),
+            _time(one, "PodScheduled"),
             "deletionTimestamp" in one["metadata"],
         )  # fmt: skip
 
@@ -225,15 +228,22 @@ class _Objects:
         meta, spec = one["metadata"], one["spec"]
         return _Held(
             meta["name"], meta["uid"], status["nodeName"], spec.get("queue") or "default",
-            _amounts(status["allocatable"]), owners,
+            _amounts(status["allocatable"]), owners, max(_time(one, "Scheduled"), _time(one, "Ready")),
         )  # fmt: skip
 
     def uses(self, pod: _Pod, one: _Held) -> bool:
-        return pod.node == one.node and pod.names == f"{one.name}/{one.uid}"
+        """A Reservation that gave way, and was on this node before, has no users from that time."""
+        return pod.node == one.node and pod.names == f"{one.name}/{one.uid}" and pod.bound_at >= one.since
 
     def remainder(self, one: _Held) -> dict[str, Fraction]:
         used = _total(pod.requests for pod in self.pods if self.uses(pod, one))
         return {r: max(Fraction(0), n - used.get(r, Fraction(0))) for r, n in one.given.items()}
+
+
+def _time(one: Document, kind: str) -> str:
+    """Since when a condition is true; "" if it is not."""
+    conditions = one["status"].get("conditions", [])
+    return next((c["lastTransitionTime"] for c in conditions if (c["type"], c["status"]) == (kind, "True")), "")
 
 
 def _key(one: Document) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from controllers.fake_cluster import FakeCluster
-from stromboli.api import Pod, Reservation, decode
-from stromboli.api.reservations import expires_at, has_expired, may_use, named_reservation, pinned_node, queue_of
+from stromboli.api import ObjectReference, Pod, Reservation, decode
+from stromboli.api.reservations import expires_at, has_expired, may_use, pinned_node, queue_of, uses
 
 TEMPLATE: dict[str, Any] = {
     "metadata": {"namespace": "ml"},
@@ -47,6 +47,13 @@ def pod(name: str = "p", *owned_by: str, **changes: Any) -> Pod:
         ({"object": {"namespace": "ml", "name": "p", "uid": "other"}}, pod(), False),
         ({"object": {"namespace": "ml", "name": "p", "kind": "StatefulSet"}}, pod(), True),  # the kind is not compared
         ({"object": {"name": "p"}, "namespaces": ["web"]}, pod(), False),
+        # Names and references to controllers can be copied: without a namespace, that of the template is meant.
+        ({"object": {"name": "p"}}, pod(), True),
+        ({"object": {"name": "p"}}, pod(namespace="other"), False),
+        ({"object": {"uid": "u1"}}, pod(namespace="other"), True),  # nobody can choose a UID
+        ({"controller": {"kind": "ReplicaSet", "name": "web"}}, pod("p", "web"), True),
+        ({"controller": {"kind": "ReplicaSet", "name": "web"}}, pod("p", "web", namespace="other"), False),
+        ({"controller": {"uid": "web"}}, pod("p", "web", namespace="other"), False),
         (SET, pod("p", "other", "web"), True),  # the second of two references
         (SET, pod("p", "other"), False),
         (SET, pod("p", "web", namespace="web"), False),
@@ -72,20 +79,26 @@ def test_of_several_owners_one_is_enough() -> None:
 
 
 def test_nobody_and_everybody() -> None:
-    """Validation refuses both. If they get past it, no owners means nobody, and an owner without parts everybody."""
+    """Validation refuses both. If they get past it, no owners means nobody, and an owner without parts everybody in the
+    namespace of the template."""
     nobody, everybody = reservation(), reservation(WEB)
     nobody.spec.owners = []
     everybody.spec.owners[0].label_selector = None
     assert not may_use(nobody, pod(labels={"app": "web"}))
-    assert may_use(everybody, pod("any", namespace="other"))
+    assert may_use(everybody, pod("any"))
+    assert not may_use(everybody, pod("any", namespace="other"))
 
 
-def test_only_pods_on_a_node_use_a_reservation() -> None:
-    annotated = pod(annotations={"scheduling.stromboli.io/reservation": "r/r1"})
-    assert named_reservation(annotated) is None
-    annotated.spec.node_name = "n1"
-    assert named_reservation(annotated) == ("r", "r1")
-    assert named_reservation(pod(annotations={"scheduling.stromboli.io/reservation": "r"})) is None
+def test_only_listed_pods_on_its_node_use_a_reservation() -> None:
+    held, user = reservation(), pod(annotations={"scheduling.stromboli.io/reservation": "r/r1"})
+    held.status.node_name = user.spec.node_name = "n1"
+    assert not uses(held, user), "what it says about itself is no proof"
+    held.status.current_owners = [ObjectReference(uid="u1")]
+    assert uses(held, user)
+    user.spec.node_name = "n2"
+    assert not uses(held, user)
+    held.status.node_name = user.spec.node_name = ""
+    assert not uses(held, user)
 
 
 @pytest.mark.parametrize(("ttl", "seconds"), [(None, 86_400), ("90s", 90), (5, 5), ("0", None), ("0s", None)])

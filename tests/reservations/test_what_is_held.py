@@ -10,7 +10,7 @@ from reservations.reservation_scenes import Document, configuration
 from stromboli.api import KObject, Pod, decode
 from stromboli.cluster import Applied, BindFailed, Cluster, Deleted, ReservationWriteFailed, TaskKey
 from stromboli.scheduling.cycle import Scheduler
-from stromboli.scheduling.decisions import Bind, PatchReservation
+from stromboli.scheduling.decisions import Bind, DropUsers, PatchReservation
 from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.reservations import ReservedRoom
 
@@ -26,10 +26,16 @@ def node(name: str, cpu: int = 4) -> KObject:
     return obj({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status})
 
 
-def held(name: str = "r", cpu: int = 4, *, phase: str = "Available", on: str = "n1", uid: str = "", **spec: Any) -> Any:
-    """A Reservation that has its node, or none."""
+def held(
+    name: str = "r", cpu: int = 4, *, phase: str = "Available", on: str = "n1", uid: str = "",
+    lists: tuple[str, ...] = (), **spec: Any,
+) -> Any:  # fmt: skip
+    """A Reservation that has its node, or none. `lists`: the pods whose use is proved."""
     container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    status: Document
     status = {"phase": phase, "nodeName": on, "allocatable": {"cpu": str(cpu), "pods": "1"}} if on else {"phase": phase}
+    if lists:
+        status["currentOwners"] = [{"namespace": "default", "name": one, "uid": f"uid-{one}"} for one in lists]
     return obj(
         {
             "apiVersion": "scheduling.volcano.sh/v1alpha1",
@@ -97,19 +103,64 @@ def decisions(known: Cluster) -> list[Any]:
 
 def test_an_owner_is_counted_once() -> None:
     """A Reservation of 4 with a pod of 1: the node has 4 CPUs in use, not 5."""
-    known = cluster(node("n1", 8), held(), pod("p", on="n1", uses="r/uid-r"))
+    known = cluster(node("n1", 8), held(lists=("p",)), pod("p", on="n1"))
     assert on_node(known) == (1, 3)
 
 
-def test_a_pod_that_names_it_on_another_node_is_no_owner() -> None:
-    known = cluster(node("n1"), node("n2"), held(), pod("p", on="n2", uses="r/uid-r"))
+def test_the_list_and_the_pod_come_in_any_order() -> None:
+    known = cluster(node("n1", 8), held(), pod("p", on="n1"))
+    assert on_node(known) == (1, 4)
+    known.apply(Applied(held(lists=("p",))))
+    assert on_node(known) == (1, 3)
+    known.apply(Applied(held()))
+    assert on_node(known) == (1, 4)
+
+
+def test_a_listed_pod_on_another_node_is_no_owner() -> None:
+    known = cluster(node("n1"), node("n2"), held(lists=("p",)), pod("p", on="n2"))
     assert on_node(known) == (0, 4)
     assert on_node(known, "n2") == (1, 0)
 
 
-def test_a_pod_that_names_another_of_its_name_is_no_owner() -> None:
-    known = cluster(node("n1", 8), held(), pod("p", on="n1", uses="r/uid-of-an-earlier-one"))
+def test_what_a_pod_says_about_itself_is_no_proof() -> None:
+    known = cluster(node("n1", 8), held(), pod("p", on="n1", uses="r/uid-r"))
     assert on_node(known) == (1, 4)
+
+
+def test_a_pod_of_the_name_of_a_listed_one_is_no_owner() -> None:
+    known = cluster(node("n1", 8), held(lists=("p",)), pod("p", on="n1", uid="another"))
+    assert on_node(known) == (1, 4)
+
+
+def drops(known: Cluster) -> list[tuple[list[str], list[str]]]:
+    """The names of pods that are to be removed from a list, and of those of which nobody knows."""
+    found = [one for one in decisions(known) if isinstance(one, DropUsers)]
+    return [([user.name for user in one.pods], [user.name for user in one.unseen]) for one in found]
+
+
+def test_who_is_listed_and_has_no_node_is_decided_about_anew() -> None:
+    """The scheduler was killed after it had listed the pods, before it had bound them. The one that still may use the
+    Reservation gets the place again, the one of another label does not."""
+    other = pod("q", 2)
+    other.metadata.labels["app"] = "db"
+    known = cluster(node("n1", 8), held(lists=("p", "q")), group("p"), group("q"), pod("p", 3), other)
+    assert on_node(known) == (0, 4)
+    made = decisions(known)
+    assert {one.task: one.reservation for one in made if isinstance(one, Bind)} == {
+        "default/p": "r/uid-r", "default/q": "",
+    }  # fmt: skip
+    assert [one.pods[0].name for one in made if isinstance(one, DropUsers)] == ["q"]
+    assert on_node(known) == (5, 1)
+
+
+def test_who_is_listed_and_gone_is_removed() -> None:
+    """The one that nobody knows may be new: whoever removes it has to look."""
+    ended = pod("ended", on="n1")
+    ended.status.phase = "Succeeded"
+    known = cluster(node("n1", 8), held(lists=("ended", "moved", "p", "unknown")), ended, pod("p", on="n1"))
+    known.apply(Applied(node("n2")))
+    known.apply(Applied(pod("moved", on="n2")))
+    assert drops(known) == [(["ended", "moved"], ["unknown"])]
 
 
 def test_a_bind_that_fails_gives_everything_back() -> None:
@@ -122,17 +173,19 @@ def test_a_bind_that_fails_gives_everything_back() -> None:
 
 
 def test_a_bind_without_an_answer_that_happened() -> None:
-    """The pod has its node and the annotation: nothing changes."""
+    """The pod is listed and has its node: nothing changes."""
     known = cluster(node("n1"), held(), group("p"), pod("p", 3))
     decisions(known)
-    known.apply(Applied(pod("p", 3, on="n1", uses="r/uid-r")))
+    known.apply(Applied(held(lists=("p",))))
+    assert on_node(known) == (3, 1)
+    known.apply(Applied(pod("p", 3, on="n1")))
     assert on_node(known) == (3, 1)
 
 
 def test_a_pod_is_deleted_and_created_again_unseen() -> None:
-    known = cluster(node("n1"), held(), pod("p", 3, on="n1", uses="r/uid-r"))
-    known.apply(Applied(pod("p", 1, on="n1", uses="r/uid-r", uid="another")))
-    assert on_node(known) == (1, 3)
+    known = cluster(node("n1", 8), held(lists=("p",)), pod("p", 3, on="n1"))
+    known.apply(Applied(pod("p", 1, on="n1", uid="another")))
+    assert on_node(known) == (1, 4), "the new one is not listed"
 
 
 def test_one_for_a_single_pod_is_not_used_twice_while_its_status_is_old() -> None:
@@ -150,7 +203,7 @@ def test_it_moves_to_another_node() -> None:
 
 
 def test_a_successor_of_its_name() -> None:
-    known = cluster(node("n1"), held(), pod("p", 1, on="n1", uses="r/uid-r"))
+    known = cluster(node("n1"), held(lists=("p",)), pod("p", 1, on="n1"))
     known.apply(Applied(held(cpu=2, uid="new")))
     assert on_node(known) == (1, 2)
     known.apply(Deleted(held(cpu=2, uid="new")))
@@ -158,7 +211,7 @@ def test_a_successor_of_its_name() -> None:
 
 
 def test_what_a_terminating_pod_leaves_returns() -> None:
-    known = cluster(node("n1"), held(), pod("p", 3, on="n1", uses="r/uid-r", leaving=True))
+    known = cluster(node("n1"), held(lists=("p",)), pod("p", 3, on="n1", leaving=True))
     assert on_node(known) == (3, 1)
     future = known.snapshot().nodes.future_idle_of(0)
     assert int(future[known.axis.index["cpu"]]) == 0, "it is promised to the Reservation"

@@ -40,7 +40,7 @@ from .object_fields import is_ready, namespace_weight
 from .object_warnings import ObjectWarning, ObjectWarnings
 from .queue_index import QueueIndex
 from .relevance import is_relevant
-from .reservations import ReservationIndex
+from .reservations import ListedUsers, ReservationIndex
 from .resources import PODS, ResourceAxis, Vector
 from .shapes import ShapeRegistry
 from .snapshot import Snapshot
@@ -62,13 +62,14 @@ class Cluster:
         self._warnings = ObjectWarnings()
         self._shapes = ShapeRegistry(self.axis)
         self._queues = QueueIndex(self.axis, self.ledger, self._ensure_width, self._warnings)
+        listed = ListedUsers()
         self._tasks = TaskIndex(
             self._shapes, self.ledger, self.nodes, self._queues, self._ensure_width,
-            volumes=self.volumes, scheduler_name=scheduler_name,
+            volumes=self.volumes, listed=listed, scheduler_name=scheduler_name,
         )  # fmt: skip
         self._reservations = ReservationIndex(
             self._shapes, self.ledger, self.nodes, self._tasks.tasks, self._queues, self._ensure_width,
-            scheduler_name=scheduler_name,
+            listed=listed, scheduler_name=scheduler_name,
         )  # fmt: skip
         self.jobs = self._queues.jobs
         self.queues = self._queues.queues
@@ -341,6 +342,8 @@ class Cluster:
             self._reservations.priority_of,
             self._reservations.least_priority_of,
             self._reservations.expire,
+            self._reservations.lists_users,
+            self._reservations.former_users,
             self.volumes,
             has_pod_terms=bool(self._shapes.with_pod_terms),
         )

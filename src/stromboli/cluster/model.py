@@ -145,7 +145,7 @@ class Task:
     gated: bool  # has scheduling gates, so it must not be placed yet
     backfill: bool  # runs on resources lent by a gang that was not ready
     nominated: str  # the node from which pods are evicted for it, or ""
-    uses: str = ""  # the Reservation that it uses, as the pod's annotation has it
+    uses: str = ""  # the Reservation that it uses: its name and UID
     put_aside: bool = False  # an error happened on it: its group is withdrawn, and its tasks are no victims
     stands_for: str = ""  # the Reservation that this task is placed for; it is no pod then
     refused: RefusedBind | None = None  # binds that the server refused

@@ -76,11 +76,6 @@ def waiting_record(group: PodGroup) -> WaitingRecord | None:
     return None
 
 
-def used_reservation(pod: Pod) -> str:
-    """The annotation of a pod on a node that names the Reservation it uses; "" if it uses none."""
-    return pod.metadata.annotations.get(names.RESERVATION_ALLOCATED, "") if pod.spec.node_name else ""
-
-
 def group_of(pod: Pod) -> JobKey | None:
     """The group of a pod. A static pod is in none, whatever it says: its kubelet runs it, and asks nobody."""
     group = "" if names.MIRROR in pod.metadata.annotations else group_name_of(pod)

@@ -43,9 +43,7 @@ def is_relevant(before: KObject | None, after: KObject) -> bool:
             return node_status != seen or is_ready(before) != is_ready(after) or before.spec != after.spec
         case Reservation(), Reservation():
             used = after.status
-            reservation_status = replace(
-                before.status, conditions=used.conditions, allocated=used.allocated, current_owners=used.current_owners
-            )
+            reservation_status = replace(before.status, conditions=used.conditions, allocated=used.allocated)
             return reservation_status != used or before.spec != after.spec
         case _:
             return True

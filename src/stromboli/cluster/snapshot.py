@@ -12,6 +12,7 @@ from .ledger import Ledger
 from .model import Job, NamespaceInfo, Queue, QueueName, TaskKey
 from .node_table import NodeTable
 from .object_warnings import ObjectWarning
+from .reservations import FormerUsers
 from .resources import Vector
 from .volumes import VolumeIndex
 
@@ -36,6 +37,8 @@ class Snapshot:
     # Of pods that may use a Reservation; None: of any priority.
     least_priority: Callable[[Reservation], int | None] = lambda reservation: None
     expire_reservations: Callable[[float], float | None] = lambda now: None  # see ReservationIndex.expire
+    lists_users: Callable[[], bool] = lambda: False  # whether some Reservation lists pods that use it
+    former_users: Callable[[], list[FormerUsers]] = list  # see ReservationIndex.former_users
     volumes: VolumeIndex = field(default_factory=VolumeIndex)
 
     has_pod_terms: bool = True  # whether some pod has inter-pod affinity or topology spread

@@ -25,11 +25,11 @@ from .object_fields import (
     role_of,
     status_of,
     task_priority,
-    used_reservation,
     why_it_waits,
 )
 from .queue_index import QueueIndex
 from .refused_bind import RefusedBind, read_refusals
+from .reservations.listed_users import ListedUsers
 from .shapes import ShapeRegistry, is_same_shape
 from .volumes import VolumeIndex
 
@@ -46,6 +46,7 @@ class TaskIndex:
         ensure_width: Callable[[], None],
         *,
         volumes: VolumeIndex,
+        listed: ListedUsers,
         scheduler_name: str | None,
     ) -> None:
         """`ensure_width` pads all vectors after a new resource may have made the axis wider."""
@@ -57,6 +58,7 @@ class TaskIndex:
         self._groups = groups
         self._ensure_width = ensure_width
         self._volumes = volumes
+        self._listed = listed
         self._scheduler_name = scheduler_name
         self._reserved_nodes: dict[TaskKey, str] = {}  # the node that a waiting Reservation reserves for a task
         self._without_row: dict[str, dict[TaskKey, Task]] = {}  # tasks on nodes without a row, by node name
@@ -77,7 +79,7 @@ class TaskIndex:
         else:
             self._refresh_task(task, pod)
         if pod.spec.node_name or task.true_status is not Status.BINDING:
-            self._ledger.set_use(task, used_reservation(pod))
+            self._ledger.set_use(task, self._listed.used_by(pod))
         status = status_of(pod)
         if status is Status.PENDING and task.true_status in (Status.BINDING, Status.RESERVED):
             return  # this version of the pod is older than our bind (or the Reservation)

@@ -12,18 +12,20 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stromboli.api import Condition, PodGroup, PodGroupCondition, Queue, Reservation, ResourceList
+from stromboli.api import Condition, ObjectReference, PodGroup, PodGroupCondition, Queue, Reservation, ResourceList
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import JobKey, QueueName, TaskKey
 from stromboli.containment import ContainedError
 
 
 class Bind(Struct, frozen=True):
+    """Before the bind, the pod is listed among the users of the Reservation that it uses."""
+
     task: TaskKey
     node: str
     job: JobKey
     backfill: bool = False  # mark the pod as running on lent resources
-    reservation: str = ""  # the annotation that names the Reservation it uses, if it uses one
+    reservation: str = ""  # the name and UID of the Reservation it uses, if it uses one
 
 
 class SelectNode(Struct, frozen=True, gc=False):
@@ -119,6 +121,17 @@ class PatchReservation:
         return replace(reservation, status=status)
 
 
+@dataclass(frozen=True, slots=True)
+class DropUsers:
+    """These pods do not use a Reservation that lists them: remove them from its status, before they are bound.
+    `unseen`: those that the scheduler does not know, only if they are gone or have ended."""
+
+    reservation: str
+    uid: str
+    pods: tuple[ObjectReference, ...]
+    unseen: tuple[ObjectReference, ...]
+
+
 class PatchGroup(Struct, frozen=True, gc=False):
     """The status of a PodGroup changed."""
 
@@ -177,8 +190,9 @@ class Notice:
 
 VolumeDecision = SelectNode | UnselectNode | ClaimVolume | UnclaimVolume
 Decision = (
-    Bind | Evict | Reserve | Unreserve | PatchReservation | PatchGroup | PatchPod | PatchQueue | Notice | VolumeDecision
-)
+    Bind | Evict | Reserve | Unreserve | PatchReservation | DropUsers | PatchGroup | PatchPod | PatchQueue | Notice
+    | VolumeDecision
+)  # fmt: skip
 
 
 @dataclass(slots=True)

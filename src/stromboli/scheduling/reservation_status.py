@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stromboli.api import Condition, Reservation
-from stromboli.api.reservations import AVAILABLE, PENDING, is_migration, reservation_annotation, reserved_amounts
+from stromboli.api.reservations import AVAILABLE, PENDING, is_migration, reservation_id, reserved_amounts
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Holding, Node, Task
 
@@ -25,7 +25,7 @@ def new_holding(session: Framework, task: Task, node: Node) -> Holding:
     queue = None if is_migration(reservation) else task.job.queue
     return Holding(
         node, task.request.copy(), queue, task.namespace, shape=task.shape,
-        annotation=reservation_annotation(reservation),
+        id=reservation_id(reservation),
     )  # fmt: skip
 
 

@@ -103,7 +103,7 @@ class Statement:
         """Evict a running task, or one whose bind waits. Its share is free at once, its room when it is gone. What it
         uses of a Reservation would return there, so the Reservation goes with it."""
         held = self.session.ledger.holdings.get(task.uses.partition("/")[0]) if task.uses else None
-        if held is not None and held.annotation == task.uses and held.node is task.node:
+        if held is not None and held.id == task.uses and held.node is task.node:
             self.give_way(task.uses.partition("/")[0], task, reason=reason, message=message)
         self._do(Operation(_EVICT, task, (task.status, task.node), reason, message), _RELEASING, task.node)
         for call in self._deallocate:
@@ -326,7 +326,7 @@ class Statement:
                     for one in together:
                         if one.uses or used:
                             source = used.get(one.key)
-                            ledger.set_use(one, "" if source is None else source.annotation)
+                            ledger.set_use(one, "" if source is None else source.id)
                     if task.job.key not in held:
                         self._bind(task.job.key, together)
                 case Kind.EVICT if task.key in ledger.held:

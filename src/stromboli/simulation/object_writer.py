@@ -18,6 +18,7 @@ from stromboli.api import (
     key,
     names,
 )
+from stromboli.api.reservations import is_user, user_reference, with_users, without_users
 from stromboli.api.volumes.claims import is_bound, is_for, is_free, reference_to
 from stromboli.cluster import BindFailed
 from stromboli.controllers import Change, Create, Delete, Notify, Update
@@ -25,6 +26,7 @@ from stromboli.scheduling.decisions import (
     Bind,
     ClaimVolume,
     Decision,
+    DropUsers,
     Evict,
     Notice,
     PatchGroup,
@@ -83,6 +85,7 @@ class ObjectWriter:
             case Bind():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:
+                    self._list_user(decision, pod, at)
                     self._world.bind(pod, decision.node, at, backfill=decision.backfill, uses=decision.reservation)
             case Evict():
                 pod = store.get(Pod, decision.task)
@@ -103,6 +106,14 @@ class ObjectWriter:
                     self._put(decision.applied_to(reservation), at)
                     if decision.event:
                         self._journal.warn(at, decision.reservation, decision.event, decision.conditions[-1].message)
+            case DropUsers():
+                reservation = store.get(Reservation, decision.reservation)
+                if reservation is not None and reservation.metadata.uid == decision.uid:
+                    gone = {user.uid for user in decision.pods} | {
+                        user.uid for user in decision.unseen
+                        if not is_user(store.get(Pod, f"{user.namespace}/{user.name}"), user)
+                    }  # fmt: skip
+                    self._put(without_users(reservation, gone), at)
             case PatchPod():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:
@@ -120,6 +131,13 @@ class ObjectWriter:
             case Notice():
                 self._record_event(at, decision.key, decision.reason, decision.message, warning=decision.warning)
         return None
+
+    def _list_user(self, bind: Bind, pod: Pod, at: Microseconds) -> None:
+        """Before the bind, as on a cluster."""
+        name, _, uid = bind.reservation.partition("/")
+        reservation = self._world.store.get(Reservation, name) if name else None
+        if reservation is not None and reservation.metadata.uid == uid:
+            self._put(with_users(reservation, bind.node, [user_reference(pod.metadata)]), at)
 
     def _record_event(
         self, at: Microseconds, subject: str, reason: str, message: str, *, warning: bool, nodes: Sequence[str] = ()

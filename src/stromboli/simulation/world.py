@@ -248,7 +248,7 @@ class World:
     # -- pods -----------------------------------------------------------------------------------------------
 
     def bind(self, pod: Pod, node: str, at: Microseconds, *, backfill: bool, uses: str = "") -> None:
-        """`uses`: the annotation that names the Reservation it uses."""
+        """`uses`: the name and UID of the Reservation it uses, which lists it already. The annotation is for people."""
         meta = pod.metadata
         if backfill:
             meta = replace(meta, annotations={**meta.annotations, names.BACKFILL: "true"})

@@ -27,7 +27,16 @@ from .fields import (
     reserved_amounts,
     serves_queue,
 )
-from .owners import UsedReservation, may_use, may_use_elsewhere, named_reservation, reservation_annotation
+from .owners import (
+    is_user,
+    may_use,
+    may_use_elsewhere,
+    reservation_id,
+    user_reference,
+    uses,
+    with_users,
+    without_users,
+)
 
 __all__ = [
     "AVAILABLE",
@@ -36,21 +45,24 @@ __all__ = [
     "OVER",
     "PENDING",
     "SUCCEEDED",
-    "UsedReservation",
     "expires_at",
     "has_expired",
     "is_held",
     "is_migration",
     "is_over",
+    "is_user",
     "is_waiting_for_room",
     "may_use",
     "may_use_elsewhere",
-    "named_reservation",
     "namespace_of",
     "pinned_node",
     "preemptor_class",
     "queue_of",
-    "reservation_annotation",
+    "reservation_id",
     "reserved_amounts",
     "serves_queue",
+    "user_reference",
+    "uses",
+    "with_users",
+    "without_users",
 ]

@@ -21,7 +21,7 @@ from stromboli.cluster.resources import PODS, ResourceAxis, Vector
 class Holding:
     """The unused part of a Reservation on a node, and the queue it counts for (None: no queue). `returning`: what it
     gets back from terminating pods, so that nobody else is promised it. `shape`: of its template, for host ports.
-    `annotation`: what pods that use it have."""
+    `id`: its name and UID (`reservation_id`)."""
 
     node: Node
     remainder: Vector
@@ -29,7 +29,7 @@ class Holding:
     namespace: str = ""
     returning: Vector | None = None
     shape: Shape | None = None
-    annotation: str = ""
+    id: str = ""
 
     @property
     def charged(self) -> Vector:
@@ -53,7 +53,7 @@ class HoldingBooks:
         self.assumed: dict[str, tuple[str, str]] = {}
         # The Reservation that is tried for a pod at this moment: its host ports are open to that pod.
         self.tried = ""
-        # The tasks that use each Reservation, by what their pods have in the annotation; on any node.
+        # The tasks that use each Reservation, by its name and UID; on any node.
         self.users: dict[str, dict[TaskKey, Task]] = {}
         # Changed rows in the order of the changes: caches over the columns remember how far they have read.
         self.log: list[int] = []
@@ -65,7 +65,7 @@ class HoldingBooks:
         self.in_transit = 0
 
     def set_use(self, task: Task, reservation: str) -> None:
-        """Record which Reservation a task uses, as its pod's annotation has it ("": none)."""
+        """Record which Reservation a task uses, by its name and UID ("": none)."""
         if task.uses == reservation:
             return
         if task.uses:
@@ -164,7 +164,7 @@ class HoldingBooks:
             return  # the Reservation was given up meanwhile, with all that it held
         node, queue, namespace = held.node, held.queue, held.namespace
         drawn = Holding(
-            node, held.remainder - amount, queue, namespace, held.returning, held.shape, held.annotation
+            node, held.remainder - amount, queue, namespace, held.returning, held.shape, held.id
         )  # fmt: skip
         self.held_epoch += 1
         self.holdings[name] = self.holdings_on[node.name][name] = drawn
@@ -191,7 +191,7 @@ class HoldingBooks:
         for name, amount, held, remainder in zip(amounts, amounts.values(), before, left, strict=True):
             node = held.node
             holdings[name] = self.holdings_on[node.name][name] = Holding(
-                node, remainder, held.queue, held.namespace, held.returning, held.shape, held.annotation
+                node, remainder, held.queue, held.namespace, held.returning, held.shape, held.id
             )  # fmt: skip
             if name in drawn:
                 self._add_drawn(name, amount)

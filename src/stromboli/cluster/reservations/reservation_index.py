@@ -3,7 +3,7 @@
 Nothing is remembered but objects and decisions that the API server has not shown yet (`Ledger.assumed`). What a
 Reservation holds is derived:
 
-    remainder = what it was given, minus the requests of the pods on its node that name it, in the resources it has;
+    remainder = what it was given, minus the requests of the pods on its node that it lists, in the resources it has;
                 at most what the node has left beside its pods, older Reservations first
 
 So a scheduler that has just started finds the same, a bind that failed gives everything back, and a node that shrank
@@ -15,12 +15,12 @@ It is derived again at each snapshot, for Reservations that changed and for node
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stromboli.api import Reservation
+from stromboli.api import ObjectReference, Reservation
 from stromboli.api.quantity import QuantityError, amounts
 from stromboli.api.reservations import (
     AVAILABLE,
@@ -30,7 +30,7 @@ from stromboli.api.reservations import (
     namespace_of,
     preemptor_class,
     queue_of,
-    reservation_annotation,
+    reservation_id,
     reserved_amounts,
 )
 from stromboli.api.waiting_reservations import waiting_pod_of
@@ -42,6 +42,7 @@ from stromboli.cluster.queue_index import QueueIndex
 from stromboli.cluster.resources import Vector
 from stromboli.cluster.shapes import ShapeRegistry
 
+from .listed_users import FormerUsers, ListedUsers
 from .stand_in import stand_in, stand_in_pod
 
 _FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED})
@@ -52,7 +53,7 @@ class _Facts(NamedTuple):
 
     queue: QueueName
     namespace: str
-    annotation: str
+    id: str
     has_ports: bool
     created: float
 
@@ -67,6 +68,7 @@ class ReservationIndex:
         queues: QueueIndex,
         ensure_width: Callable[[], None],
         *,
+        listed: ListedUsers,
         scheduler_name: str | None,
     ) -> None:
         """`scheduler_name`: whose Reservations to place; None means all of them."""
@@ -79,6 +81,7 @@ class ReservationIndex:
         self._tasks = tasks
         self._queues = queues
         self._ensure_width = ensure_width
+        self._listed = listed
         self._scheduler_name = scheduler_name
         self._changed: set[str] = set()
         self._on: dict[str, set[str]] = {}  # by node: the Reservations there
@@ -99,6 +102,7 @@ class ReservationIndex:
             return
         self._objects[name] = obj
         self._facts[name] = _facts_of(obj)
+        self._note_users(self._listed.apply(obj))
         assumed = self._ledger.assumed.get(name)
         if assumed is not None and (is_over(obj) or _state(obj) == assumed):
             del self._ledger.assumed[name]
@@ -107,9 +111,42 @@ class ReservationIndex:
     def delete(self, name: str) -> None:
         if self._objects.pop(name, None) is not None:
             del self._facts[name]
+            self._note_users(self._listed.delete(name))
             self._ledger.assumed.pop(name, None)
             self._shape_of.pop(name, None)
             self._changed.add(name)
+
+    def _note_users(self, listed: Iterable[ObjectReference]) -> None:
+        for user in listed:
+            task = self._tasks.get(TaskKey(f"{user.namespace}/{user.name}"))
+            # What we have decided about a task that is being bound is not to be seen in its pod yet.
+            if task is not None and task.uid == user.uid and task.true_status is not Status.BINDING:
+                self._ledger.set_use(task, self._listed.used_by(task.pod))
+
+    def lists_users(self) -> bool:
+        return bool(self._listed.lists)
+
+    def former_users(self) -> list[FormerUsers]:
+        """Pods that are listed and have ended, are gone, or got another place: at the end of a session."""
+        found: list[FormerUsers] = []
+        for name in sorted(self._listed.lists):
+            obj = self._objects[name]
+            if self._node_of.get(name) != obj.status.node_name or obj.status.node_name not in self._nodes:
+                continue
+            users = self._ledger.users.get(self._facts[name].id, {})
+            others = [
+                owner for owner in obj.status.current_owners
+                if (task := users.get(TaskKey(f"{owner.namespace}/{owner.name}"))) is None
+                or task.uid != owner.uid or task.true_status in _FINISHED
+            ]  # fmt: skip
+            if others:
+                seen = [owner for owner in others if self._is_known(owner)]
+                found.append(FormerUsers(obj, tuple(seen), tuple(owner for owner in others if owner not in seen)))
+        return found
+
+    def _is_known(self, user: ObjectReference) -> bool:
+        task = self._tasks.get(TaskKey(f"{user.namespace}/{user.name}"))
+        return task is not None and task.uid == user.uid
 
     def write_failed(self, name: str) -> None:
         """What was decided about a Reservation could not be written: it is as its object says."""
@@ -150,7 +187,7 @@ class ReservationIndex:
         if len(names) != 1 or node is None or node.row < 0:
             return False
         (name,) = names
-        return name not in self._expired and self._facts[name].annotation not in self._ledger.users
+        return name not in self._expired and self._facts[name].id not in self._ledger.users
 
     def _hold_alone(self, node_names: list[str]) -> None:
         """`_hold_on` for nodes with one unused Reservation each, all at once: there may be thousands."""
@@ -242,7 +279,7 @@ class ReservationIndex:
         given = self._given(obj)
         if given is None or obj.metadata.name in self._expired:
             return None
-        users = self._ledger.users.get(self._facts[obj.metadata.name].annotation)
+        users = self._ledger.users.get(self._facts[obj.metadata.name].id)
         if not users:
             return self._unused(obj, node, np.minimum(given, left))
         here = [task for task in users.values() if task.true_node is node and task.true_status not in _FINISHED]
@@ -263,7 +300,7 @@ class ReservationIndex:
         queue = None if free else self._queues.queue(facts.queue)
         # Nothing of the template matters while it is on a node, except ports.
         shape = self._shape(obj) if facts.has_ports else None
-        return Holding(node, remainder, queue, facts.namespace, None, shape, facts.annotation)
+        return Holding(node, remainder, queue, facts.namespace, None, shape, facts.id)
 
     def _given(self, obj: Reservation) -> Vector | None:
         """What it was given on its node; None if the amounts cannot be read."""
@@ -374,7 +411,7 @@ def _facts_of(obj: Reservation) -> _Facts:
     return _Facts(
         queue=QueueName(queue_of(obj)),
         namespace=namespace_of(obj),
-        annotation=reservation_annotation(obj),
+        id=reservation_id(obj),
         has_ports=any(container.ports for container in containers),
         created=creation_time(obj),
     )

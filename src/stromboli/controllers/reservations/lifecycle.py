@@ -1,8 +1,9 @@
 """What a Reservation should be, as its node and the pods there are.
 
-A phase that is over never changes. Everything in the status follows from other objects: pods on the node that name the
-Reservation are its owners, and what they request is allocated. So a pod that dies is forgotten by itself, and a write
-that is lost is made again.
+A phase that is over never changes. Who uses the Reservation is in the list that the scheduler writes, and nowhere else:
+what pods say about themselves is no proof. What those of them on the node request is allocated. So a write that is lost
+is made again. What is seen of the list may be older than what is seen of the pods; then the new status is refused,
+because it is for an older version of the Reservation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from stromboli.api import Condition, Node, ObjectReference, Pod, Reservation, ReservationStatus
+from stromboli.api import Condition, Node, Pod, Reservation, ReservationStatus
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import QuantityError, amounts, format_amount, format_duration, parse_duration
 from stromboli.api.reservations import (
@@ -22,8 +23,8 @@ from stromboli.api.reservations import (
     PENDING,
     SUCCEEDED,
     has_expired,
-    named_reservation,
     pinned_node,
+    uses,
 )
 from stromboli.api.timestamps import format_timestamp
 from stromboli.controllers.pod_owners import is_finished
@@ -49,12 +50,13 @@ def new_status(reservation: Reservation, contents: NodeContents | None, now: flo
     if status.phase != AVAILABLE or contents is None:
         return replace(status, phase=status.phase or PENDING)
     if contents.node is None:
-        return _without_node(reservation, f"Its node {status.node_name} was deleted.", "NodeDeleted", now)
+        was_used = bool(status.current_owners)
+        return _without_node(reservation, was_used, f"Its node {status.node_name} was deleted.", "NodeDeleted", now)
     users = users_of(reservation, contents.pods)
     if users and reservation.spec.allocate_once:
         pod = f"{users[0].metadata.namespace}/{users[0].metadata.name}"
-        return ended(_with_users(status, users), SUCCEEDED, "Succeeded", f"Pod {pod} uses it.", now)
-    status = _with_users(status, users)
+        return ended(_with_allocated(status, users), SUCCEEDED, "Succeeded", f"Pod {pod} uses it.", now)
+    status = _with_allocated(status, users)
     room = remainders(contents)[reservation.metadata.name]
     allocated = amounts(status.allocated)
     fits = {name: room.get(name, 0) + allocated.get(name, 0) for name in amounts(status.allocatable)}
@@ -63,21 +65,14 @@ def new_status(reservation: Reservation, contents: NodeContents | None, now: flo
     message = f"Node {status.node_name} has less to offer than it holds there."
     if not users and not _is_pinned(reservation):
         # The node is there: whoever used the Reservation before is no reason to give it up.
-        return _without_node(replace(reservation, status=status), message, "NodeShrank", now)
+        return _without_node(replace(reservation, status=status), False, message, "NodeShrank", now)
     status = replace(status, allocatable=_written(fits))
     return replace(status, conditions=_said(status, "False", "NodeShrank", message, now))
 
 
 def users_of(reservation: Reservation, pods: Iterable[Pod]) -> list[Pod]:
-    """The pods on its node that name it, by their keys."""
-    mine = (reservation.metadata.name, reservation.metadata.uid)
-    users = [
-        pod
-        for pod in pods
-        if named_reservation(pod) == mine
-        and pod.spec.node_name == reservation.status.node_name
-        and not is_finished(pod)
-    ]
+    """The pods on its node that it lists, by their keys."""
+    users = [pod for pod in pods if uses(reservation, pod) and not is_finished(pod)]
     return sorted(users, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
 
 
@@ -107,30 +102,26 @@ def remainders(contents: NodeContents) -> Mapping[str, Amounts]:
     return held
 
 
-def _with_users(status: ReservationStatus, users: Sequence[Pod]) -> ReservationStatus:
-    owners = [
-        ObjectReference(
-            api_version="v1", kind="Pod", namespace=pod.metadata.namespace, name=pod.metadata.name, uid=pod.metadata.uid
-        )
-        for pod in users
-    ]
+def _with_allocated(status: ReservationStatus, users: Sequence[Pod]) -> ReservationStatus:
     given = amounts(status.allocatable)
     total: Amounts = {}
     for pod in users:
         for name, amount in {**_requests(pod), "pods": 1}.items():
             total[name] = total.get(name, 0) + amount
     used = {name: min(total[name], most) for name, most in given.items() if name in total}
-    return replace(status, current_owners=owners, allocated=_written(used))
+    return replace(status, allocated=_written(used))
 
 
 def _used(reservation: Reservation, users: Sequence[Pod]) -> Amounts:
-    return amounts(_with_users(reservation.status, users).allocated)
+    return amounts(_with_allocated(reservation.status, users).allocated)
 
 
-def _without_node(reservation: Reservation, message: str, reason: str, now: float) -> ReservationStatus:
+def _without_node(
+    reservation: Reservation, was_used: bool, message: str, reason: str, now: float
+) -> ReservationStatus:
     """Its node is gone. It looks for another one, unless it must not, or a pod has used it."""
     status = reservation.status
-    if status.current_owners or _is_pinned(reservation):
+    if was_used or _is_pinned(reservation):
         return ended(status, FAILED, reason, message, now)
     conditions = _said(status, "False", reason, message, now)
     return replace(

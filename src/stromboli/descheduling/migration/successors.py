@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from stromboli.api import Job, KObject, Pod, ReplicaSet, StatefulSet
 from stromboli.api.migration_reservations import Migration, controlling_owner
-from stromboli.api.reservations import UsedReservation, named_reservation
+from stromboli.api.reservations import uses
 from stromboli.cluster.object_fields import role_of
 from stromboli.descheduling.planning import Objects
 
@@ -64,13 +64,11 @@ class Successors:
         return None
 
     def _is_used(self, move: Migration) -> bool:
-        meta = move.reservation.metadata
-        return UsedReservation(meta.name, meta.uid) in self._used
-
-    @cached_property
-    def _used(self) -> set[UsedReservation]:
-        found = (named_reservation(pod) for pod in self._pods if pod.metadata.deletion_timestamp is None)
-        return {used for used in found if used is not None}
+        for owner in move.reservation.status.current_owners:
+            pod = self._objects.get(Pod, f"{owner.namespace}/{owner.name}")
+            if pod is not None and pod.metadata.deletion_timestamp is None and uses(move.reservation, pod):
+                return True
+        return False
 
     @cached_property
     def _placed(self) -> Counter[_Workload]:

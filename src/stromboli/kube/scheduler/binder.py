@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -126,6 +126,7 @@ class Binder:
         self._retries: deque[Request] = deque()  # binds of pods that were refused before
         self._in_flight = 0  # of both
         self._retrying = 0
+        self._expected = 0  # requests that something else is written before
         self._refused: dict[TaskKey, str] = {}  # pods whose last bind was refused, with their uids
         self._clock = asyncio.get_running_loop().time
         self._eviction_backoff = ItemBackoff(self._clock, max_delay=MAX_EVICTION_DELAY)  # by the uid of the pod
@@ -138,7 +139,7 @@ class Binder:
 
     @property
     def outstanding(self) -> int:
-        return len(self._queue) + len(self._retries) + self._in_flight
+        return self._expected + len(self._queue) + len(self._retries) + self._in_flight
 
     @property
     def _first_attempts(self) -> int:
@@ -161,6 +162,19 @@ class Binder:
             self._idle.clear()
             self._work.set()
             self._note_crowd()
+
+    async def submit_after(self, writes: Sequence[Awaitable[bool]], requests: list[Request], why: str) -> None:
+        """Send these when something else is written; if it could not be written, they failed because of `why`."""
+        self._expected += len(requests)
+        self._idle.clear()
+        written = all(await asyncio.gather(*writes))
+        self._expected -= len(requests)
+        if written:
+            self.submit(requests)
+        else:
+            for request in requests:
+                self._not_sent(request, why)
+            self._update_idle()
 
     async def wait_idle(self) -> None:
         """Wait until nothing is outstanding."""

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from stromboli.api import KObject, Node, ObjectMeta, Pod, Queue, default, names
+from stromboli.api import KObject, Node, ObjectMeta, Pod, Queue, Reservation, default, names
 from stromboli.kube.client import (
     LEGACY_BUDGETS,
     NAMESPACES,
@@ -142,7 +142,12 @@ class SchedulerComponent:
             timeout=request_timeout,
         )
         reservations = ReservationWriter(
-            client, fence=leadership, bucket=bucket(), report=self._inbox.put, on_object=self._observe_write
+            client,
+            fence=leadership,
+            bucket=bucket(),
+            report=self._inbox.put,
+            on_object=self._observe_write,
+            cached=lambda name: self._reflectors[Reservation].objects.get(name),
         )
         volumes = VolumeWriter(
             client,

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from stromboli.api import KObject, Pod, PodGroup, Queue, Reservation, key, names
+from stromboli.api import KObject, ObjectReference, Pod, PodGroup, Queue, Reservation, key, names
+from stromboli.api.reservations import user_reference
 from stromboli.cluster import Cluster, JobKey, TaskKey
 from stromboli.containment import ObjectRef
 from stromboli.kube.runtime import EventRecorder, Log
@@ -16,6 +17,7 @@ from stromboli.scheduling.decisions import (
     Bind,
     ClaimVolume,
     Decision,
+    DropUsers,
     Evict,
     Notice,
     PatchGroup,
@@ -37,6 +39,7 @@ from .volume_writer import VolumeWriter
 
 _log = Log("dispatcher")
 
+_NOT_LISTED: Final = "it could not be written which Reservation the pod uses"
 _DRAIN_TIMEOUT: Final = 10.0  # seconds, before a stop, for what is in flight
 
 
@@ -63,7 +66,7 @@ def _target(decision: Decision, cluster: Cluster) -> KObject | None:
         case PatchQueue():
             queue = cluster.queues.get(decision.queue)
             return None if queue is None else queue.object
-        case Unreserve() | PatchReservation():
+        case Unreserve() | PatchReservation() | DropUsers():
             known = cluster.reservations.get(decision.reservation)
             return known or _withdrawn(cluster, "Reservation", decision.reservation)
         case SelectNode() | UnselectNode():
@@ -104,7 +107,8 @@ def _withdrawn(cluster: Cluster, kind: str, name: str) -> KObject | None:
 
 
 def _annotations(bind: Bind, pod: KObject) -> dict[str, str]:
-    """What a pod gets with its bind: the Reservation that it uses. An annotation of an earlier life is emptied."""
+    """What a pod gets with its bind, for people: the Reservation that it uses. Who uses which is in the status of
+    Reservations. An annotation of an earlier life is emptied."""
     if bind.reservation or names.RESERVATION_ALLOCATED in pod.metadata.annotations:
         return {names.RESERVATION_ALLOCATED: bind.reservation}
     return {}
@@ -125,16 +129,22 @@ class Dispatcher:
         self._reservations = reservations
         self._volumes = volumes
         self._recorder = recorder
+        self._waiting: set[asyncio.Task[None]] = set()  # binds that something else is written before
 
     def dispatch(self, decisions: Iterable[TargetedDecision]) -> None:
         """Start all writes, in the order decided, without waiting for any."""
         requests: list[Request] = []
+        uses: dict[tuple[str, str], list[ObjectReference]] = {}  # by Reservation and node: those who use it there
+        drops: list[DropUsers] = []
         for entry in decisions:
             target = entry.target
             match entry.decision:
                 case Bind() as bind if target is not None:
                     self._status_writer.cancel_pod(bind.task)
                     annotations = _annotations(bind, target)
+                    if bind.reservation:
+                        place = (bind.reservation, bind.node)
+                        uses.setdefault(place, []).append(user_reference(target.metadata))
                     requests.append(BindRequest(bind.task, target.metadata.uid, bind.node, bind.backfill, annotations))
                 case Evict() as evict if target is not None:
                     requests.append(
@@ -154,6 +164,8 @@ class Dispatcher:
                         self._reservations.write(patch, target)
                         said = patch.conditions[-1]
                         self._record(target, patch.phase, said.message or patch.conditions[0].message)
+                case DropUsers() as drop:
+                    drops.append(drop)
                 case SelectNode() | UnselectNode() | ClaimVolume() | UnclaimVolume() as change if target is not None:
                     self._volumes.write(change, target)
                 case PatchPod() as patch if isinstance(target, Pod):
@@ -166,7 +178,28 @@ class Dispatcher:
                     self._record(target, notice.reason, notice.message, warning=notice.warning)
                 case _:
                     pass  # the object was deleted in the meantime
-        self._binder.submit(requests)
+        before: dict[str, list[asyncio.Task[bool]]] = {}  # by the UID of a pod: what is written before its bind
+        for drop in drops:
+            written = self._reservations.drop_users(drop)
+            for user in drop.pods:
+                before.setdefault(user.uid, []).append(written)
+        for (reservation, node), users in uses.items():
+            name, _, uid = reservation.partition("/")
+            written = self._reservations.list_users(name, uid, node, users)
+            for user in users:
+                before.setdefault(user.uid, []).append(written)
+        self._binder.submit([request for request in requests if request.uid not in before])
+        self._submit_later([request for request in requests if request.uid in before], before)
+
+    def _submit_later(self, requests: list[Request], before: dict[str, list[asyncio.Task[bool]]]) -> None:
+        """Send these when what comes before them is written. What is written at once is sent at once."""
+        together: dict[tuple[asyncio.Task[bool], ...], list[Request]] = {}
+        for request in requests:
+            together.setdefault(tuple(before[request.uid]), []).append(request)
+        for writes, waiting in together.items():
+            task = asyncio.create_task(self._binder.submit_after(writes, waiting, _NOT_LISTED))
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
 
     async def drain(self) -> None:
         """Before an orderly stop: finish what is in flight, and report what could not be sent in time as failed."""
@@ -183,6 +216,8 @@ class Dispatcher:
 
     async def cancel(self) -> None:
         """Do not wait for what is still in flight."""
+        for task in list(self._waiting):
+            task.cancel()
         await self._reservations.cancel()
         await self._volumes.cancel()
 

@@ -3,34 +3,43 @@
 The scheduler's ledger counts a reservation from the moment it is decided. So its creation and deletion are reported to
 the scheduler at once, and corrected if the server refuses. The node of a Reservation is written only for the version
 that it was decided on: the controllers may have ended it meanwhile.
+
+A pod is listed among the users of a Reservation before it is bound, and removed from the list of one that it does not
+use. The controllers write other parts of the same status, so the list is changed in the newest version, as often as
+that takes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from stromboli.api import KObject, Reservation
+from stromboli.api import KObject, ObjectReference, Reservation
+from stromboli.api.reservations import is_user, with_users, without_users
 from stromboli.cluster import Applied, ClusterEvent, Deleted, ReservationWriteFailed
 from stromboli.kube.client import (
+    PODS,
     RESERVATIONS,
     Client,
     Failure,
     TokenBucket,
     is_already_exists,
+    is_conflict,
     is_not_found,
     object_and_status_patches,
 )
 from stromboli.kube.runtime import Fence, Log
-from stromboli.scheduling.decisions import PatchReservation
+from stromboli.scheduling.decisions import DropUsers, PatchReservation
 
 from .lost_response import reread
 
 _log = Log("reservations")
+
+ATTEMPTS: Final = 5  # to change a list of users that others write beside
 
 
 class ReservationWriter:
@@ -42,15 +51,18 @@ class ReservationWriter:
         bucket: TokenBucket,
         report: Callable[[ClusterEvent], None],
         on_object: Callable[[KObject], None],
+        cached: Callable[[str], Reservation | None],
     ) -> None:
-        """`report` gets events for the scheduler, `on_object` an object as the server returns it after a write."""
+        """`report` gets events for the scheduler, `on_object` an object as the server returns it after a write;
+        `cached` returns a Reservation as the watch has shown it."""
         self._client = client
         self._fence = fence
         self._bucket = bucket
         self._report = report
         self._on_object = on_object
-        self._in_flight: set[asyncio.Task[None]] = set()
-        self._last: dict[str, asyncio.Task[None]] = {}  # of those in flight, by the name of the reservation
+        self._cached = cached
+        self._in_flight: set[asyncio.Task[bool]] = set()
+        self._last: dict[str, asyncio.Task[bool]] = {}  # of those in flight, by the name of the reservation
 
     def create(self, reservation: Reservation) -> None:
         # A cluster-scoped object cannot have an owner in a namespace: the garbage collector of Kubernetes would not
@@ -72,6 +84,34 @@ class ReservationWriter:
 
         self._start(reservation, write)
 
+    def list_users(self, name: str, uid: str, node: str, users: Sequence[ObjectReference]) -> asyncio.Task[bool]:
+        """List pods that are about to be bound to a node. Whether they may be bound now."""
+
+        async def listed(present: Reservation) -> Reservation:
+            return with_users(present, node, users)
+
+        return self._change_users(name, uid, listed)
+
+    def drop_users(self, drop: DropUsers) -> asyncio.Task[bool]:
+        """Remove pods from a list. Whether they may be bound elsewhere now."""
+
+        async def dropped(present: Reservation) -> Reservation:
+            gone = {user.uid for user in drop.pods}
+            for user in drop.unseen:
+                if not is_user(await reread(self._client, PODS, f"{user.namespace}/{user.name}"), user):
+                    gone.add(user.uid)
+            return without_users(present, gone)
+
+        return self._change_users(drop.reservation, drop.uid, dropped)
+
+    def _change_users(
+        self, name: str, uid: str, change: Callable[[Reservation], Awaitable[Reservation]]
+    ) -> asyncio.Task[bool]:
+        async def write() -> bool:
+            return await self._write_users(name, uid, change)
+
+        return self._in_turn(name, write)
+
     async def wait_idle(self) -> None:
         while self._in_flight:
             await asyncio.gather(*self._in_flight)
@@ -83,16 +123,22 @@ class ReservationWriter:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(self, reservation: Reservation, work: Callable[[Reservation], Coroutine[Any, Any, None]]) -> None:
+        async def write() -> bool:
+            await work(reservation)
+            return True
+
+        self._in_turn(reservation.metadata.name, write)
+
+    def _in_turn(self, name: str, work: Callable[[], Coroutine[Any, Any, bool]]) -> asyncio.Task[bool]:
         """Writes for one reservation run in the order decided: it must not be created after its deletion."""
-        name = reservation.metadata.name
         earlier = self._last.get(name)
 
-        async def in_turn() -> None:
+        async def in_turn() -> bool:
             if earlier is not None:
                 await asyncio.wait([earlier])
-            await work(reservation)
+            return await work()
 
-        def finished(task: asyncio.Task[None]) -> None:
+        def finished(task: asyncio.Task[bool]) -> None:
             self._in_flight.discard(task)
             if self._last.get(name) is task:
                 del self._last[name]
@@ -100,6 +146,7 @@ class ReservationWriter:
         task = self._last[name] = asyncio.create_task(in_turn())
         self._in_flight.add(task)
         task.add_done_callback(finished)
+        return task
 
     async def _create(self, reservation: Reservation) -> None:
         name = reservation.metadata.name
@@ -147,6 +194,35 @@ class ReservationWriter:
         found = await reread(self._client, RESERVATIONS, name)
         self._report(Deleted(reservation) if found is None else Applied(found))
         self._report(ReservationWriteFailed(name))
+
+    async def _write_users(
+        self, name: str, uid: str, change: Callable[[Reservation], Awaitable[Reservation]]
+    ) -> bool:
+        present = self._cached(name)
+        for _ in range(ATTEMPTS):
+            if present is None or present.metadata.uid != uid:
+                return True  # it is gone, and holds nothing
+            changed = await change(present)
+            if changed is present:
+                return True
+            users = msgspec.to_builtins(changed.status.current_owners)
+            body = {
+                "metadata": {"uid": uid, "resourceVersion": present.metadata.resource_version},
+                "status": {"currentOwners": users},
+            }
+            await self._bucket.take()
+            if not self._fence.is_leader:
+                return False
+            try:
+                written = await self._client.patch(RESERVATIONS, name, body, subresource="status")
+                self._on_object(written)
+                return True
+            except Failure as failure:
+                if not is_conflict(failure) and not is_not_found(failure):
+                    _log.warning("cannot write the users of a reservation", reservation=name, failure=failure.message)
+                    return False
+            present = await reread(self._client, RESERVATIONS, name)
+        return False
 
     async def _report_actual(self, reported: Reservation) -> None:
         """Correct what was reported to the scheduler by what the server has."""

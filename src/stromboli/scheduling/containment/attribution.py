@@ -63,8 +63,8 @@ def ref_of(value: Any) -> ObjectRef | None:
             return None if value.object is None else ObjectRef("PodGroup", value.key)
         case Queue():
             return ObjectRef("Queue", value.name)
-        case Holding() if value.annotation:
-            return ObjectRef("Reservation", value.annotation.partition("/")[0])
+        case Holding() if value.id:
+            return ObjectRef("Reservation", value.id.partition("/")[0])
         case _ if isinstance(value, _OWN_KINDS):
             return ObjectRef(value.kind, key(value))
         case _:

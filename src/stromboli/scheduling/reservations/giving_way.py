@@ -63,7 +63,7 @@ def protect_users(session: Session, kind: str) -> VictimVerdict:
     def verdict(evictor: Task, candidate: Task, whole: bool) -> Verdict:
         name = candidate.uses.partition("/")[0]
         held = session.ledger.holdings.get(name) if name else None
-        if held is None or held.annotation != candidate.uses or held.node is not candidate.node:
+        if held is None or held.id != candidate.uses or held.node is not candidate.node:
             return Verdict.NOTHING
         reservation = session.snapshot.reservations.get(name)
         if reservation is None or held.queue is None:

@@ -7,6 +7,7 @@ from typing import Final
 from stromboli.scheduling.session import Session
 
 from .admission import HeldForJobs
+from .former_users import drop_former_users
 from .giving_way import concessions, is_possible, protect_users
 from .kept_room import kept_room
 from .mismatches import Mismatches
@@ -17,7 +18,11 @@ FEATURE: Final = "reservations"
 
 
 def open_reservations(session: Session) -> None:
-    """Without Reservations that hold something, or wait for a node, nothing is registered."""
+    """Without Reservations that list users, hold something, or wait for a node, nothing is registered. Who is listed
+    counts also without the plugin: it may have been configured before."""
+    if session.snapshot.lists_users():
+        with session.registering(FEATURE, tier=len(session.configuration.tiers)):
+            session.add_close(lambda: drop_former_users(session))
     if not is_configured(session):
         return
     if session.snapshot.stand_ins:
