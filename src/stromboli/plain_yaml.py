@@ -83,6 +83,20 @@ def check_aliases(text: str, root: yaml.Node) -> None:
         _Expansion().measure(root)
 
 
+def load(text: str) -> object:
+    """The value of a single document; None if it is empty. Raises yaml.YAMLError or ValueError."""
+    check_depth(text)
+    loader = PlainLoader(text)
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return None
+        check_aliases(text, root)
+        return cast(object, loader.construct_document(root))
+    finally:
+        loader.dispose()
+
+
 def _largest_depth(document: str) -> int:
     """A cheap upper bound: each bracket may open a level, and so may each column of the indentation, twice (a list in a
     mapping may stand in the same column)."""

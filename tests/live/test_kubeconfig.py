@@ -188,7 +188,7 @@ def test_missing_names_are_reported_with_the_existing_ones(tmp_path: Path, monke
     with pytest.raises(UserError, match=r"no current context; choose one with --context \(test\)"):
         from_kubeconfig(config)
     config.write_text("users: [{token: s3cret")
-    with pytest.raises(UserError, match=":1 is not YAML") as caught:
+    with pytest.raises(UserError, match=r":\d is not YAML") as caught:
         from_kubeconfig(config)
     assert "s3cret" not in str(caught.value)
 

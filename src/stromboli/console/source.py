@@ -18,6 +18,7 @@ import click
 from stromboli.api import names
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
+from stromboli.files import read_text
 
 if TYPE_CHECKING:
     from stromboli.insight import State
@@ -63,7 +64,7 @@ class Source:
 
             registry = Registry()
             if self.config is not None:
-                self._scheduling = registry, registry.load(_text(self.config), where=str(self.config))
+                self._scheduling = registry, registry.load(read_text(self.config), where=str(self.config))
             elif self._published is not None:
                 self._scheduling = registry, registry.load(self._published, where=self.configuration)
             else:
@@ -140,13 +141,6 @@ class Source:
             return asyncio.run(run())
         except Failure as failure:
             raise cluster_error(config, failure) from None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: is not text in UTF-8") from None
 
 
 _CLUSTER_OPTIONS = (

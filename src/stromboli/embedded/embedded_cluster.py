@@ -13,6 +13,8 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import Final
 
+from stromboli.files import private_folder
+
 from .http import HttpServer, LogSource, Service, load_token, server_identity, write_kubeconfig
 from .server import ApiServer
 from .store import SqliteBackend, Store
@@ -50,7 +52,7 @@ class EmbeddedCluster(Service):
         self._server: HttpServer | None = None
 
     async def _start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self.folder)
         if self._persistent:
             self._backend = SqliteBackend(self.folder / "objects.sqlite")
         store = Store(self._backend)

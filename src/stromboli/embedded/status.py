@@ -117,6 +117,11 @@ def too_many_requests(message: str, *, seconds: int, causes: list[dict[str, str]
     return StatusError(429, "TooManyRequests", message, details, retry_after=seconds)
 
 
+def not_stored(problem: str) -> StatusError:
+    message = f"the change was not made: {problem}"
+    return StatusError(503, "ServiceUnavailable", message, {"retryAfterSeconds": 5}, retry_after=5)
+
+
 def timeout(message: str) -> StatusError:
     details = {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]}
     return StatusError(504, "Timeout", message, details | {"retryAfterSeconds": 1}, retry_after=1)

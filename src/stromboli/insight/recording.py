@@ -35,7 +35,6 @@ from stromboli.cluster import (
     EvictFailed,
     JobKey,
     ReservationWriteFailed,
-    TaskKey,
 )
 from stromboli.containment import ObjectRef
 from stromboli.errors import UserError
@@ -45,6 +44,9 @@ from stromboli.scheduling.decisions import Decision, Reserve
 from .secrets import without_secrets
 
 FORMAT: Final = 1
+LONGEST_START: Final = 1 << 16  # bytes of the first line; a file with a longer one is something else
+LONGEST_LINE: Final = 512 << 20  # the one with all objects of a cluster
+_LAST_TIME: Final = 253_402_300_799.0  # the end of the year 9999
 _KINDS: Final[dict[str, type[KObject]]] = {kind.__name__: kind for kind in KINDS.values()}
 
 
@@ -174,7 +176,9 @@ def read_steps(lines: Iterable[bytes], where: str) -> Iterator[Step]:
             continue
         try:
             step = _step(number, msgspec.json.decode(text, type=_Line))
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+            if step.decisions is not None and (step.now is None or not 0 <= step.now <= _LAST_TIME):
+                raise KeyError("now")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
             if number == 1:
                 raise RecordingError(f"{where}: is not a recording; one is written with --record") from None
             if torn:
@@ -220,6 +224,5 @@ def _decoded(event: dict[str, msgspec.Raw]) -> ClusterEvent:
     if "bindFailed" in event:
         return msgspec.json.decode(event["bindFailed"], type=BindFailed)
     if "reservationWriteFailed" in event:
-        return ReservationWriteFailed(msgspec.json.decode(event["reservationWriteFailed"])["reservation"])
-    failed = msgspec.json.decode(event["evictFailed"])
-    return EvictFailed(TaskKey(failed["task"]))
+        return msgspec.json.decode(event["reservationWriteFailed"], type=ReservationWriteFailed)
+    return msgspec.json.decode(event["evictFailed"], type=EvictFailed)

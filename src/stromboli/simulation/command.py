@@ -14,6 +14,7 @@ import click
 
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
+from stromboli.files import read_text, write_output
 
 from .virtual_time import START, Microseconds, microseconds, to_seconds, wall_clock
 
@@ -174,17 +175,13 @@ def _write_page(engine: Engine, report: dict[str, Any], files: tuple[str, ...], 
     from .report.page_report import page_report
 
     title = ", ".join("standard input" if name == "-" else Path(name).name for name in files)
-    path.write_bytes(page_report(engine, report, title))
+    write_output(path, page_report(engine, report, title))
 
 
 def _load_configuration(registry: Registry, path: str | None) -> Configuration:
     if path is None:
         return registry.default()
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: is not text in UTF-8") from None
-    return registry.load(text, where=path)
+    return registry.load(read_text(path), where=path)
 
 
 def _load_policy(path: str | None) -> Policy | None:
@@ -192,11 +189,7 @@ def _load_policy(path: str | None) -> Policy | None:
         return None
     from stromboli.descheduling import Registry as Plugins
 
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: is not text in UTF-8") from None
-    return Plugins().load(text, where=path)
+    return Plugins().load(read_text(path), where=path)
 
 
 def _policy_warnings(policy: Policy | None, configuration: Configuration) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from stromboli import __version__
 from stromboli.api import names
 from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted
+from stromboli.files import append
 from stromboli.insight.recording import configuration_line, cycle_line, start_line
 from stromboli.scheduling.configuration import Configuration, configuration_text
 from stromboli.scheduling.decisions import Cycle
@@ -20,19 +21,19 @@ from .engine import Engine, SchedulerProtocol
 
 def record_decisions(engine: Engine, configuration: Configuration, path: Path) -> None:
     """Call it before the run. The file is written anew."""
-    path.write_bytes(b"")
+    append(path, b"", anew=True)
     events: list[ClusterEvent] = []
 
     class Recorded:
         def __init__(self, scheduler: SchedulerProtocol) -> None:
             self._scheduler = scheduler
             events[:] = [Applied(obj) for obj in engine.world.store.everything()]
-            _append(path, start_line(__version__, names.DEFAULT_SCHEDULER))
-            _append(path, configuration_line(configuration_text(configuration)))
+            append(path, start_line(__version__, names.DEFAULT_SCHEDULER))
+            append(path, configuration_line(configuration_text(configuration)))
 
         def run(self, cluster: Cluster, now: float) -> Cycle:
             cycle = self._scheduler.run(cluster, now)
-            _append(path, cycle_line(now, events, cycle.decisions))
+            append(path, cycle_line(now, events, cycle.decisions))
             events.clear()
             return cycle
 
@@ -42,7 +43,3 @@ def record_decisions(engine: Engine, configuration: Configuration, path: Path) -
     engine.on_event = observe
     engine.wrap_scheduler(Recorded)
 
-
-def _append(path: Path, line: bytes) -> None:
-    with path.open("ab") as file:
-        file.write(line)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +12,11 @@ import click
 
 from stromboli.console.output import Answer, Table, output_option, show
 from stromboli.errors import NotReproduced, UserError
+from stromboli.files import read_lines
 
 if TYPE_CHECKING:
+    from stromboli.containment import ContainedError
+    from stromboli.insight.recording import Step
     from stromboli.insight.replay import ReplayedCycle
 
 _EXAMPLES = """\b
@@ -44,8 +49,7 @@ def replay(file: Path, cycles: bool, explain: str | None, cycle: int | None, out
     if cycle is not None and explain is None:
         raise UserError("--cycle needs --explain NAMESPACE/JOB.")
     registry = Registry()
-    with file.open("rb") as lines:
-        found = _all(Replay(registry), lines, str(file))
+    found = [_summary(one) for one in Replay(registry).run(_steps(file))]
     if explain is not None:
         _explain(file, registry, found, explain if "/" in explain else f"default/{explain}", cycle, output)
         return
@@ -59,22 +63,46 @@ def replay(file: Path, cycles: bool, explain: str | None, cycle: int | None, out
         )
 
 
-def _all(replay: Any, lines: Any, where: str) -> list[ReplayedCycle]:
-    from stromboli.insight.recording import read_steps
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """What is shown of a cycle. Its decisions and bytes are not kept: a recording may have millions of cycles."""
 
-    return list(replay.run(read_steps(lines, where)))
+    number: int
+    line: int
+    now: float
+    events: int
+    decisions: dict[str, int]
+    waiting: frozenset[str]
+    contained: Sequence[ContainedError]
+    is_same: bool
 
 
-def _answer(found: list[ReplayedCycle], different: list[ReplayedCycle], *, with_cycles: bool) -> Answer:
+def _summary(one: ReplayedCycle) -> _Summary:
+    kinds = Counter(type(decision).__name__ for decision in one.cycle.decisions)
+    return _Summary(
+        one.number, one.line, one.now, one.events, dict(sorted(kinds.items())), one.waiting,
+        tuple(one.cycle.contained), one.is_same,
+    )  # fmt: skip
+
+
+def _steps(file: Path) -> Iterator[Step]:
+    from stromboli.insight.recording import LONGEST_LINE, LONGEST_START, read_steps
+
+    return read_steps(read_lines(file, first=LONGEST_START, longest=LONGEST_LINE), str(file))
+
+
+def _answer(found: list[_Summary], different: list[_Summary], *, with_cycles: bool) -> Answer:
     from stromboli.api.timestamps import format_timestamp
 
-    decisions = Counter(type(decision).__name__ for one in found for decision in one.cycle.decisions)
+    decisions: Counter[str] = Counter()
+    for one in found:
+        decisions.update(one.decisions)
     listed = ", ".join(f"{number} {name}" for name, number in sorted(decisions.items())) or "none"
     head = [
         f"Cycles: {len(found)}, {len(found) - len(different)} decided the same",
         f"Decisions: {listed}",
     ]
-    errors = [(one, error) for one in found for error in one.cycle.contained]
+    errors = [(one, error) for one in found for error in one.contained]
     for one, error in errors:
         head.append(f"Cycle {one.number}: {error.error} on {error.subject} ({error.where}): {error.text}")
     if found:
@@ -82,19 +110,18 @@ def _answer(found: list[ReplayedCycle], different: list[ReplayedCycle], *, with_
     table = Table((">cycle", "time", ">events", "decisions", ">waiting jobs", "same"))
     rows = []
     for one in found:
-        kinds = Counter(type(decision).__name__ for decision in one.cycle.decisions)
         rows.append(
             {
                 "cycle": one.number,
                 "time": format_timestamp(one.now),
                 "events": one.events,
-                "decisions": dict(sorted(kinds.items())),
+                "decisions": one.decisions,
                 "waiting": sorted(one.waiting),
                 "same": one.is_same,
             }
         )
-        if kinds or not one.is_same:
-            words = ", ".join(f"{number} {name}" for name, number in sorted(kinds.items()))
+        if one.decisions or not one.is_same:
+            words = ", ".join(f"{number} {name}" for name, number in one.decisions.items())
             same = "yes" if one.is_same else "no"
             table.add(one.number, format_timestamp(one.now), one.events, words, len(one.waiting), same)
     data = {"cycles": len(found), "same": len(found) - len(different), "decisions": dict(sorted(decisions.items()))}
@@ -109,10 +136,9 @@ def _answer(found: list[ReplayedCycle], different: list[ReplayedCycle], *, with_
 
 
 def _explain(
-    file: Path, registry: Any, found: list[ReplayedCycle], job: str, number: int | None, output: str
+    file: Path, registry: Any, found: list[_Summary], job: str, number: int | None, output: str
 ) -> None:
     from stromboli.console.explanation_view import explanation_view
-    from stromboli.insight.recording import read_steps
     from stromboli.insight.replay import Replay
 
     if number is None:
@@ -121,8 +147,7 @@ def _explain(
             raise UserError(f"{job} did not wait in any recorded cycle. Try: stromboli replay {file} --cycles")
     if number > len(found):
         raise UserError(f"The recording has {len(found)} cycles, not {number}.")
-    with file.open("rb") as lines:
-        explanation = Replay(registry).explain(read_steps(lines, str(file)), number, job)
+    explanation = Replay(registry).explain(_steps(file), number, job)
     if explanation is None:
         raise UserError(f"There was no job {job} in cycle {number}. Try: stromboli replay {file} --cycles")
     answer = explanation_view(explanation, None, found[number - 1].now)

@@ -13,6 +13,7 @@ import click
 
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
+from stromboli.files import private_folder, write_output, write_secret
 from stromboli.kube.commands.hollow_nodes import node_capacity
 from stromboli.kube.commands.page import page_options
 from stromboli.kube.commands.stop_signals import on_stop_signals
@@ -130,10 +131,10 @@ def up(
         machines = [Machines(names, node_capacity(node_cpu, node_memory, node_gpus, 110))]
     configure_logging("warning", "text")
     folder = data if data is not None else Path(tempfile.mkdtemp(prefix="stromboli-up-"))
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(folder)
     if demo and config is None:
         config = folder / "demo-scheduler.yaml"
-        config.write_text(demonstration.CONFIGURATION, encoding="utf-8")
+        write_output(config, demonstration.CONFIGURATION.encode())
     pages: list[str] = []  # the address, once it is known
     deschedulers: list[str] = []
     descheduler = None
@@ -205,9 +206,7 @@ async def _run(plan: object, *, demo: bool, seconds: float | None) -> None:
 def _announce(server: Server, copy: Path | None, pages: Sequence[str], deschedulers: Sequence[str]) -> None:
     kubeconfig = server.kubeconfig
     if copy is not None:
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(kubeconfig, copy)
-        copy.chmod(0o600)
+        write_secret(copy, kubeconfig.read_text(encoding="utf-8"))
         kubeconfig = copy
     click.echo(f"The cluster is ready: {server.url}")
     click.echo(f"  export KUBECONFIG={kubeconfig.resolve()}")

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from stromboli.api import ApiError, Node, decode
 from stromboli.errors import UserError
 from stromboli.kube.client import Client
 from stromboli.kube.hollow import HollowNodePool
+from stromboli.simulation.scenario.yaml_documents import read_documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +32,12 @@ class Machines:
 
 def read_machines(path: Path) -> list[Machines]:
     """The nodes of a file, with equal ones together. Raises UserError."""
-    try:
-        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: is not YAML: {' '.join(str(error).split())[:200]}") from None
     groups: dict[str, list[Node]] = {}
     names: set[str] = set()
-    for number, document in enumerate(documents, start=1):
-        if document is None:
-            continue
-        where = f"{path}, document {number}"
+    for document in read_documents(str(path)):
+        where = f"{path}, document {document.origin.number}"
         try:
-            node = decode(document, where=where)
+            node = decode(document.content, where=where)
         except ApiError as error:
             raise UserError(str(error)) from None
         if not isinstance(node, Node):

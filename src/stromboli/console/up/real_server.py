@@ -13,6 +13,7 @@ import aiohttp
 
 from stromboli.embedded.http import Service, load_token, server_identity, write_kubeconfig
 from stromboli.errors import UserError
+from stromboli.files import open_for_append, private_folder, write_secret
 
 PROGRAMS: Final = ("etcd", "kube-apiserver")
 _PATIENCE: Final = 120.0  # seconds until the server answers; five are usual
@@ -42,13 +43,12 @@ class RealServer(Service):
         self._programs: list[asyncio.subprocess.Process] = []
 
     async def _start(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self._folder)
         port = self._port or _free_port()
         identity = server_identity(self._folder, ("127.0.0.1", "localhost", self._host))
         token = load_token(self._folder)
         tokens = self._folder / "tokens.csv"
-        tokens.write_text(f'{token},admin,admin,"system:masters"\n', encoding="utf-8")
-        tokens.chmod(0o600)
+        write_secret(tokens, f'{token},admin,admin,"system:masters"\n')
         etcd_port = _free_port()
         await self._run(
             "etcd",
@@ -84,7 +84,7 @@ class RealServer(Service):
         await self._until_ready(token, identity.authority)
 
     async def _run(self, program: str, *arguments: str) -> None:
-        with (self._folder / f"{program}.log").open("ab") as log:
+        with os.fdopen(open_for_append(self._folder / f"{program}.log"), "ab") as log:
             started = await asyncio.create_subprocess_exec(
                 self._assets / program, *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True,

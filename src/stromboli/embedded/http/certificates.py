@@ -7,7 +7,6 @@ certificate is made anew at every start, for the addresses it listens on then.
 from __future__ import annotations
 
 import ipaddress
-import os
 import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from stromboli.errors import UserError
+from stromboli.files import read_secret, write_secret
 
 _AUTHORITY_DAYS: Final = 3650
 _SERVER_DAYS: Final = 365
@@ -44,19 +46,15 @@ def server_identity(folder: Path, hosts: tuple[str, ...]) -> ServerIdentity:
     return ServerIdentity(context, _text(authority))
 
 
-def write_secret(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    beside.replace(path)
-
-
 def _authority(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     key_file, file = folder / "authority-key.pem", folder / "authority.pem"
-    if key_file.exists() and file.exists():
-        key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
-        certificate = x509.load_pem_x509_certificate(file.read_bytes())
+    key_text, text = read_secret(key_file), read_secret(file)
+    if key_text is not None and text is not None:
+        try:
+            key = serialization.load_pem_private_key(key_text.encode(), password=None)
+            certificate = x509.load_pem_x509_certificate(text.encode())
+        except (ValueError, TypeError):
+            raise UserError(f"{file} or its key is damaged; remove both, and new ones are made") from None
         if isinstance(key, ec.EllipticCurvePrivateKey) and certificate.not_valid_after_utc > datetime.now(UTC):
             return key, certificate
     key = ec.generate_private_key(ec.SECP256R1())

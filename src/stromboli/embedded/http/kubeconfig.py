@@ -6,16 +6,25 @@ import base64
 import json
 import secrets
 from pathlib import Path
+from typing import Final
 
-from .certificates import write_secret
+from stromboli.errors import UserError
+from stromboli.files import read_secret, write_secret
+
+_SHORTEST_TOKEN: Final = 16
 
 
 def load_token(folder: Path) -> str:
     """The token that clients must send: made once and kept with the data."""
     file = folder / "token"
-    if not file.exists():
-        write_secret(file, secrets.token_urlsafe(32))
-    return file.read_text(encoding="utf-8").strip()
+    known = read_secret(file)
+    if known is None:
+        known = secrets.token_urlsafe(32)
+        write_secret(file, known)
+    token = known.strip()
+    if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+        raise UserError(f"{file} does not hold a token; remove it, and a new one is made")
+    return token
 
 
 def write_kubeconfig(path: Path, *, server: str, authority: str, token: str) -> None:
@@ -36,5 +45,4 @@ def write_kubeconfig(path: Path, *, server: str, authority: str, token: str) -> 
         "contexts": [{"name": "stromboli", "context": {"cluster": "stromboli", "user": "admin"}}],
         "current-context": "stromboli",
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_secret(path, json.dumps(config, indent=2) + "\n")

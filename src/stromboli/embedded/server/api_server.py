@@ -13,8 +13,8 @@ from typing import Final
 
 from stromboli import __version__
 from stromboli.embedded.kinds import dig
-from stromboli.embedded.status import StatusError, bad_request, method_not_allowed, not_found, unknown_path
-from stromboli.embedded.store import ObjectKey, Store
+from stromboli.embedded.status import StatusError, bad_request, method_not_allowed, not_found, not_stored, unknown_path
+from stromboli.embedded.store import ObjectKey, StorageError, Store
 
 from .catalog import Catalog
 from .content import read_body
@@ -60,6 +60,8 @@ class ApiServer:
             return self._handle(request, now)
         except StatusError as error:
             return error_response(error)
+        except StorageError as error:
+            return error_response(not_stored(str(error)))
         except RecursionError:
             return error_response(bad_request("the request is nested too deeply"))
         except Exception:

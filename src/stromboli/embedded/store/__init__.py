@@ -2,7 +2,18 @@
 
 from .history import History
 from .memory import Backend, Store
-from .record import Change, Metadata, ObjectKey, Owner, Record
+from .record import Change, Metadata, ObjectKey, Owner, Record, StorageError
 from .sqlite import SqliteBackend
 
-__all__ = ["Backend", "Change", "History", "Metadata", "ObjectKey", "Owner", "Record", "SqliteBackend", "Store"]
+__all__ = [
+    "Backend",
+    "Change",
+    "History",
+    "Metadata",
+    "ObjectKey",
+    "Owner",
+    "Record",
+    "SqliteBackend",
+    "StorageError",
+    "Store",
+]

@@ -26,7 +26,7 @@ class Backend(Protocol):
         ...
 
     def write(self, key: ObjectKey, version: int, data: bytes | None) -> None:
-        """Keep (or, without data, remove) an object, for good."""
+        """Keep (or, without data, remove) an object, for good. Raises StorageError, and then nothing has changed."""
         ...
 
 

@@ -12,6 +12,10 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 
+class StorageError(Exception):
+    """A change could not be stored, for example because the disk is full; `str()` says where and why."""
+
+
 class ObjectKey(NamedTuple):
     resource: str  # with its group: "pods", "jobs.batch"
     namespace: str  # "" if the kind is cluster-scoped

@@ -3,10 +3,13 @@
 Write-ahead logging: a commit appends to the log, and a reader of the file sees whole commits only. A process that is
 killed at any instant loses nothing that was committed. A machine that loses power may lose the last commits, never the
 file; one that must not lose those either is a cluster.
+
+A write that fails, because the disk is full, changes nothing: it is refused, and the next one is tried as any other.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -14,10 +17,14 @@ from pathlib import Path
 from typing import Final
 
 from stromboli.errors import UserError
+from stromboli.files import check_secret
 
-from .record import ObjectKey
+from .record import ObjectKey, StorageError
+
+_log = logging.getLogger("stromboli.embedded")
 
 _FORMAT: Final = 1
+_BESIDE: Final = ("-wal", "-shm", "-journal")  # files that SQLite makes, and believes
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS objects (
     resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, data BLOB NOT NULL,
@@ -33,15 +40,20 @@ class SqliteBackend:
 
     def __init__(self, path: Path) -> None:
         # Secrets are in there: readable by the owner alone, as are the files that SQLite makes beside it.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._path = path
+        self._fails = False  # the last write did
+        for file in (path, *(path.with_name(path.name + suffix) for suffix in _BESIDE)):
+            check_secret(file)
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
         self._connection = sqlite3.connect(path, isolation_level=None)
         try:
             self._prepare(path)
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            if "locked" in str(error):
-                raise UserError(f"{path} is in use by another process.") from None
-            raise UserError(f"{path} is not a data file of ours: {error}.") from None
+            raise UserError(f"{path} {_problem(error)}.") from None
         except BaseException:
             self._connection.close()
             raise
@@ -68,6 +80,19 @@ class SqliteBackend:
         return version, ((ObjectKey(*row[:3]), row[3], row[4]) for row in rows)
 
     def write(self, key: ObjectKey, version: int, data: bytes | None) -> None:
+        try:
+            self._write(key, version, data)
+        except sqlite3.Error as error:
+            problem = f"{self._path} cannot be written: {error}"
+            if not self._fails:
+                _log.error("%s; changes are refused until it can be; nothing that was acknowledged is lost", problem)
+            self._fails = True
+            raise StorageError(problem) from None
+        if self._fails:
+            self._fails = False
+            _log.warning("%s can be written again", self._path)
+
+    def _write(self, key: ObjectKey, version: int, data: bytes | None) -> None:
         run = self._connection.execute
         if data is not None:
             # One statement, which is a transaction. The version is in the row; the counter is for deletions.
@@ -90,3 +115,13 @@ class SqliteBackend:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _problem(error: sqlite3.Error) -> str:
+    """Why a file cannot be opened."""
+    match error.sqlite_errorcode & 0xFF:  # the higher bits are details
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return "is in use by another process"
+        case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
+            return f"is not a data file of ours: {error}"
+    return f"cannot be used: {error}"

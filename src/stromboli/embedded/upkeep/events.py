@@ -21,6 +21,7 @@ class EventExpiry:
             self._written.append((self._now, change.record.key, change.record.version))
 
     def start(self) -> None:
+        self._written.clear()
         for record in self._store.list("events"):
             self._written.append((self._now, record.key, record.version))
 

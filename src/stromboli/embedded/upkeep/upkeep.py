@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from stromboli.embedded.server import ApiServer
-from stromboli.embedded.store import Change
+from stromboli.embedded.store import Change, StorageError
 
 from .budgets import BudgetController
 from .containers import DefinitionCleaner, NamespaceCleaner
@@ -16,6 +16,7 @@ from .jobs import JobController
 from .replica_sets import ReplicaSetController
 from .writes import Writes
 
+_RETRY_SECONDS: Final = 5.0  # after a change could not be stored
 _MOST_PASSES: Final = 100  # of one call; a controller that works against another must not stop the server
 
 
@@ -32,6 +33,7 @@ class Controller(Protocol):
 class Upkeep:
     def __init__(self, server: ApiServer) -> None:
         writes = Writes(server)
+        self._retry_at: float | None = None
         self._events = EventExpiry(server.store)
         self._jobs = JobController(server, writes)
         self._controllers: Sequence[Controller] = (
@@ -49,13 +51,28 @@ class Upkeep:
 
     def run(self, now: float) -> None:
         """Act until nothing is left to do at this time."""
+        if self._retry_at is not None and now < self._retry_at:
+            return
+        self._retry_at = None
         self._events.set_time(now)
         for _ in range(_MOST_PASSES):
-            worked = [controller.run(now) for controller in self._controllers]  # all of them, whoever worked
+            try:
+                worked = [controller.run(now) for controller in self._controllers]  # all of them, whoever worked
+            except StorageError:
+                self._start_again(now)
+                return
             if not any(worked):
                 return
 
+    def _start_again(self, now: float) -> None:
+        """Nothing can be written. What was to be done is found again by looking at all objects."""
+        self._retry_at = now + _RETRY_SECONDS
+        for controller in self._controllers:
+            controller.start()
+
     def next_due(self) -> float | None:
         """When there is something to do although nothing changes."""
+        if self._retry_at is not None:
+            return self._retry_at
         dues = (self._events.next_due(), self._jobs.next_due())
         return min((due for due in dues if due is not None), default=None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stromboli.errors import UserError
+from stromboli.files import read_credential
 
 if TYPE_CHECKING:
     from stromboli.kube.client import Client
@@ -72,7 +73,10 @@ def page_component(
 def _token(path: Path | None) -> str:
     if path is None:
         return secrets.token_urlsafe(32)
-    token = path.read_text(encoding="utf-8").strip()
+    try:
+        token = read_credential(path).decode("ascii").strip()
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: a token must be plain ASCII") from None
     if len(token) < 16:
         raise UserError(f"{path}: a token must have at least 16 characters")
     return token

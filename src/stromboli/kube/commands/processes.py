@@ -142,7 +142,7 @@ def _scheduling_options(function: Callable[..., None]) -> Callable[..., None]:
         "--error-recordings",
         metavar="FOLDER",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Folder for recordings of cycles in which an error was contained; by default stromboli-errors in the "
+        help="Folder for recordings of cycles in which an error was contained; by default a new one in the "
         "folder for temporary files.",
     )
     return period(budget(record(errors(function))))
@@ -363,13 +363,9 @@ def _error_recorder(folder: Path | None, scheduler_name: str) -> RecordError:
 
     def record(*arguments: Any) -> str:
         if not recordings:
-            import tempfile
-
             from stromboli.kube.scheduler.recorder import ErrorRecordings
 
-            recordings.append(
-                ErrorRecordings(folder or Path(tempfile.gettempdir()) / "stromboli-errors", scheduler_name)
-            )
+            recordings.append(ErrorRecordings(folder, scheduler_name))
         return recordings[0].write(*arguments)
 
     return record

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from stromboli.errors import UserError
+from stromboli.files import LARGEST_SETTING, read_input
 
 from .logs import Log
 
@@ -46,7 +47,7 @@ class ConfigurationFile(Generic[S]):
             self.current = built_in()
             return
         try:
-            self._in_force = self._last_seen = path.read_bytes()
+            self._in_force = self._last_seen = read_input(path, LARGEST_SETTING)
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from error
         self.current = self._parsed(self._in_force)
@@ -88,10 +89,11 @@ class ConfigurationFile(Generic[S]):
         """The content of the file; None if it cannot be read, which is logged once."""
         assert self._path is not None
         try:
-            content = self._path.read_bytes()
-        except OSError as error:
+            content = read_input(self._path, LARGEST_SETTING)
+        except (OSError, UserError) as error:
             if not self._missing:
-                _log.warning("configuration file cannot be read", file=str(self._path), reason=error.strerror)
+                reason = error.strerror if isinstance(error, OSError) else str(error)
+                _log.warning("configuration file cannot be read", file=str(self._path), reason=reason)
             self._missing = True
             return None
         if self._missing:

@@ -15,6 +15,8 @@ from typing import Final
 import msgspec
 
 from stromboli.api.kinds.metadata import ApiObject
+from stromboli.errors import UserError
+from stromboli.files import read_text
 from stromboli.kube.client import NAMESPACES, Client, Failure, Resource, is_already_exists, is_not_found
 
 NAMESPACE: Final = "stromboli-system"
@@ -47,9 +49,13 @@ async def keep_published(client: Client, config: Path | None) -> None:
     if config is None:
         await _remove(client)
         return
-    published = None
+    published: str | None = None
     while True:
-        text = config.read_text(encoding="utf-8") if config.exists() else published
+        text: str | None
+        try:
+            text = await asyncio.to_thread(read_text, config)
+        except (OSError, UserError):  # the scheduler reads it as well, and says so
+            text = published
         if text is not None and text != published:
             await _write(client, text)
             published = text

@@ -7,6 +7,8 @@ be written (the disk is full) must not stop the scheduler: the recording ends, a
 from __future__ import annotations
 
 import os
+import secrets
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +19,7 @@ from stromboli import __version__
 from stromboli.api import ApiError
 from stromboli.cluster import Cluster, ClusterEvent
 from stromboli.errors import UserError
+from stromboli.files import new_private_file, open_for_append
 from stromboli.insight.recording import configuration_line, cycle_line, events_line, reset_line, start_line
 from stromboli.kube.runtime import Log
 from stromboli.scheduling.configuration import Configuration, configuration_text
@@ -37,8 +40,10 @@ class Recorder:
         self.path = path
         self._configuration: Configuration | None = None  # the one that was recorded last
         try:
-            self._file: int | None = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            self._file: int | None = open_for_append(path)
             self._end_torn_line()
+        except UserError as error:
+            raise UserError(f"--record {error}") from None
         except OSError as error:
             raise UserError(f"--record {path}: {error.strerror}.") from None
         self._write(start_line(__version__, scheduler_name))
@@ -83,11 +88,14 @@ class Recorder:
     def _write(self, line: bytes) -> None:
         if self._file is None:
             return
+        written = 0
         try:
-            written = 0
             while written < len(line):
                 written += os.write(self._file, line[written:])
         except OSError as error:
+            if written:
+                with suppress(OSError):  # a device has no size
+                    os.ftruncate(self._file, os.fstat(self._file).st_size - written)
             _log.error("the recording ends, because it cannot be written", file=str(self.path), reason=error.strerror)
             self.close()
 
@@ -96,7 +104,10 @@ class ErrorRecordings:
     """A file for a cycle in which a new kind of error happened, made from the objects that exist. Not for every one: to
     decide a cycle again takes as long as the first time."""
 
-    def __init__(self, folder: Path, scheduler_name: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, folder: Path | None, scheduler_name: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Without a folder, one for temporary files is made with the first of them."""
         self._folder = folder
         self._scheduler_name = scheduler_name
         self._clock = clock
@@ -113,7 +124,9 @@ class ErrorRecordings:
         try:
             return self._write(objects, scheduler, now, inputs)
         except Exception as error:
-            _log.warning("the cycle with the error cannot be recorded", folder=str(self._folder), reason=str(error))
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            folder = self._folder or tempfile.gettempdir()
+            _log.warning("the cycle with the error cannot be recorded", folder=str(folder), reason=reason)
             return ""
 
     def _write(self, objects: Sequence[ClusterEvent], scheduler: Scheduler, now: float, inputs: CycleInputs) -> str:
@@ -130,9 +143,10 @@ class ErrorRecordings:
             start_line(__version__, self._scheduler_name), configuration_line(configuration_text(again.configuration)),
             events_line(objects), cycle_line(now, [], decisions, inputs),
         ]  # fmt: skip
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="stromboli-errors-"))
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._folder / f"error-{self._written + 1}-{secrets.token_hex(8)}.jsonl"
+        new_private_file(path, b"".join(lines))
         self._written += 1
-        path = self._folder / f"error-{os.getpid()}-{self._written}.jsonl"
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.writelines(lines)
         return str(path)

@@ -9,15 +9,14 @@ of the first. So is a key that is not text, such as `1` or `on`.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
 
 from stromboli.errors import UserError
+from stromboli.files import LARGEST_MANIFEST, read_input, read_standard_input
 from stromboli.plain_yaml import PlainLoader, check_aliases, check_depth
 
 STANDARD_INPUT = "-"
@@ -65,9 +64,9 @@ class _Loader(PlainLoader):
 def read_documents(path: str) -> Iterator[Document]:
     """All documents of a file, or of the standard input for `-`; empty ones are counted and skipped."""
     if path == STANDARD_INPUT:
-        name, data = "standard input", sys.stdin.buffer.read()
+        name, data = "standard input", read_standard_input(LARGEST_MANIFEST)
     else:
-        name, data = path, Path(path).read_bytes()
+        name, data = path, read_input(path, LARGEST_MANIFEST)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -20,6 +20,8 @@ from pathlib import Path
 from ssl import SSLContext
 from typing import Protocol
 
+from stromboli.errors import UserError
+from stromboli.files import read_credential
 from stromboli.kube.client.errors import NO_CREDENTIALS, NO_RESPONSE, Failure
 
 log = logging.getLogger(__name__)
@@ -96,7 +98,9 @@ class TokenFile:
     async def _read(self) -> str:
         self._read_at = self._clock()
         try:
-            token = (await asyncio.to_thread(self.path.read_text, encoding="utf-8")).strip()
+            token = (await asyncio.to_thread(read_credential, self.path)).decode("utf-8").strip()
+        except UserError as error:
+            raise self._failure(f"cannot be used: {error}") from None
         except OSError as error:
             raise self._failure(f"cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:

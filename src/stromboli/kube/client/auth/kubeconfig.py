@@ -22,7 +22,9 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
+from stromboli import plain_yaml
 from stromboli.errors import UserError
+from stromboli.files import LARGEST_SETTING, read_credential, read_input
 
 from .client_config import ClientConfig
 from .credentials import Credentials, StaticCredentials, TokenFile, basic, bearer, is_token
@@ -282,21 +284,25 @@ def _data_or_file(data: str, name: str, file: Path) -> bytes | None:
 
 def _read_bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_credential(path)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _read(path: Path) -> _File:
-    text = _read_bytes(path)
     try:
+        text = read_input(path, LARGEST_SETTING).decode("utf-8")
         # No part of an invalid document is in the message: it may be a secret.
-        return msgspec.convert(yaml.safe_load(text) or {}, _File)
+        return msgspec.convert(plain_yaml.load(text) or {}, _File)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise UserError(f"{path}{f':{mark.line + 1}' if mark else ''} is not YAML; is it a kubeconfig?") from None
     except msgspec.ValidationError as error:
         raise UserError(f"{path} is not a kubeconfig: {error}") from None
+    except (ValueError, OverflowError):  # not UTF-8, or a number that is none
+        raise UserError(f"{path} is not YAML; is it a kubeconfig?") from None
 
 
 def _named(sections: dict[str, tuple[S, Path]], kind: str, name: str, shown: str) -> tuple[S, Path]:
