@@ -13,6 +13,8 @@
     reclaiming      a gang of n pods evicts n of 8n running pods of another queue, on 2n nodes
     hopeless        a gang of n pods, of a high priority, on a full cluster with room for 8n/9 of them
     preemptors      n jobs of one pod, of high priority, each evict one of 8n running pods, on 2n nodes
+    service         a ReplicaSet of n pods, one of which runs, evicts for the others as in reclaiming
+    service above its share  the same, but its queue has all that it deserves
     budgets         the same gang as in preempting, where all running pods are in one PodDisruptionBudget
     reclaim in tree n queues in a tree of three levels have borrowed nothing, and reclaim from n others that have
     volumes new     n pods with a claim each, whose volumes have to be made, in jobs of 10, on n/10 nodes
@@ -223,6 +225,25 @@ def preemptors(size: int) -> Iterable[Document]:
     return made
 
 
+def service(size: int, *, at_its_share: bool = False) -> Iterable[Document]:
+    """A ReplicaSet whose pods share a generated group; one of them runs already."""
+    made = [*full(2 * size), queue("other", **({"capability": {"cpu": "8"}} if at_its_share else {})), node(2 * size)]
+    group, *pods = gang("podgroup-service", size, cpu=lambda _: "8", queue_name="other")
+    group["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "service", "uid": "service", "controller": True}
+    ]
+    group["spec"]["minMember"], group["status"]["phase"] = 1, "Running"
+    first = pods[0]
+    first["spec"]["nodeName"], first["status"]["phase"] = f"node-{2 * size:06d}", "Running"
+    # The rest of its node is not for its other pods.
+    others = gang("neighbours", 3, cpu=lambda _: "8", on=lambda _: f"node-{2 * size:06d}")
+    return [*made, group, *pods, *others]
+
+
+def service_above_its_share(size: int) -> Iterable[Document]:
+    return service(size, at_its_share=True)
+
+
 def budgets(size: int) -> Iterable[Document]:
     budget = {
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
@@ -427,6 +448,8 @@ CASES: dict[str, tuple[Callable[[int], Iterable[Document]], int, str]] = {
     "reclaiming": (reclaiming, 500, ""),
     "hopeless": (hopeless, 900, ""),
     "preemptors": (preemptors, 500, ""),
+    "service": (service, 500, ""),
+    "service above its share": (service_above_its_share, 5000, ""),
     "budgets": (budgets, 500, ""),
     "reclaim in tree": (reclaim_in_tree, 200, TREE),
     "volumes new": (volumes("new"), 2000, ""),

@@ -219,6 +219,8 @@ class Job:
     min_available: int = 1
     role_minimums: dict[str, int] = field(default_factory=dict)
     min_resources: Vector | None = None
+    # Each task is on its own: its group was generated for pods without one, and nobody said that they belong together.
+    single_tasks: bool = False
     goes_whole: bool = False  # its owner stops or restarts all tasks when one is evicted
     missing_class: str = ""  # a PriorityClass that does not exist, if no pods can be made without it
     put_aside: bool = False  # an error happened on it: its group is withdrawn, and its tasks are no victims
@@ -281,8 +283,13 @@ class Job:
         return self.waiting_count + self.ready_count + self.pending_best_effort
 
     @property
-    def is_starving(self) -> bool:
+    def is_below_minimum(self) -> bool:
         return self.waiting_count + self.ready_count < self.min_available
+
+    @property
+    def is_starving(self) -> bool:
+        """Whether others may be evicted for it: its gang cannot start, or a task that is on its own waits."""
+        return self.is_below_minimum or (self.single_tasks and self.pending_count > self.gated)
 
     @property
     def is_over(self) -> bool:

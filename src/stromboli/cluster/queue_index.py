@@ -68,8 +68,10 @@ class QueueIndex:
         job.created = creation_time(obj)
         job.min_available = spec.min_member
         job.role_minimums = dict(spec.min_task_member)
+        is_generated = is_generated_group(obj)
+        job.single_tasks = is_generated and spec.min_member <= 1
         # The pods of a generated group exist already, so nothing has to be promised before they are created.
-        has_minimum = bool(spec.min_resources) and not is_generated_group(obj)
+        has_minimum = bool(spec.min_resources) and not is_generated
         job.min_resources = self._axis.vector(amounts(spec.min_resources)) if has_minimum else None
         if job.min_resources is not None:
             job.min_resources[PODS] = 0

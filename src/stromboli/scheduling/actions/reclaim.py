@@ -2,7 +2,7 @@
 
 The job is placed as a whole in one statement, as in preempt; victims come from other queues that allow it. All
 pending tasks of a job that was starving when its turn began are tried: a queue takes back its share, not only its
-gangs' minimum.
+gangs' minimum. Pods that are in no gang claim one by one, so their job starves as long as one of them waits.
 """
 
 from __future__ import annotations

@@ -186,8 +186,10 @@ class _Attempt:
                     victim_search.protect(protected)
                 make_room(statement, task, victim_search)
         # A gang counts on its pods without requests. Those that are still waiting now were tried and have no place.
-        counts_in_vain = bool(job.pending_best_effort) and job.is_starving
+        counts_in_vain = bool(job.pending_best_effort) and job.is_below_minimum
         found_place = session.job_pipelined(job) and not counts_in_vain
+        if job.single_tasks and not statement.has_evictions:
+            found_place = not session.job_starving(job)  # what some of them have is no place for the others
         self.found_place |= found_place
         if not found_place or not statement.has_evictions:
             statement.discard()

@@ -9,6 +9,8 @@ It also protects running gangs. Pods above the minimum may be evicted one by one
 because the others would hold their resources for nothing; the whole gang may. A gang that is already below its minimum
 is not protected, and neither is a job without a minimum.
 
+Pods of a generated group are no gang. Each of them may have others evicted for it, whatever the others have.
+
 All counts are those of the session at that moment, without the victims chosen so far. So nothing is counted here.
 """
 
