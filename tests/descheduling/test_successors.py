@@ -5,18 +5,23 @@ from __future__ import annotations
 import pytest
 
 from descheduling.scenes import (
+    Document,
     Outcome,
     Scene,
     defragment,
     job,
     node,
+    patch,
     policy,
+    queue,
     replicas,
     restart,
     run_by_hand,
     scene,
     with_names,
 )
+
+NOT_READY: Document = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
 
 
 def states(outcome: Outcome) -> set[str | None]:
@@ -88,3 +93,22 @@ def test_pods_of_a_job_get_their_own_places() -> None:
     assert planned(outcome) == {"y-w-0": "a", "y-v-0": "c"}
     assert outcome.moves["succeeded"] == 2
     assert {name: outcome.report["pods"][f"default/{name}"]["node"] for name in planned(outcome)} == planned(outcome)
+
+
+@pytest.mark.parametrize("change", [{"spec": {"unschedulable": True}}, NOT_READY], ids=["cordoned", "not ready"])
+def test_a_successor_starts_elsewhere_if_its_place_is_closed(change: Document) -> None:
+    """web leaves a for b, and b is closed at 6.5 s, when web is on its way. Its queue may have 2 CPUs, and pays for the
+    place on b. So without an end of the move nothing could start on a or c for half an hour."""
+    outcome = scene(
+        node("a", cpu=10), node("b", cpu=10), node("c", cpu=10, labels={"critical": "true"}),
+        queue("team", capability={"cpu": 2}), replicas("web", "a", cpu=2, queue="team", grace=1),
+        replicas("model", "b", cpu=6), patch(6.5, "Node", "b", change), run_by_hand(5),
+        policy=policy(defragment(), interval=0), until=20,
+    ).outcome  # fmt: skip
+    assert [told[3] for told in outcome.events("MigrationPlanned")] == ["b"]
+    assert outcome.times("Evicted") == [6.0]
+    (failed,) = [event for event in outcome.report["events"] if event["type"] == "MigrationFailed"]
+    assert failed["reason"] == "TargetLost"
+    assert outcome.held == []
+    assert len(outcome.running_on("a")) + len(outcome.running_on("c")) == 1
+    assert not states(outcome) & {"Pending", "Running"}

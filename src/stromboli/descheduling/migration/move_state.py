@@ -87,7 +87,7 @@ class MoveState:
             case Step.LOST:
                 return f"Reservation{EXPIRED if self.has_expired else FAILED}", "no successor used its place"
             case Step.AWAY:
-                return self._target_failure()
+                return self.target_failure()
         return None
 
     def _planned_failure(self) -> Failure | None:
@@ -121,9 +121,10 @@ class MoveState:
             return reason, self._why() or f"node {self.move.target} has no place for it"
         if self.phase == SUCCEEDED:
             return "ReservationTaken", "another pod took the place"
-        return self._target_failure()
+        return self.target_failure()
 
-    def _target_failure(self) -> Failure | None:
+    def target_failure(self) -> Failure | None:
+        """Why nobody can start on the target now."""
         node = self._objects.get(Node, self.move.target)
         if node is None or node.spec.unschedulable or not is_ready(node):
             return "TargetLost", f"node {self.move.target} is gone, cordoned or not ready"

@@ -12,7 +12,8 @@ does nothing the second time because it names the pod's uid.
 
 The Reservations of a plan stay until all of its moves are over. So if one is missing, a place was lost. Then, and after
 any other failure, nothing more is evicted: moves whose pods still run are given up. The places of pods that were
-evicted are kept until a successor uses them, none can come any more, or their time is over.
+evicted are kept until a successor uses them, none can come any more, or their time is over. A place on a node that
+takes no pods any more is given up as soon as its successor waits.
 """
 
 from __future__ import annotations
@@ -167,23 +168,27 @@ class _Pass:
         self, by_step: dict[Step, list[MoveState]], moves: Sequence[Migration], set_aside: Sequence[Reservation]
     ) -> None:
         """If no successor is awaited any more. Nothing of the plan is evicted any more."""
-        awaited = [state for state in by_step[Step.AWAY] if self._successors.can_come(state.move)]
-        lost = by_step[Step.LOST]
-        if awaited:
-            for state in lost:
-                self._fail(state.move, state.failure() or _LOST)
-            return
-        for state in by_step[Step.DONE]:
+        useless = [state for state in by_step[Step.AWAY] if self._is_useless(state)]
+        away = [state for state in by_step[Step.AWAY] if state not in useless]
+        awaited = any(self._successors.can_come(state.move) for state in away)
+        for state in by_step[Step.DONE] if not awaited else ():
             self._succeed(state.move)
-        for state in lost:
+        for state in [*by_step[Step.LOST], *useless]:
             self._fail(state.move, state.failure() or _LOST)
-        for state in by_step[Step.AWAY]:
+        if awaited:
+            return
+        for state in away:
             self._fail(state.move, ("NoSuccessor", "no successor can come for its place"))
         if len(by_step[Step.DONE]) < moves[0].moves:
             self._give_up(set_aside)
         else:  # what is set aside stays so until the job starts, as any reserved node
             for each in set_aside:
                 self.writes.append(UpdateReservation(_without_plan(each)))
+
+    def _is_useless(self, state: MoveState) -> bool:
+        """A place on a node that takes no pods, and its successor waits. The queue pays for the place, so it could be
+        what keeps the successor from starting elsewhere."""
+        return state.phase == AVAILABLE and state.target_failure() is not None and self._successors.waits(state.move)
 
     # -- ends ---------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from stromboli.api import Job, KObject, Pod, ReplicaSet, StatefulSet
 from stromboli.api.migration_reservations import Migration, controlling_owner
-from stromboli.api.reservations import uses
+from stromboli.api.reservations import may_use, uses
 from stromboli.cluster.object_fields import role_of
 from stromboli.descheduling.planning import Objects
 
@@ -46,6 +46,10 @@ class Successors:
             return True
         return self._placed[workload] < wanted
 
+    def waits(self, move: Migration) -> bool:
+        """Whether a successor is there and has no node."""
+        return not self._is_used(move) and any(may_use(move.reservation, pod) for pod in self._waiting)
+
     def _wanted(self, workload: _Workload) -> int | None:
         """How many pods it is to have; None if that is unknown."""
         key = f"{workload.namespace}/{workload.name}"
@@ -69,6 +73,11 @@ class Successors:
             if pod is not None and pod.metadata.deletion_timestamp is None and uses(move.reservation, pod):
                 return True
         return False
+
+    @cached_property
+    def _waiting(self) -> list[Pod]:
+        waiting = (pod for pod in self._pods if not pod.spec.node_name and pod.status.phase in ("", "Pending"))
+        return [pod for pod in waiting if pod.metadata.deletion_timestamp is None]
 
     @cached_property
     def _placed(self) -> Counter[_Workload]:
