@@ -28,9 +28,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         type(self).asked.append(f"{self.command} {self.path}")
-        conflict = self.command == "POST"
-        body = json.dumps({"error": "another replica leads"} if conflict else ANSWER).encode()
-        self.send_response(409 if conflict else 200)
+        status, answer = (409, {"error": "another replica leads"}) if self.command == "POST" else (200, ANSWER)
+        if "nosuch" in self.path:
+            status, answer = 404, {"error": "there is no Job or PodGroup default/nosuch"}
+        body = b"<html>" if self.path.startswith("/elsewhere") else json.dumps(answer).encode()
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -63,12 +65,24 @@ def test_a_plan_is_shown(address: str, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_refusal_is_one_line(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["defrag", "apply", "--address", address]) == 2
+    assert run(["defrag", "apply", "--address", address]) == 3
     assert Handler.asked == ["POST /descheduler/apply"]
     assert capsys.readouterr().err == f"stromboli: error: {address}: another replica leads\n"
 
 
 def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["defrag", "plan", "--address", "http://127.0.0.1:1"]) == 2
+    assert run(["defrag", "plan", "--address", "http://127.0.0.1:1"]) == 3
     assert "no descheduler answers there" in capsys.readouterr().err
     assert run(["defrag", "plan", "--address", "ftp://x"]) == 2
+
+
+def test_a_job_that_does_not_exist_is_wrong_input(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["defrag", "plan", "--for", "nosuch", "--address", address]) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert f"{address}: there is no Job or PodGroup default/nosuch" in shown.err
+
+
+def test_something_else_answers(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["defrag", "plan", "--address", f"{address}/elsewhere"]) == 3
+    assert "no descheduler answers there (something else does)" in capsys.readouterr().err

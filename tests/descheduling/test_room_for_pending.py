@@ -233,6 +233,23 @@ def test_a_job_is_found_by_the_name_of_its_owner() -> None:
     objects[-2].metadata.owner_references = [owner]
     (plan,) = plans_of(objects, PENDING, options=Options(job=JobKey("default/training")))
     assert plan.job == "default/training-1234"
+    assert plan.goal == "makes room for default/training on node b"
     unknown = Options(job=JobKey("default/train"))
     assert plans_of(objects, PENDING, options=unknown) == []
-    assert unknown.notes == ["no room can be made for default/train: there is no such job or group"]
+    assert unknown.is_unknown
+
+
+def test_a_run_for_a_job_does_nothing_else() -> None:
+    # b is used by a quarter, so the other plugin moves its pod; the job waits for more than any node has.
+    objects = [
+        node("a", cpu=8), node("b", cpu=8), *replicas("a", 5, on="a", cpu=1), *replicas("b", 2, on="b", cpu=1),
+        group("default/big", min_member=1, phase="Inqueue"), pod("default/big-0", cpu=9, group="big"),
+    ]  # fmt: skip
+    other = policy(
+        {"thresholds": {"cpu": 30}, "targetThresholds": {"cpu": 40}}, plugin="LowNodeUtilization"
+    )
+    assert plans_of(objects, other) != []
+    asked = Options(job=JobKey("default/big"))
+    assert plans_of(objects, other, options=asked) == []
+    assert asked.notes == ["no plugin of the policy makes room for a job; Defragmentation does"]
+    assert not asked.is_unknown

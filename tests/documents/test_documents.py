@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
 from documents.installing import install
 from documents.pages import PAGES, PROJECT, anchors, blocks, commands, links, pattern, prose, table, text_of
 from stromboli.api import KINDS
-from stromboli.console.main import run
+from stromboli.console.main import cli, run
 from stromboli.scheduling.configuration import file as configuration
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.explanation.reasons import Code
@@ -39,6 +40,15 @@ NOT_RUN = ("make demo", "make test", "git clone", "cd ")
 
 
 # -- commands ---------------------------------------------------------------------------------------------------
+
+
+def test_every_command_is_on_the_page_of_the_command_line() -> None:
+    page = "docs/command-line.md"
+    rows = " ".join(row[0] for row in table(page, "command"))
+    elsewhere = re.search(r"The other commands have pages of their own: (.*?)\.\n", text_of(page), re.DOTALL)
+    assert elsewhere is not None
+    titles = " ".join(re.findall(r"\[([^]]+)\]", elsewhere[1]))
+    assert set(cli.list_commands(click.Context(cli))) <= set(re.findall(r"[a-z-]+", f"{rows} {titles}"))
 
 
 @pytest.fixture

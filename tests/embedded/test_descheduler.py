@@ -117,6 +117,8 @@ def test_defrag_asks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert run(["defrag", "plan", "--address", addresses[0]]) == 0
         shown = capsys.readouterr().out
         assert f"{here} ▶ {there}  (1 cpu)" in shown
+        assert run(["defrag", "plan", "--for", "nosuch", "--address", addresses[0]]) == 2
+        assert "there is no Job or PodGroup default/nosuch; try: stromboli jobs --waiting" in capsys.readouterr().err
         assert run(["defrag", "apply", "--address", addresses[0]]) == 0
         assert "The moves are under way" in capsys.readouterr().out
         pods_until(api, lambda pods: running(pods, "y", there) == 1)

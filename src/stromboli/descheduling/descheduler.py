@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from stromboli.api import Node, names
-from stromboli.cluster import Applied, Cluster, ClusterEvent
+from stromboli.api import Job, KObject, Node, Pod, PodGroup, ReplicaSet, StatefulSet, names
+from stromboli.cluster import Applied, Cluster, ClusterEvent, JobKey
 from stromboli.scheduling.cycle import Scheduler
 
 from . import migration
@@ -80,14 +80,25 @@ class Descheduler:
         runs: list[Run] = []
         for profile in chosen:
             runs.append(self._run_of(profile, view, policy, options, runs[-1] if runs else None))
+        if options is not None and options.job is not None:
+            if not _exists(options.job, view, objects):
+                options.is_unknown = True
+                return []
+            if not any(plugin.makes_room for profile in chosen for plugin in self._balance(profile)):
+                options.notes.append("no plugin of the policy makes room for a job; Defragmentation does")
+        else:
+            for profile, run in zip(chosen, runs, strict=True):
+                for name in profile.deschedule:
+                    self._registry.create(profile, name, DeschedulePlugin).deschedule(run)
         for profile, run in zip(chosen, runs, strict=True):
-            for name in profile.deschedule:
-                self._registry.create(profile, name, DeschedulePlugin).deschedule(run)
-        for profile, run in zip(chosen, runs, strict=True):
-            for name in profile.balance:
-                self._registry.create(profile, name, BalancePlugin).balance(run)
+            for plugin in self._balance(profile):
+                if plugin.makes_room or run.options.job is None:
+                    plugin.balance(run)
             plans += run.plans
         return plans
+
+    def _balance(self, profile: Profile) -> list[BalancePlugin]:
+        return [self._registry.create(profile, name, BalancePlugin) for name in profile.balance]
 
     def _run_of(
         self, profile: Profile, view: View, policy: Policy, options: Options | None, before: Run | None
@@ -102,8 +113,8 @@ class Descheduler:
         )
         guards: list[tuple[str, Guard]] = []
         for each in policy.profiles:
-            for name in each.balance:
-                guard = self._registry.create(each, name, BalancePlugin).guard(run)
+            for name, plugin in zip(each.balance, self._balance(each), strict=True):
+                guard = plugin.guard(run)
                 if guard is not None:
                     guards.append((name, guard))
         run.guards = guards
@@ -135,3 +146,9 @@ class Descheduler:
         self.cluster = Cluster(scheduler_name=self._scheduler_name)
         for obj in self._everything():
             self.cluster.apply(Applied(obj))  # type: ignore[arg-type]
+
+
+def _exists(job: JobKey, view: View, objects: Objects) -> bool:
+    """Whether there is something of that name that has pods, or had some."""
+    kinds: tuple[type[KObject], ...] = (Job, PodGroup, ReplicaSet, StatefulSet, Pod)
+    return view.job(job) is not None or any(objects.get(kind, job) is not None for kind in kinds)

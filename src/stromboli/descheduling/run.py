@@ -26,6 +26,7 @@ class Options:
     """What a run by hand may say beyond the policy."""
 
     job: JobKey | None = None  # make room for this group, and do nothing else
+    is_unknown: bool = False  # the run found nothing of that name
     notes: list[str] = field(default_factory=list)
 
 

@@ -8,6 +8,8 @@ A plugin makes plans through the `Run` it is given. It evicts nothing itself.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from .plugin import Guard, Plugin
 from .run import Run
 
@@ -18,6 +20,8 @@ class DeschedulePlugin(Plugin):
 
 
 class BalancePlugin(Plugin):
+    makes_room: ClassVar[bool] = False  # for a job that is named; a run for one asks only plugins that do
+
     def balance(self, run: Run) -> None:
         raise NotImplementedError
 

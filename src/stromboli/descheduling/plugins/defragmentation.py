@@ -87,6 +87,7 @@ class DefragmentationArgs:
 
 class Defragmentation(BalancePlugin):
     name: ClassVar[str] = "Defragmentation"
+    makes_room: ClassVar[bool] = True
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)

@@ -21,6 +21,7 @@ from stromboli.cluster import Job, JobKey, Node, Status, Task, Vector
 from stromboli.descheduling.planning import Place
 from stromboli.descheduling.run import Run
 from stromboli.scheduling.explanation import waiting_since
+from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.gang import is_eligible
 from stromboli.scheduling.starvation import (
     NamespaceHolds,
@@ -110,7 +111,7 @@ class PendingRoom:
     def _why_not(self, key: JobKey) -> str:
         job = self._view.job(key)
         if job is None:
-            return "there is no such job or group"
+            return "it has ended, or its PodGroup or its queue does not exist"
         return self._refusal(job, 0.0) or "no moves make enough room"
 
     def _refusal(self, job: Job, min_pending: float) -> str | None:
@@ -165,7 +166,7 @@ class PendingRoom:
         sources = sorted({move.source for move in moves})
         named = f"node {sources[0]}" if len(sources) == 1 else f"nodes {', '.join(sources)}"
         plan = run.accept(
-            mark, plugin=self._plugin, subject=job.key, goal=f"makes room for {job.key} on {named}",
+            mark, plugin=self._plugin, subject=job.key, goal=f"makes room for {display_name(job)} on {named}",
             cooldown=self._cooldown, job=job.key, places=places,
         )  # fmt: skip
         if plan is None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from stromboli.errors import UserError
+from stromboli.errors import ClusterError, UserError
 
 from .processes import common_options, config_option, process_options
 
@@ -142,17 +144,32 @@ def _ask(method: str, what: str, *, job: str | None, profile: str | None, addres
     request = urllib.request.Request(url, method=method, headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
-            answer: dict[str, Any] = json.load(response)
-            return answer
+            answer = _read(response)
     except urllib.error.HTTPError as error:
-        try:
-            message = json.load(error).get("error", error.reason)
-        except ValueError:
-            message = error.reason
-        raise UserError(f"{address}: {message}") from None
-    except (urllib.error.URLError, OSError) as error:
-        reason = getattr(error, "reason", error)
-        raise UserError(f"{address}: no descheduler answers there ({reason}); give its --address") from None
+        message = _read(error).get("error")
+        if message is None:
+            raise _no_descheduler(address, error.reason) from None
+        # What does not exist is wrong input; everything else is a refusal.
+        kind = UserError if error.code == HTTPStatus.NOT_FOUND else ClusterError
+        raise kind(f"{address}: {message}") from None
+    except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
+        raise _no_descheduler(address, str(getattr(error, "reason", error))) from None
+    if "plans" not in answer:
+        raise _no_descheduler(address, "something else does")
+    return answer
+
+
+def _read(response: IO[bytes]) -> dict[str, Any]:
+    """What it says, or nothing if that is not an object in JSON."""
+    try:
+        answer = json.load(response)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _no_descheduler(address: str, reason: str) -> ClusterError:
+    return ClusterError(f"{address}: no descheduler answers there ({reason}); give its --address")
 
 
 def _print(answer: dict[str, Any], output: str) -> None:

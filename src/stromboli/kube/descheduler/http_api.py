@@ -56,6 +56,8 @@ class DeschedulerApi:
             plans = await (self._component.apply if apply else self._component.plan)(profile, options)
         except NotLeader as error:
             return _error(409, str(error))
+        if options.is_unknown:
+            return _error(404, f"there is no Job or PodGroup {options.job}; try: stromboli jobs --waiting")
         body = {
             "applied": apply,
             "plans": [_as_json(plan) for plan in plans],
