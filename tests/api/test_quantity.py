@@ -17,6 +17,7 @@ from stromboli.api.quantity import (
     format_duration,
     parse_duration,
     parse_quantity,
+    stated_amount,
 )
 
 
@@ -158,6 +159,19 @@ def test_canonical_text(resource: str, counted: int, text: str) -> None:
 @given(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.integers(-(2**63) + 1, 2**63 - 1))
 def test_what_we_write_we_read_back(resource: str, counted: int) -> None:
     assert amount(resource, format_amount(resource, counted)) == counted
+    assert amount(resource, stated_amount(resource, counted)) == counted
+
+
+@pytest.mark.parametrize(
+    ("resource", "counted", "text"),
+    [
+        ("cpu", 9600, "9.6"), ("cpu", 2000, "2"), ("cpu", 1, "0.001"), ("cpu", -1500, "-1.5"),
+        ("cpu", 1_234_567, "1234.567"), ("requests.cpu", 250, "0.25"), ("memory", 1536 * 2**20, "1536Mi"),
+        ("nvidia.com/gpu", 3, "3"),
+    ],
+)  # fmt: skip
+def test_amounts_in_sentences(resource: str, counted: int, text: str) -> None:
+    assert stated_amount(resource, counted) == text
 
 
 def test_a_resource_list_is_read_name_by_name() -> None:

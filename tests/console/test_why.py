@@ -9,7 +9,8 @@ import pytest
 
 from console.applied import starts_after
 from console.situations import JOBS, SITUATIONS, Situation, situation, volcano_job, with_spec
-from starvation.scenes import gang, node, pod
+from gangs.test_half_gangs import half
+from starvation.scenes import gang, node, pod, queue
 from stromboli.console.main import run
 from stromboli.console.whatif.counterfactuals import Prospects, prospects
 from stromboli.insight import State, explain, inspect
@@ -145,6 +146,56 @@ def test_only_jobs_whose_end_would_help_are_the_cause(tmp_path: Path, capsys: py
     for late in (gated, pod("large", 8)):
         scene = situation(late["metadata"]["name"], 5, node("n1", 4), pod("service", 1, on="n1"), late)
         assert "Expected    no start is in sight\n" in why(scene, tmp_path, capsys)
+
+
+def test_amounts_of_one_sentence_have_one_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # 8 CPUs times the overcommit factor 1.2 are 9.6; 6 of them are promised to the first job.
+    scene = situation("late", 5, node("n1", 8), volcano_job("first", 1, 6), volcano_job("late", 1, 4))
+    said = " ".join(why(scene, tmp_path, capsys, "--no-what-if").split())
+    assert "insufficient cpu: 4 requested, and of 9.6 that may be promised" in said
+    assert "3.6 is left" in said
+
+
+def test_a_gang_without_all_of_its_pods_lacks_those_and_no_room(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Two pods of 2 CPUs must start together. One of them exists, and there is room for it.
+    scene = situation("few", 5, node("n1", 8), gang("few", 2, least=2))
+    said = why(scene, tmp_path, capsys, "--no-what-if")
+    assert "GangShort" not in said
+    assert "Needs       2 pods together, of which 1 can be scheduled now: 2 cpu\n" in said
+    assert "Fit now     1 of 1\n" in said
+
+
+def test_pods_that_differ_do_not_request_something_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scene = situation("mixed", 5, node("n1", 8), gang("mixed", 6, 3))
+    assert "Needs       2 pods together: 9 cpu\n" in why(scene, tmp_path, capsys, "--no-what-if")
+    alike = situation("alike", 5, node("n1", 8), gang("alike", 5, 5))
+    assert "Needs       2 pods together: 10 cpu (5 cpu each)\n" in why(alike, tmp_path, capsys, "--no-what-if")
+
+
+def test_the_group_is_mentioned_if_it_has_more_pods_than_must_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # 5 CPUs: one of the two pods of 3 CPUs that must start fits, and the group has three.
+    scene = situation("big", 5, node("n1", 5), node("n2", 2), gang("big", 3, 3, 3, least=2))
+    said = " ".join(why(scene, tmp_path, capsys, "--no-what-if").split())
+    assert "Only 1 of the 2 pods that must start together (of 3 in the group) fit now. 1 of 2 nodes has room" in said
+
+
+def test_gangs_that_wait_for_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each has one of its two pods on a node that is full. After 600 s the second one is evicted."""
+    scene = situation("first", 60, node("n1", 2), queue("a"), queue("b"), half("first", queue="a"),
+                      half("second", queue="b"))  # fmt: skip
+    said = " ".join(why(scene, tmp_path, capsys).split())
+    assert (
+        "GangDeadlock default/second and default/first lack pods that they need, and each holds what the other waits "
+        "for. default/second is evicted so that default/first can be completed, once it has waited for 10m "
+        "(gangDeadlockTimeout of the plugin gang), at 2000-01-01T00:10:00Z."
+    ) in said
+    assert "Next step Delete one of them, or wait until default/second is evicted." in said
+    assert "Expected starts about 2000-01-01T00:10:02Z (in 9m2s)" in said
+    assert "starts when default/second ends" in said
 
 
 def test_amounts_that_no_unit_divides_are_rounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,7 @@ def test_a_plan_is_shown(address: str, capsys: pytest.CaptureFixture[str]) -> No
     assert Handler.asked == ["GET /descheduler/plan?for=default%2Fbig"]
     shown = capsys.readouterr().out
     assert "Defragmentation makes room for default/big on node b:" in shown
-    assert "default/web-3  b ▶ a  (1 nvidia.com/gpu, 1500m cpu)" in shown
+    assert "default/web-3  b ▶ a  (1 nvidia.com/gpu, 1.5 cpu)" in shown
     assert "▶  ████  4 of 4" in shown
 
 

@@ -23,12 +23,14 @@ from explanations.worlds import Machine, Work, World
 Report = dict[str, Any]
 Amounts = dict[str, int]  # CPUs in millicores, memory in bytes
 
-_NODES = re.compile(r"(\d+) of (\d+) nodes (?:are available|have room for some of them)(?:: (.*?))?\.(?: |$)")
+_NODES = re.compile(
+    r"(\d+) of (\d+) nodes (?:(?:is|are) available|ha(?:s|ve) room for some of them)(?:: (.*?))?\.(?: |$)"
+)
 _PART = re.compile(
     r"(\d+) (not ready|cordoned|not matching|with taint|at the maximum|reserved for|with free|with resources"
     r"|with insufficient (\S+) \((\S+) requested, at most (\S+) free\))"
 )
-_SHORT = re.compile(r"Only (\d+) of the (\d+) pods that must start together \(of (\d+) in the group\) fit now")
+_SHORT = re.compile(r"Only (\d+) of the (\d+) pods that must start together(?: \(of (\d+) in the group\))? fit now")
 _QUEUE = re.compile(
     r"Queue (\S+) would exceed its (quota|deserved share): (\S+) (\S+) requested, (\S+) allocated"
     r"(?: \((\S+) of it can be taken back\))?(?:, \S+ promised to other pods of this job)?"
@@ -107,7 +109,7 @@ class Checker:
             self._nodes(work, message, found, expect)
         if found := _SHORT.search(message):
             expect("needed", int(found[2]), self._missing(work))
-            expect("pods", int(found[3]), len(work.cpus))
+            expect("pods", int(found[3] or found[2]), len(work.cpus))
             expect("short", int(found[1]) < int(found[2]), True)
         if found := _QUEUE.search(message):
             self._queue(work, found, expect)

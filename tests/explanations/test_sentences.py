@@ -63,7 +63,7 @@ def test_a_queue_is_asked_about_the_whole_gang() -> None:
 def test_an_idle_node_is_not_called_full() -> None:
     nodes = [node("n1", 3), node("n2", 3), node("n3", 4), pod("old", 3, on="n3")]
     assert message(scene(nodes, gang("big", 2, 2, 2)), "big-0") == (
-        "Only 2 of the 3 pods that must start together (of 3 in the group) fit now. 2 of 3 nodes have room for some of "
+        "Only 2 of the 3 pods that must start together fit now. 2 of 3 nodes have room for some of "
         "them: 1 with insufficient cpu (2 requested, at most 1 free)."
     )
 

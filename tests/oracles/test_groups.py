@@ -238,9 +238,9 @@ def test_ji3_the_sentence_about_a_gang_that_is_short(tiers: list[list[str]]) -> 
     story = Story(
         node("n1", cpu=3), group("pg", min_member=6), pods("p", 6, group="pg", cpu=1), actions="allocate", tiers=tiers
     ).run()
-    said = "Only 3 of the 6 pods that must start together (of 6 in the group) fit now. "
+    said = "Only 3 of the 6 pods that must start together fit now. "
     never = "The gang can never start: it needs 6 equal pods, and empty nodes have room for only 3. "
-    assert story.message("p-0") == f"{never}{said}1 of 1 nodes have room for some of them."
+    assert story.message("p-0") == f"{never}{said}1 of 1 nodes has room for some of them."
     assert story.why("p-0") == "GangShort"
     assert story.conditions("pg")["Unschedulable"].startswith("6/6 tasks in gang unschedulable: " + never)
 

@@ -296,7 +296,7 @@ def test_the_holder_is_told_what_is_missing_and_for_whom_it_waits() -> None:
     ]  # fmt: skip
     code, sentence = scene(documents, reserve=THRESHOLD).run().why("big")
     assert code == "StarvingReserved"
-    assert "n1 (2500m cpu and 1536Mi memory missing, waiting for default/old-a, default/old-b)" in sentence
+    assert "n1 (2.5 cpu and 1536Mi memory missing, waiting for default/old-a, default/old-b)" in sentence
 
 
 def test_others_are_told_who_has_the_node() -> None:

@@ -49,7 +49,7 @@ def test_a_gang_that_is_short_of_volumes_says_so() -> None:
     outcome = play(ZONES, documents, [claim(f"data-{n}") for n in range(3)], group, own)
     assert outcome.why("g-0") == (
         "GangShort",
-        "Only 2 of the 3 pods that must start together (of 3 in the group) fit now. 2 of 2 nodes have room for some of "
+        "Only 2 of the 3 pods that must start together fit now. 2 of 2 nodes have room for some of "
         "them. For the next one: 2 without a volume for a claim of the pod, where none can be made.",
     )
 

@@ -83,6 +83,16 @@ def format_amount(resource: str, amount: int) -> str:
     return str(amount)
 
 
+def stated_amount(resource: str, amount: int) -> str:
+    """For sentences, exact: cores with up to three decimals (`9.6`), everything else as Kubernetes writes it. Where two
+    amounts are compared, they must have one unit, and must not look equal if they are not."""
+    if _unit_of(resource) != "cpu":
+        return format_amount(resource, amount)
+    cores, rest = divmod(abs(amount), 1000)
+    decimals = f".{rest:03d}".rstrip("0") if rest else ""
+    return f"{'-' if amount < 0 else ''}{cores}{decimals}"
+
+
 def readable_amount(resource: str, amount: int) -> str:
     """For people: `1.5` cores, `7.63Gi` of memory, `3` devices. The text may be rounded, to three digits."""
     if resource == "cpu":

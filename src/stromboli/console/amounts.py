@@ -44,10 +44,6 @@ def age(seconds: float) -> str:
     return format_duration(float(int(seconds)))
 
 
-def plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def some(names: Iterable[str], most: int = 3) -> str:
     """`a, b, c and 4 more`."""
     names = list(names)

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from stromboli.api.timestamps import format_timestamp
+from stromboli.grammar import plural
 from stromboli.insight import JobExplanation, document
 
-from .amounts import age, all_listed, listed, plural, some
+from .amounts import age, all_listed, listed, some
 from .output import Answer, line_width, styled
 from .whatif.counterfactuals import Counterfactual, Prospects
 
@@ -49,8 +50,8 @@ def _lines(explanation: JobExplanation, prospects: Prospects | None, now: float)
         yield from _numbers(explanation)
         yield from _queue(explanation)
         yield from _kept(explanation)
-        if explanation.reasons[0].next_step:
-            yield from _paragraph("Next step", explanation.reasons[0].next_step)
+        if explanation.next_step:
+            yield from _paragraph("Next step", explanation.next_step)
     if prospects is not None:
         yield from _what_if(prospects, now, waits_for_others=bool(explanation.waits_for))
 
@@ -81,14 +82,27 @@ def _headline(explanation: JobExplanation, now: float) -> str:
 def _numbers(explanation: JobExplanation) -> Iterator[str]:
     one = explanation
     if one.needs:
-        each = f" ({listed(one.each)} each)" if one.each and one.pods_needed > 1 else ""
-        pods = f"{one.pods_needed} pods together" if one.pods_needed > 1 else "1 pod"
-        yield from _paragraph("Needs", f"{pods}: {listed(one.needs)}{each}")
+        yield from _paragraph("Needs", f"{_pods_needed(one)}: {listed(one.needs)}{_each(one)}")
         yield from _paragraph("Free", f"{all_listed(one.free)}; at most {all_listed(one.largest)} on one node")
     if one.pods_that_fit is not None:
-        yield _row("Fit now", f"{one.pods_that_fit} of {one.pods_needed}")
+        yield _row("Fit now", f"{one.pods_that_fit} of {one.pods_counted}")
         counts = [f"{count.nodes} {count.phrase}" for count in one.node_counts]
         yield from _paragraph("Nodes", "; ".join([f"{one.available} of {one.nodes} available", *counts]))
+
+
+def _pods_needed(explanation: JobExplanation) -> str:
+    needed, counted = explanation.pods_needed, explanation.pods_counted
+    if counted == needed:
+        return f"{needed} pods together" if needed > 1 else "1 pod"
+    return f"{needed} pods together, of which {counted} can be scheduled now"
+
+
+def _each(explanation: JobExplanation) -> str:
+    """Where all of them request the same."""
+    each, counted = explanation.each, explanation.pods_counted
+    if counted < 2 or {name: amount * counted for name, amount in each.items()} != explanation.needs:
+        return ""
+    return f" ({listed(each)} each)"
 
 
 def _queue(explanation: JobExplanation) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stromboli.insight import JobPicture, NodePicture, Picture, QueuePicture, document
 
-from .amounts import age, listed, percent, plural, some, used_of
+from .amounts import age, listed, percent, some, used_of
 from .output import Answer, Table
 
 _PHASES = ("Running", "Inqueue", "Pending", "Completed", "Failed")  # the others follow by name
@@ -21,7 +21,8 @@ def status_view(picture: Picture) -> Answer:
     head += [f"Ignored: {line}" for line in picture.ignored]
     waiting = sum(job.waits for job in picture.jobs)
     first = next((job.name for job in picture.jobs if job.waits), "")
-    hints = [f"{plural(waiting, 'job')} wait: stromboli why {first}"] if waiting else []
+    waits = "1 job waits" if waiting == 1 else f"{waiting} jobs wait"
+    hints = [f"{waits}: stromboli why {first}"] if waiting else []
     return Answer(_status_data(picture), [_queue_table(picture)], head, hints)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stromboli.cluster import Job, JobKey, Node, Task, TaskKey
+from stromboli.grammar import are, plural
 
 from .planning import Disruptions, Move, Place, Plan, View
 from .planning.disruptions import unavailable
@@ -113,11 +114,12 @@ class Run:
             ("workload", "" if task.job is None else task.job.key, limits.per_workload),
         ):
             if most is not None and self._counts[what, key] >= most:
-                return f"this run may move {most} pods of a {what}" if key else f"this run may move {most} pods"
+                return f"this run may move {plural(most, 'pod')}{f' of a {what}' if key else ''}"
         if limits.per_workload is not None and task.job is not None:
             away = self._unavailable(task.job)
             if self._counts["workload", task.job.key] + away >= limits.per_workload:
-                return f"{away} pods of its workload are unavailable, and this run may move {limits.per_workload}"
+                lacks = f"{plural(away, 'pod')} of its workload {are(away)} unavailable"
+                return f"{lacks}, and this run may move {limits.per_workload}"
         return None
 
     def _unavailable(self, job: Job) -> int:

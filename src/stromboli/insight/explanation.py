@@ -11,12 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stromboli.api import Job as JobObject
+from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import OCCUPYING, Cluster, Job, JobKey, Status, TaskKey
+from stromboli.scheduling import half_gangs
 from stromboli.scheduling.conclusion import Explainer, NodeSurvey, conclude
 from stromboli.scheduling.containment import run_contained
 from stromboli.scheduling.cycle import Scheduler, end_actions
 from stromboli.scheduling.decisions import Bind, Cycle, Explanation, PatchGroup, PatchPod
-from stromboli.scheduling.explanation import Code, orphans
+from stromboli.scheduling.explanation import Code, gang_reasons, orphans, waiting_since
+from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.next_steps import next_step
 from stromboli.scheduling.explanation.reasons import object_warning
 from stromboli.scheduling.session import Session
@@ -68,7 +71,8 @@ class JobExplanation:
     starts_next: bool  # the next cycle starts it
     reasons: list[Reason]  # the dominant one first
     pods_needed: int = 0  # that must start together
-    pods_that_fit: int | None = None  # of these; None if it has no pods yet
+    pods_counted: int = 0  # of these, in the next three; the others do not exist yet, or have scheduling gates
+    pods_that_fit: int | None = None  # None if it has no pods yet
     needs: Amounts = field(default_factory=dict)  # of these together
     each: Amounts = field(default_factory=dict)  # of the first of them
     free: Amounts = field(default_factory=dict)  # on all nodes that are ready and not cordoned
@@ -84,6 +88,12 @@ class JobExplanation:
     @property
     def dominant(self) -> str:
         return self.reasons[0].code if self.reasons else ""
+
+    @property
+    def next_step(self) -> str:
+        """About the dominant reason, unless gangs wait for each other: then waiting for what it names is in vain."""
+        deadlock = [reason for reason in self.reasons if reason.code == half_gangs.REASON]
+        return next((reason.next_step for reason in [*deadlock, *self.reasons]), "")
 
     @property
     def waits_for(self) -> list[str]:
@@ -194,6 +204,7 @@ def _not_considered(seen: JobPicture, cluster: Cluster, now: float, beside: Sequ
 def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
     explainer = Explainer(session)
     reasons = [Reason(why.code, why.message, next_step(why.code, why.message)) for why in explainer.blockers(job)]
+    reasons = [*_deadlock(session, job), *reasons]
     axis = session.axis
     tasks = session.pending_tasks(job)
     missing = explainer.missing(job)
@@ -213,6 +224,7 @@ def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
         starts_next=False,
         reasons=reasons,
         pods_needed=missing,
+        pods_counted=min(missing, len(tasks)) if tasks else missing,
         pods_that_fit=fit,
         needs=needed,
         each=without_pods(axis, tasks[0].request) if tasks else {},
@@ -226,6 +238,18 @@ def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
         ahead=[Ahead(name_of(other), _because(session, other, job)) for other in line[:place]],
         kept=_kept(session, job),
     )
+
+
+def _deadlock(session: Session, job: Job) -> list[Reason]:
+    """Whether it waits for another gang that waits for it, and how that ends."""
+    found = half_gangs.foreseen_deadlock(session, job)
+    if found is None:
+        return []
+    leaves, completed = (display_name(one) for one in found)
+    timeout = half_gangs.deadlock_timeout(session.configuration)
+    due = format_timestamp(waiting_since(session, found[0]) + timeout)
+    said = gang_reasons.deadlock(leaves, completed, timeout, due)
+    return [Reason(half_gangs.REASON, said, gang_reasons.deadlock_next_step(leaves, timeout))]
 
 
 def _line(session: Session, job: Job) -> list[Job]:

@@ -20,6 +20,7 @@ from stromboli.api import (
     validate_queue_tree,
     validate_submission,
 )
+from stromboli.grammar import plural
 
 from .store import Store
 
@@ -51,7 +52,7 @@ def check_deletion(obj: KObject, store: Store) -> None:
     name = obj.metadata.name
     groups = sum(group.spec.queue == name for group in store.list(PodGroup))
     if groups:
-        raise ApiError("", f"the queue still has {groups} pod group{'s' if groups > 1 else ''}")
+        raise ApiError("", f"the queue still has {plural(groups, 'pod group')}")
     if any(queue.spec.parent == name for queue in store.list(Queue)):
         raise ApiError("", "the queue is the parent of other queues")
 

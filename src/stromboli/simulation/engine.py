@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, Protocol
 
-from stromboli.api import KObject, key, names
-from stromboli.api.quantity import format_amount
+from stromboli.api import KObject, Pod, key, names
+from stromboli.api.quantity import stated_amount
 from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.controllers import DEFAULT_RETENTION, Change, ControllerManager, Create, QueueLocks, Update
 from stromboli.descheduling import Descheduler
@@ -132,7 +132,8 @@ class Engine:
         self._restart_scheduler()
         self._restart_controllers()
         self.world.store.listener = self._observe
-        for obj in existing:
+        # Pods last: the record of their group counts those that run.
+        for obj in sorted(existing, key=lambda obj: isinstance(obj, Pod)):
             self.world.adopt(obj, start)
         self._schedule_scenario(scenario)
 
@@ -401,7 +402,7 @@ class Engine:
                 continue
             excess = table.axis.amounts((-table.idle[node.row]).clip(min=0))
             if excess:
-                listed = ", ".join(f"{format_amount(r, amount)} {r}" for r, amount in excess.items())
+                listed = ", ".join(f"{stated_amount(r, amount)} {r}" for r, amount in excess.items())
                 self.journal.warn(at, name, "Overcommitted", f"Its pods request {listed} more than the node offers.")
         self.world.nodes_to_check.clear()
 

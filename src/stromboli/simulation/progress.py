@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, Self, TextIO
 
 from stromboli.api.quantity import format_duration
+from stromboli.grammar import plural
 
 from .engine import Engine
 from .virtual_time import to_seconds
@@ -84,4 +85,5 @@ class ReadDocuments:
 def simulated(engine: Engine) -> str:
     """How far a run is."""
     events, waiting = len(engine.journal.events), len(engine.world.pending)
-    return f"{format_duration(round(to_seconds(engine.now)))} simulated, {events} events, {waiting} pods waiting"
+    simulated = format_duration(round(to_seconds(engine.now)))
+    return f"{simulated} simulated, {plural(events, 'event')}, {plural(waiting, 'pod')} waiting"

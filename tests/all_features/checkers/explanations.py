@@ -8,7 +8,7 @@ from all_features.case import Case
 from all_features.verdict import Verdict
 from all_features.world import Report
 
-_NODES = re.compile(r"(\d+) of (\d+) nodes are available(?:: |\.)")
+_NODES = re.compile(r"(\d+) of (\d+) nodes (?:is|are) available(?:: |\.)")
 
 
 def check(case: Case, verdict: Verdict) -> None:

@@ -12,6 +12,7 @@ import click
 from stromboli.console.output import Answer, output_option, show, styled
 from stromboli.console.source import Source, state_options
 from stromboli.errors import UserError
+from stromboli.grammar import plural
 
 if TYPE_CHECKING:
     from stromboli.console.whatif.submission import Plan
@@ -57,7 +58,7 @@ def plan(source: Source, files: tuple[str, ...], output: str) -> None:
 
 def _lines(plan: Plan, now: float) -> Iterator[str]:
     from stromboli.api.timestamps import format_timestamp
-    from stromboli.console.amounts import age, plural
+    from stromboli.console.amounts import age
     from stromboli.console.explanation_view import reason_lines
 
     if plan.refused:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import click
 
+from stromboli.grammar import plural
+
 from .observer import Observer, Usage
 
 _EVERY: Final = 1.0  # seconds between two tables
@@ -37,8 +39,8 @@ def _line(observer: Observer) -> str:
     running, pending = sum(one.running for one in usages), sum(one.pending for one in usages)
     cpu, capacity = sum(one.cpu for one in usages), observer.capacity() or 1
     return (
-        f"{observer.elapsed():4.0f}s  {running} pods running, {pending} pending, {len(observer.finished)} finished; "
-        f"{100 * cpu // capacity}% of the CPUs requested"
+        f"{observer.elapsed():4.0f}s  {plural(running, 'pod')} running, {pending} pending, "
+        f"{len(observer.finished)} finished; {100 * cpu // capacity}% of the CPUs requested"
     )
 
 
@@ -60,7 +62,7 @@ def _table(observer: Observer) -> Any:
 async def summary(observer: Observer) -> list[str]:
     """What the features did."""
     gangs = [gang for gang in observer.gangs.values() if gang.started]
-    lines = [f"Summary of {observer.elapsed():.0f} seconds: {len(observer.finished)} pods finished."]
+    lines = [f"Summary of {observer.elapsed():.0f} seconds: {plural(len(observer.finished), 'pod')} finished."]
     if gangs:
         widest = max(gang.spread for gang in gangs)
         sizes = sorted({gang.minimum for gang in gangs})
@@ -71,12 +73,12 @@ async def summary(observer: Observer) -> list[str]:
     lines.append("  Queues      " + _shares(observer.queues.items(), observer))
     lines.append("  Namespaces  " + _shares(observer.namespaces.items(), None))
     if observer.reserved:
-        held = ", ".join(f"{len(nodes)} nodes for {name}" for name, nodes in sorted(observer.reserved.items()))
-        lines.append(f"  Reserved    {held}")
+        held = [f"{plural(len(nodes), 'node')} for {name}" for name, nodes in sorted(observer.reserved.items())]
+        lines.append(f"  Reserved    {', '.join(held)}")
     if observer.borrowed:
-        lines.append(f"  Backfilled  {len(observer.borrowed)} pods ran on lent resources")
+        lines.append(f"  Backfilled  {plural(len(observer.borrowed), 'pod')} ran on lent resources")
     evicted = await observer.count_evictions()
-    lines.append(f"  Evicted     {evicted} pods")
+    lines.append(f"  Evicted     {plural(evicted, 'pod')}")
     return lines
 
 

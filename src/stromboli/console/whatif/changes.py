@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from stromboli.api import KObject, Node, Pod, PodSpec, Queue, Toleration, key
-from stromboli.api.quantity import amount, format_amount
+from stromboli.api.quantity import amount, format_amount, stated_amount
 
 from .target import Target
 
@@ -109,7 +109,7 @@ class SmallerRequest:
 
     @property
     def phrase(self) -> str:
-        return f"with at most {format_amount(self.resource, self.most)} {self.resource} for each pod"
+        return f"with at most {stated_amount(self.resource, self.most)} {self.resource} for each pod"
 
     def apply(self, objects: Sequence[KObject], target: Target) -> Trial:
         def change(spec: PodSpec) -> PodSpec:
@@ -177,7 +177,7 @@ class Capability:
 
     @property
     def phrase(self) -> str:
-        most = format_amount(self.resource, self.most)
+        most = stated_amount(self.resource, self.most)
         return f"with a capability of {most} {self.resource} in queue {self.queue}"
 
     def apply(self, objects: Sequence[KObject], target: Target) -> Trial:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from stromboli.api import Job, TaskSpec
 from stromboli.api.defaults import MAX_RETRY
+from stromboli.grammar import plural
 
 PENDING = "Pending"
 RUNNING = "Running"
@@ -144,7 +145,7 @@ def _running(job: Job, counts: PodCounts) -> PhaseResult:
         return PhaseResult(RUNNING)
     min_success = job.spec.min_success
     if min_success is not None and counts.succeeded >= min_success:
-        return PhaseResult(COMPLETED, f"{counts.succeeded} pods succeeded; minSuccess is {min_success}.")
+        return PhaseResult(COMPLETED, f"{plural(counts.succeeded, 'pod')} succeeded; minSuccess is {min_success}.")
     if counts.succeeded + counts.failed == replicas:
         return _all_finished(job, counts, replicas)
     if counts.pending > replicas - job_minimum(job):

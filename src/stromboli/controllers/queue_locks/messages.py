@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stromboli.api.quantity import format_amount
+from stromboli.api.quantity import stated_amount
+from stromboli.grammar import are, plural
 
 ACCEPTED = "The guarantee was accepted."
 SATISFIED = "All that is guaranteed is idle on the queue's nodes or used by the queue."
 
 
 def _listed(amounts: Mapping[str, float]) -> str:
-    return ", ".join(f"{format_amount(name, int(amount))} {name}" for name, amount in sorted(amounts.items()))
+    return ", ".join(f"{stated_amount(name, int(amount))} {name}" for name, amount in sorted(amounts.items()))
 
 
 VOID = "It does not count until it is changed"
@@ -32,22 +33,23 @@ NO_PERCENTAGE = "The percentage is 0, so no nodes are locked for it. Remove it i
 def exceeds_cluster(resource: str, asked: float, total: float, void: str) -> str:
     """`void`: what becomes of the guarantee."""
     return (
-        f"The guarantee asks for {format_amount(resource, int(asked))} {resource}, and all nodes together have "
-        f"{format_amount(resource, int(total))}. {void}; ask for less."
+        f"The guarantee asks for {stated_amount(resource, int(asked))} {resource}, and all nodes together have "
+        f"{stated_amount(resource, int(total))}. {void}; ask for less."
     )
 
 
 def exceeds_capability(count: int) -> str:
     return (
-        f"The percentage is {count} nodes, and those offer more than the queue's capability. It does not count until "
-        "it is changed; lower the percentage, or raise the capability and then edit the guarantee."
+        f"The percentage is {plural(count, 'node')}, and {'that offers' if count == 1 else 'those offer'} more than "
+        "the queue's capability. It does not count until it is changed; lower the percentage, or raise the capability "
+        "and then edit the guarantee."
     )
 
 
 def exceeds_limit(needed: int, others: int, most: int, void: str) -> str:
     return (
-        f"The guarantee needs {needed} nodes, other queues are guaranteed {others}, and all queues together may lock "
-        f"{most}. {void}; ask for less, or raise maxReservedPercent of the plugin "
+        f"The guarantee needs {plural(needed, 'node')}, other queues are guaranteed {others}, and all queues together "
+        f"may lock {most}. {void}; ask for less, or raise maxReservedPercent of the plugin "
         "node_reservation and then edit the guarantee."
     )
 
@@ -58,13 +60,16 @@ def too_few_nodes(amounts: Mapping[str, float], void: str) -> str:
 
 def no_whole_node(nodes: int) -> str:
     return (
-        f"The percentage of {nodes} nodes is less than one node, so nothing is locked. Raise the percentage, or "
-        "guarantee amounts."
+        f"The percentage of {plural(nodes, 'node')} is less than one node, so nothing is locked. Raise the "
+        "percentage, or guarantee amounts."
     )
 
 
 def too_few_locked(locked: int, needed: int) -> str:
-    return f"{locked} of {needed} nodes are locked: no others can be locked now. They are as soon as that is possible."
+    return (
+        f"{locked} of {needed} nodes {are(locked)} locked: no others can be locked now. They are as soon as that is "
+        "possible."
+    )
 
 
 def not_covered(missing: Mapping[str, float]) -> str:

@@ -17,6 +17,7 @@ from stromboli.cluster import OCCUPYING, Status, Task
 from stromboli.descheduling.planning import View
 from stromboli.descheduling.planning.view import belongs_to_node
 from stromboli.descheduling.plugin import EvictorPlugin
+from stromboli.grammar import plural
 from stromboli.scheduling.configuration import Arguments
 
 from .owners import Owners
@@ -190,7 +191,7 @@ class DefaultEvictor(EvictorPlugin):
         if self._min_replicas > 1 and len(task.pod.metadata.owner_references) == 1:
             replicas = self._owners.replicas(task)
             if replicas < self._min_replicas:
-                return f"its owner has {replicas} pods, fewer than {self._min_replicas}"
+                return f"its owner has {plural(replicas, 'pod')}, fewer than {self._min_replicas}"
         return None
 
     def _age(self, task: Task) -> str | None:

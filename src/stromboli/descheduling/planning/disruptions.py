@@ -13,6 +13,7 @@ from stromboli.api.generated_groups import is_generated_group
 from stromboli.api.migration_reservations import controlling_owner
 from stromboli.api.selectors import matches_labels
 from stromboli.cluster import Job, Status, Task
+from stromboli.grammar import plural
 from stromboli.scheduling.gang import Shortage, shortage
 
 from .view import View
@@ -77,7 +78,7 @@ class Disruptions:
 
 def shortage_clause(gang: str, short: Shortage) -> str:
     of_task = f' of task "{short.role}"' if short.role else ""
-    return f"its gang {gang} would have {short.have} pods{of_task}, and needs {short.need}"
+    return f"its gang {gang} would have {plural(short.have, 'pod')}{of_task}, and needs {short.need}"
 
 
 def unavailable(job: Job) -> int:

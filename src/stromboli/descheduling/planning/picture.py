@@ -11,7 +11,7 @@ from typing import Final
 
 from stromboli.api import Node, Pod
 from stromboli.api.pod_requests import pod_requests
-from stromboli.api.quantity import amounts, format_amount
+from stromboli.api.quantity import amounts, stated_amount
 
 from .moves import Plan
 from .objects import Objects
@@ -67,4 +67,4 @@ def _bar(amount: int, total: int) -> str:
 
 
 def _amount(resource: str, amount: int) -> str:
-    return format_amount(resource, amount)
+    return stated_amount(resource, amount)

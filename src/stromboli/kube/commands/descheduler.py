@@ -184,10 +184,16 @@ def _print(answer: dict[str, Any], output: str) -> None:
     for each in answer["plans"]:
         click.echo(f"{each['plugin']} {each['goal']}:")
         for move in each["moves"]:
-            requests = ", ".join(f"{amount} {name}" for name, amount in move["requests"].items())
+            requests = ", ".join(f"{_stated(name, text)} {name}" for name, text in move["requests"].items())
             click.echo(f"  {move['pod']}  {move['from']} ▶ {move['to']}  ({requests})")
     click.echo("")
     for line in answer["picture"]:
         click.echo(line)
     if answer["applied"]:
         click.echo("\nThe moves are under way: kubectl get reservations")
+
+
+def _stated(resource: str, quantity: str) -> str:
+    from stromboli.api.quantity import amount, stated_amount
+
+    return stated_amount(resource, amount(resource, quantity))

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from stromboli.grammar import plural
 from stromboli.kube.client import Client
 from stromboli.kube.runtime import Log
 
@@ -65,7 +66,7 @@ class HollowNodes:
         registering = asyncio.create_task(self._register())
         try:
             if await _first(stopping, registering) is registering:
-                count = _count_of(self._count, "hollow node")
+                count = plural(self._count, "hollow node")
                 self._say(f"{count} ready. Ctrl-C {'ends this; they stay' if self._keep else 'removes them'}.")
                 self.ready.set()
                 beats = [pool.run_heartbeats() for pool in self._pools]
@@ -90,11 +91,11 @@ class HollowNodes:
         else:
             removed = sum([await pool.remove() for pool in self._pools])
             if removed:
-                self._say(f"{_count_of(removed, 'hollow node')} removed.")
+                self._say(f"{plural(removed, 'hollow node')} removed.")
         left = self._kubelet.unfinished()
         if left:
             self._say(
-                f"{_count_of(left, 'pod')} on these nodes did not finish. Nothing runs there now: "
+                f"{plural(left, 'pod')} on these nodes did not finish. Nothing runs there now: "
                 "delete such pods, or start the same nodes again."
             )
 
@@ -111,7 +112,3 @@ async def _cancel(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _count_of(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -22,6 +22,11 @@ export function formatAmount(resource, amount) {
   return `${short(amount)}${BINARY[unit]}`;
 }
 
+// A quantity as Kubernetes writes it: cores instead of thousandths, the rest as it is.
+export function formatQuantity(resource, text) {
+  return resource === "cpu" && text.endsWith("m") ? String(Number(text.slice(0, -1)) / 1000) : text;
+}
+
 export function formatAmounts(amounts) {
   const parts = Object.keys(amounts)
     .sort()

@@ -1,7 +1,7 @@
 // One job: what became of it, why it waits, and where its pods ran.
 
 import { element, replace } from "./dom.js";
-import { formatAmounts, formatDuration, formatTime } from "./format.js";
+import { formatAmounts, formatDuration, formatQuantity, formatTime } from "./format.js";
 import { waitOf } from "./store.js";
 import { dataTable } from "./table.js";
 
@@ -133,15 +133,17 @@ const MOST_AHEAD = 5;
 
 // The numbers behind the reasons, as sentences.
 function numbers(why) {
-  const amounts = (found = {}) => Object.entries(found).map(([name, amount]) => `${amount} ${name}`).join(", ") || "nothing";
+  const amounts = (found = {}) => Object.entries(found).map(([name, text]) => `${formatQuantity(name, text)} ${name}`).join(", ") || "nothing";
   const said = [];
   if (Object.keys(why.needs ?? {}).length) {
-    said.push(`It needs ${amounts(why.needs)} for ${why.podsNeeded} pods; ${amounts(why.free)} is free, ` +
+    const pods = why.podsNeeded === 1 ? "1 pod" : `${why.podsNeeded} pods`;
+    const counted = why.podsCounted < why.podsNeeded ? `, of which ${why.podsCounted} can be scheduled now` : "";
+    said.push(`It needs ${amounts(why.needs)} for ${pods}${counted}; ${amounts(why.free)} is free, ` +
       `at most ${amounts(why.largest)} on one node.`);
   }
   if (typeof why.podsThatFit === "number") {
     const others = why.nodeCounts.map(({ nodes, phrase }) => `${nodes} ${phrase}`);
-    said.push(`${why.podsThatFit} of ${why.podsNeeded} pods fit now. Nodes: ` +
+    said.push(`${why.podsThatFit} of ${why.podsCounted} ${why.podsCounted === 1 ? "pod" : "pods"} fit now. Nodes: ` +
       `${[`${why.available} of ${why.nodes} available`, ...others].join("; ")}.`);
   }
   if (why.position) said.push(`It is number ${why.position} of ${why.queueLength} that wait in its queue.`);

@@ -90,7 +90,7 @@ class Explainer:
         if refusal is not None:
             found.append(Explanation(refusal.code, reasons.refused(refusal)))
         fit, survey = self.fit(job)
-        if fit < missing:
+        if fit < min(missing, len(tasks)):  # if all fit that there are, the others are what it lacks
             if missing > 1 and fit:
                 found.append(Explanation(Code.GANG_SHORT, reasons.gang_short(fit, missing, len(job.tasks), "")))
             for (code, phrase), number in survey.ranked:

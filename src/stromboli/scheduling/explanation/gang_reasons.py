@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stromboli.api.quantity import format_duration
+
 _SCHEDULED = "All pods that must start together have a node."
 
 
@@ -21,6 +23,21 @@ def sent_away(job: str, other: str) -> str:
         f"{job} lacks pods that it needs, and so does {other}: each held what the other waits for. All pods of {job} "
         f"were evicted so that {other} can be completed."
     )
+
+
+def deadlock(leaves: str, completed: str, timeout: float, due: str) -> str:
+    """`timeout`: seconds that gangs may wait for each other; 0 for ever. `due`: when the first one has to go."""
+    said = f"{leaves} and {completed} lack pods that they need, and each holds what the other waits for."
+    if not timeout:
+        return f"{said} Neither is evicted, because gangDeadlockTimeout of the plugin gang is 0."
+    return (
+        f"{said} {leaves} is evicted so that {completed} can be completed, once it has waited for "
+        f"{format_duration(timeout)} (gangDeadlockTimeout of the plugin gang), at {due}."
+    )
+
+
+def deadlock_next_step(leaves: str, timeout: float) -> str:
+    return f"Delete one of them{f', or wait until {leaves} is evicted' if timeout else ''}."
 
 
 def promise_returned(until: str) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stromboli.api.quantity import format_amount
+from stromboli.api.quantity import stated_amount
+from stromboli.grammar import plural
 from stromboli.scheduling.callbacks import NodeReason
 
 from .reasons import MOST_NAMES, Code
@@ -91,8 +92,8 @@ def locked_for(queue: str) -> NodeReason:
 def insufficient(resource: str, requested: int, most: int, with_held: int = 0) -> tuple[str, str]:
     """(code, phrase). `most`: the largest amount that is free on one of these nodes; `with_held`: the same if what
     Reservations hold were free, too."""
-    need, free = format_amount(resource, requested), format_amount(resource, max(0, most))
-    also = f", {format_amount(resource, with_held)} with what Reservations hold" if with_held > max(0, most) else ""
+    need, free = stated_amount(resource, requested), stated_amount(resource, max(0, most))
+    also = f", {stated_amount(resource, with_held)} with what Reservations hold" if with_held > max(0, most) else ""
     return Code.INSUFFICIENT_NODE, f"with insufficient {resource} ({need} requested, at most {free} free{also})"
 
 
@@ -111,6 +112,6 @@ def kept_for(jobs: Iterable[str], *, own: bool) -> tuple[str, str]:
 
 def _owners(jobs: Iterable[str], own: bool) -> str:
     found = sorted(jobs)
-    more = [f"{len(found) - MOST_NAMES} more jobs"] if len(found) > MOST_NAMES else []
+    more = [plural(len(found) - MOST_NAMES, "more job")] if len(found) > MOST_NAMES else []
     named = [*(["other pods of this job"] if own else []), *found[:MOST_NAMES], *more]
     return " and ".join(named) or "other pods"

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from stromboli.api import names
-from stromboli.api.quantity import format_amount, format_duration, readable_amount
+from stromboli.api.quantity import format_duration, readable_amount, stated_amount
+from stromboli.grammar import are, have, plural
 from stromboli.scheduling.callbacks import Refusal
 
 
@@ -141,14 +142,14 @@ def _amount(resource: str, number: int) -> str:
     """Exact, but for bytes that no unit divides, such as those of a product with the overcommit factor."""
     if not resource:
         return str(number)
-    exact = format_amount(resource, number)
+    exact = stated_amount(resource, number)
     return exact if len(exact) <= _MOST_DIGITS else readable_amount(resource, number)
 
 
 def bind_refused(pod: str, node: str, why: str, times: int, others: int, retry: str) -> str:
     """`times`: how often binds of the pod were refused; `others`: pods of the job to which it happened as well;
     `retry`: when the next attempt is made, or "" if it is up to the nodes."""
-    also = f" So were binds of {others} more pods of the job." if others else ""
+    also = f" So were binds of {plural(others, 'more pod')} of the job." if others else ""
     often = f", for the {times}th time" if times > 3 else ""
     when = f" The next attempt is at {retry}." if retry else " It is tried again as soon as another node fits."
     return f"The API server refused to bind {pod} to {node}{often}: {why.rstrip('.')}.{also}{when}"
@@ -156,13 +157,13 @@ def bind_refused(pod: str, node: str, why: str, times: int, others: int, retry: 
 
 def _beside(refusal: Refusal) -> str:
     """What counts beside the allocated amount, or does not count of it."""
-    spared = format_amount(refusal.resource, refusal.spared)
+    spared = stated_amount(refusal.resource, refusal.spared)
     parts = (
         (refusal.kept_own, "promised to other pods of this job"),
         (refusal.kept, f"kept for other pods{_whose(refusal.kept_for)}"),
         (refusal.leaving, "still used by terminating pods"),
     )
-    beside = "".join(f", {format_amount(refusal.resource, amount)} {what}" for amount, what in parts if amount)
+    beside = "".join(f", {stated_amount(refusal.resource, amount)} {what}" for amount, what in parts if amount)
     return f" ({spared} of it can be taken back){beside}" if refusal.spared else beside
 
 
@@ -184,7 +185,7 @@ def says_never(message: str) -> bool:
 def never_within_quota(who: str, refusal: Refusal, *, guaranteed: bool) -> str:
     """`who`: "gang" or "pod"; `guaranteed`: the rest is guaranteed to other queues."""
     resource = refusal.resource
-    need, most = format_amount(resource, refusal.need), format_amount(resource, refusal.total)
+    need, most = stated_amount(resource, refusal.need), stated_amount(resource, refusal.total)
     return (
         f"The {who} can never start: {need} {resource} requested, and queue {refusal.subject} may have at most {most}"
         f"{_limit_of_queue(guaranteed)}"
@@ -202,7 +203,7 @@ def never_on_a_node(who: str, resource: str, requested: int, most: int) -> str:
     """`resource`: of which no node has enough; "" if it takes several resources to rule out every node."""
     if not resource:
         return f"The {who} can never start: no node that a pod of it may use is large enough, even if it is empty."
-    need, largest = format_amount(resource, requested), format_amount(resource, most)
+    need, largest = stated_amount(resource, requested), stated_amount(resource, most)
     return (
         f"The {who} can never start: {need} {resource} requested for one pod, and nodes that it may use have at most "
         f"{largest}."
@@ -214,7 +215,7 @@ def never_on_all_nodes(pods: int, most: int) -> str:
 
 
 def never_in_cluster(resource: str, requested: int, total: int) -> str:
-    need, there = format_amount(resource, requested), format_amount(resource, total)
+    need, there = stated_amount(resource, requested), stated_amount(resource, total)
     return f"The gang can never start: {need} {resource} requested, and the cluster has {there}."
 
 
@@ -222,8 +223,8 @@ def never_beside_services_of_queue(who: str, refusal: Refusal, *, guaranteed: bo
     """The queue may not have so much, beside pods of it that do not end and what its Reservations hold. `guaranteed`:
     the rest is guaranteed to other queues."""
     resource = refusal.resource
-    need, total = format_amount(resource, refusal.need), format_amount(resource, refusal.total)
-    kept = format_amount(resource, refusal.have)
+    need, total = stated_amount(resource, refusal.need), stated_amount(resource, refusal.total)
+    kept = stated_amount(resource, refusal.have)
     stays = f", of which pods that do not end and Reservations keep {kept}" if refusal.have > 0 else ""
     return (
         f"The {who} can never start: {need} {resource} requested, and queue {refusal.subject} may have at most "
@@ -308,8 +309,8 @@ def node_counts(
     problems = (": " + _listed(counts)) if counts else ""
     if gang and available:
         then = f" For the next one: {_listed(for_the_next)}." if for_the_next else ""
-        return f"{available} of {nodes} nodes have room for some of them{problems}.{then}"
-    return f"{available} of {nodes} nodes are available{problems}."
+        return f"{available} of {nodes} nodes {have(available)} room for some of them{problems}.{then}"
+    return f"{available} of {nodes} nodes {are(available)} available{problems}."
 
 
 def _listed(counts: Iterable[tuple[str, int]]) -> str:
@@ -319,7 +320,7 @@ def _listed(counts: Iterable[tuple[str, int]]) -> str:
 
 def some_nodes(number: int, nodes: int, phrase: str) -> str:
     """One problem alone, and on how many nodes it is."""
-    return f"{number} of {nodes} nodes are not available: {phrase}."
+    return f"{number} of {nodes} nodes {are(number)} not available: {phrase}."
 
 
 def share_ahead(
@@ -342,13 +343,13 @@ def namespace_held(first: str, namespace: str) -> str:
 
 
 def gang_short(found: int, needed: int, tasks: int, why: str) -> str:
-    return (
-        f"Only {found} of the {needed} pods that must start together (of {tasks} in the group) fit now. " + why
-    ).rstrip()
+    """`tasks`: how many pods the group has."""
+    group = f" (of {tasks} in the group)" if tasks > needed else ""
+    return f"Only {found} of the {needed} pods that must start together{group} fit now. {why}".rstrip()
 
 
 def some_gated(number: int) -> str:
-    return f"{number} of the others have scheduling gates."
+    return f"{number} of the others {have(number)} scheduling gates."
 
 
 def gang_unschedulable(missing: int, tasks: int, why: str) -> str:
@@ -402,8 +403,8 @@ def unreserved(node: str, reason: str) -> str:
 
 def limit_exceeded(needed: int, most: int) -> str:
     return (
-        f"The job has waited too long, but it needs {needed} more nodes, and at most {most} may be reserved in total. "
-        "Raise reservedNodePercent of the reserve action."
+        f"The job has waited too long, but it needs {plural(needed, 'more node')}, and at most {most} may be reserved "
+        "in total. Raise reservedNodePercent of the reserve action."
     )
 
 

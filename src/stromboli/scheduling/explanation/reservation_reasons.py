@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stromboli.api.quantity import format_amount
+from stromboli.api.quantity import stated_amount
 from stromboli.scheduling.callbacks import Refusal
 
 from .reasons import Code
@@ -45,7 +45,7 @@ def low_priority(least: int, own: int) -> str:
 
 
 def too_little_left(resource: str, left: int, requested: int) -> str:
-    has, need = format_amount(resource, left), format_amount(resource, requested)
+    has, need = stated_amount(resource, left), stated_amount(resource, requested)
     return f"it has {has} {resource} left, and the pod requests {need}"
 
 
@@ -54,7 +54,7 @@ def nothing_requested(resources: Iterable[str]) -> str:
 
 
 def not_named(resource: str, node: str, free: int, requested: int) -> str:
-    has, need = format_amount(resource, max(free, 0)), format_amount(resource, requested)
+    has, need = stated_amount(resource, max(free, 0)), stated_amount(resource, requested)
     return f"it does not hold {resource}, and its node {node} has {has} free of the {need} that the pod requests"
 
 
@@ -67,6 +67,6 @@ def over_limit(refusal: Refusal) -> str:
     """The pod's queue may not have so much."""
     if not refusal.resource:
         return f"queue {refusal.subject} does not take it"
-    after, most = (format_amount(refusal.resource, n) for n in (refusal.have + refusal.need, refusal.total))
+    after, most = (stated_amount(refusal.resource, n) for n in (refusal.have + refusal.need, refusal.total))
     limit = "deserves" if refusal.code == Code.QUEUE_OVER_DESERVED else "may have at most"
     return f"queue {refusal.subject} would have {after} {refusal.resource}, and {limit} {most}"

@@ -10,10 +10,10 @@ from stromboli.scheduling.gang import HalfGangs, is_half_gang
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.starvation import Feasibility
 
-from .deadlock import resolve_deadlock
+from .deadlock import REASON, foreseen_deadlock, resolve_deadlock
 from .rules import deadlock_timeout, read_deadlock_timeout
 
-__all__ = ["open_half_gangs", "read_deadlock_timeout"]
+__all__ = ["REASON", "deadlock_timeout", "foreseen_deadlock", "open_half_gangs", "read_deadlock_timeout"]
 
 
 def open_half_gangs(session: Session) -> None:

@@ -29,18 +29,51 @@ _EVICTABLE = frozenset({Status.BOUND, Status.RUNNING})
 
 def resolve_deadlock(session: Session, halves: Sequence[Job], timeout: float) -> None:
     """`halves`: gangs that lacked pods when the session began."""
-    stuck = [job for job in halves if _is_stuck(session, job)]
+    stuck = _stuck(session, halves)
     if len(stuck) < 2:
         return
     dues = [waiting_since(session, job) + timeout for job in stuck]
     if session.now <= min(dues):
         session.due(min(dues))
         return
-    stuck.sort(key=lambda job: (-job.priority, _started(job), job.key))
+    found = _way_out(session, stuck)
+    if found is None:
+        return
+    leaves, _, statement = found
+    due = waiting_since(session, leaves) + timeout
+    if session.now > due:
+        statement.commit()
+    else:
+        statement.discard()
+        session.due(due)
+
+
+def foreseen_deadlock(session: Session, job: Job) -> tuple[Job, Job] | None:
+    """At the end of a cycle: the gang that will be sent away, and the one that is completed then, if this job is one
+    of them."""
+    if not is_half_gang(job):
+        return None
+    found = _way_out(session, _stuck(session, [one for one in session.waiting if is_half_gang(one)]))
+    if found is None:
+        return None
+    leaves, completed, statement = found
+    statement.discard()
+    return (leaves, completed) if job is leaves or job is completed else None
+
+
+def _stuck(session: Session, halves: Sequence[Job]) -> list[Job]:
+    """Who is sent away last comes first: the highest priority, then the one that started first."""
+    stuck = [job for job in halves if _is_stuck(session, job)]
+    return sorted(stuck, key=lambda job: (-job.priority, _started(job), job.key))
+
+
+def _way_out(session: Session, stuck: Sequence[Job]) -> tuple[Job, Job, Statement] | None:
+    """Who is sent away, who is completed then, and the statement that does it, neither committed nor discarded."""
     for leaves in reversed(stuck):
-        others = [job for job in stuck if job is not leaves]
-        if _makes_room(session, leaves, others, timeout):
-            return
+        found = _makes_room(session, leaves, [job for job in stuck if job is not leaves])
+        if found is not None:
+            return leaves, *found
+    return None
 
 
 def _is_stuck(session: Session, job: Job) -> bool:
@@ -62,12 +95,11 @@ def _start_of(task: Task) -> float:
     return task.created if written is None else parse_timestamp(written)
 
 
-def _makes_room(session: Session, leaves: Job, others: Sequence[Job], timeout: float) -> bool:
-    """Whether sending this gang away lets one of the others be completed. It is sent away if it has waited long
-    enough; if not, nobody is, before it has."""
+def _makes_room(session: Session, leaves: Job, others: Sequence[Job]) -> tuple[Job, Statement] | None:
+    """Which of the others can be completed if this gang is sent away, and the statement that does it."""
     failures = session.memory(FailedAttempts)
     if failures.repeat(session, REASON, leaves):
-        return False
+        return None
     members = [task for _, task in sorted(leaves.tasks.items()) if task.status in _ON_NODES]
     for other in others:
         if not _may_go(session, members, other) or _something_leaves(session, other):
@@ -77,16 +109,10 @@ def _makes_room(session: Session, leaves: Job, others: Sequence[Job], timeout: f
         for task in members:
             statement.evict(task, reason=REASON, message=message)
         if _completes(session, statement, other):
-            due = waiting_since(session, leaves) + timeout
-            if session.now > due:
-                statement.commit()
-            else:
-                statement.discard()
-                session.due(due)
-            return True
+            return other, statement
         statement.discard()
     failures.record(session, REASON, leaves)
-    return False
+    return None
 
 
 def _may_go(session: Session, members: Sequence[Task], other: Job) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stromboli.api.quantity import format_amount
+from stromboli.api.quantity import stated_amount
 from stromboli.cluster import OCCUPYING, Job, Node, Status, Task
 from stromboli.scheduling.callbacks import GroupCondition
 from stromboli.scheduling.explanation import Code
@@ -68,7 +68,7 @@ def _missing(session: Session, node: Node, tasks: list[Task]) -> str:
     """What still has to drain on a node, as text; "" if nothing."""
     short = sum((task.request for task in tasks), start=-session.nodes.idle[node.row]).clip(min=0)
     missing = session.amounts(short)
-    return " and ".join(f"{format_amount(resource, amount)} {resource}" for resource, amount in missing.items())
+    return " and ".join(f"{stated_amount(resource, amount)} {resource}" for resource, amount in missing.items())
 
 
 def _sentence(session: Session, job: Job) -> str:
