@@ -27,6 +27,7 @@
     reservations used  n Reservations, and n pods that use them
     many budgets    the same gang as in preempting, and ten budgets for each running job
     namespaces, namespace per pod   preemptors in n/10 weighted namespaces, or in one each
+    resource names  1,000 pods on 100 nodes, and pods of a tenant that ask for n resources which no node offers
     plans, plans for pending   a plan of the descheduler for n nodes with 10 pods each, by thresholds or for a job
 
 Times are processor time, the best of several repeats, each on a fresh cluster. `later` is the next cycle, in which
@@ -436,6 +437,18 @@ def namespaces(number_of: Callable[[int], int], *, weighted: bool = False) -> Ca
     return build
 
 
+def resource_names(size: int) -> Iterable[Document]:
+    """Each of the tenant's pods asks for 60 names that nobody else asks for."""
+    made: list[Document] = [*nodes(100), queue("default")]
+    for first in range(0, 1000, 10):
+        made += gang(f"job{first:06d}", 10)
+    for first in range(0, size, 60):
+        made += gang(f"names{first:06d}", 1)
+        requests = made[-1]["spec"]["containers"][0]["resources"]["requests"]
+        requests |= {f"example.com/n{number}": "1" for number in range(first, first + 60)}
+    return made
+
+
 CASES: dict[str, tuple[Callable[[int], Iterable[Document]], int, str]] = {
     "anti-affinity": (anti_affinity, 5000, ""),
     "spread": (spread, 5000, ""),
@@ -464,6 +477,7 @@ CASES: dict[str, tuple[Callable[[int], Iterable[Document]], int, str]] = {
     "many budgets": (many_budgets, 300, ""),
     "namespaces": (namespaces(lambda size: max(size // 10, 1), weighted=True), 500, ""),
     "namespace per pod": (namespaces(lambda size: size), 500, ""),
+    "resource names": (resource_names, 3480, ""),
 }
 PLANS = {"plans": False, "plans for pending": True}  # of the descheduler; whether for a job that waits
 PLAN_SIZE = 100  # nodes

@@ -53,6 +53,25 @@ def test_a_minimum_that_cannot_be_read_is_one() -> None:
         assert next(iter(cluster.list(PodGroup))).spec.min_member == 1
 
 
+def test_a_pod_with_more_resources_than_a_group_may_name_gets_its_group() -> None:
+    # The schema of a PodGroup has room for 64 names: cpu, and 63 of the others.
+    cluster = FakeCluster(pod("ns/p", cpu=1, resources={f"example.com/n{number:03}": 1 for number in range(70)}))
+    cluster.settle()
+    (made,) = cluster.list(PodGroup)
+    assert list(made.spec.min_resources)[:2] == ["cpu", "example.com/n000"]
+    assert len(made.spec.min_resources) == 64
+
+
+def test_what_is_too_much_or_too_long_is_not_copied_to_a_group() -> None:
+    # 999,999,999 times 32Ti does not fit 64 bits.
+    said = {names.GROUP_MIN_MEMBER: "999999999", "volcano.sh/note": "x" * 5000, "volcano.sh/short": "y"}
+    cluster = FakeCluster(pod("ns/p", memory="32Ti", annotations=said))
+    cluster.settle()
+    (made,) = cluster.list(PodGroup)
+    assert made.spec.min_resources == {}
+    assert "volcano.sh/note" not in made.metadata.annotations
+
+
 def test_a_request_that_nobody_can_reckon_with_keeps_nobody_else_from_a_group() -> None:
     # An API server takes it: in millicores it is more than 2**63.
     cluster = FakeCluster(pod("ns/absurd", cpu="9223372036854775807"), pod("ns/sane", cpu=1))

@@ -14,8 +14,6 @@ from .kinds.pods import Pod, PodSpec
 from .names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, DEFAULT_SCHEDULER
 
 MAX_RETRY = 3
-MAX_JOB_REPLICAS = 50_000
-"""How many pods a Job may have. A larger one would fill the API server's memory; `--max-job-replicas` changes it."""
 RESERVATION_TTL = "24h"
 
 

@@ -28,7 +28,7 @@ from .node_table import NodeTable
 from .object_fields import group_status
 from .object_warnings import ObjectWarning
 from .refused_bind import RefusedBind
-from .resources import CPU, MEMORY, PODS, UNLIMITED, Matrix, ResourceAxis, Vector, fits
+from .resources import CPU, MEMORY, PODS, UNLIMITED, UNOFFERED, UNOFFERED_NAME, Matrix, ResourceAxis, Vector, fits
 from .snapshot import Snapshot
 from .volumes import HeldBind, VolumeIndex
 
@@ -39,6 +39,8 @@ __all__ = [
     "PODS",
     "SHARED",
     "UNLIMITED",
+    "UNOFFERED",
+    "UNOFFERED_NAME",
     "WAITING",
     "Applied",
     "BindFailed",

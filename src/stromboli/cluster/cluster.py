@@ -61,21 +61,21 @@ class Cluster:
         self.volumes = VolumeIndex()
         self._warnings = ObjectWarnings()
         self._shapes = ShapeRegistry(self.axis)
-        self._queues = QueueIndex(self.axis, self.ledger, self._ensure_width, self._warnings)
+        self._queues = QueueIndex(self.axis, self.ledger, self._warnings)
         listed = ListedUsers()
         self._tasks = TaskIndex(
-            self._shapes, self.ledger, self.nodes, self._queues, self._ensure_width,
+            self._shapes, self.ledger, self.nodes, self._queues,
             volumes=self.volumes, listed=listed, scheduler_name=scheduler_name,
         )  # fmt: skip
         self._reservations = ReservationIndex(
-            self._shapes, self.ledger, self.nodes, self._tasks.tasks, self._queues, self._ensure_width,
+            self._shapes, self.ledger, self.nodes, self._tasks.tasks, self._queues,
             listed=listed, scheduler_name=scheduler_name,
         )  # fmt: skip
         self.jobs = self._queues.jobs
         self.queues = self._queues.queues
         self.tasks = self._tasks.tasks
         self.reservations = self._tasks.reservations
-        self._width = self.axis.width
+        self._columns = len(self.axis)
         self._withdrawal = Withdrawal()
         self._layout_changed = False
         self._total: Vector | None = None
@@ -99,7 +99,7 @@ class Cluster:
                 self._tasks.evict_failed(task_key)
             case ReservationWriteFailed(name):
                 self._reservations.write_failed(name)
-        self._ensure_width()
+        self._fill_new_columns()
 
     def _known(self, obj: KObject) -> KObject | None:
         """The version of an object that is known; None if it is new, or of a kind whose versions are not kept."""
@@ -261,7 +261,7 @@ class Cluster:
         for resource in node.allocatable:
             self.axis.column(resource)
         if node.row >= 0:
-            self._ensure_width()
+            self._fill_new_columns()
             self.ledger.table.set_nodes([node])
             self.ledger.log.append(node.row)
             if node.lock is not None:  # it counts as what it offers now
@@ -293,17 +293,23 @@ class Cluster:
         self._tasks.rows_assigned()
         return True
 
-    # -- width --------------------------------------------------------------------------------------------------
+    # -- columns ------------------------------------------------------------------------------------------------
 
-    def _ensure_width(self) -> None:
-        """Pad everything that holds a vector if the axis has become wider. Rare, so simple."""
-        if self.axis.width == self._width:
+    def _fill_new_columns(self) -> None:
+        """If there are new columns, pad everything that holds a vector, and read again what asks for one of them. Rare,
+        as only nodes and Reservations make columns; so simple."""
+        if len(self.axis) == self._columns:
             return
-        self._width = self.axis.width
+        self._columns = len(self.axis)
         self.ledger.widen()
         self._shapes.widen()
         self._queues.widen()
         self._reservations.widen()
+        self._queues.columns_added()
+        if self._shapes.forget_unoffered():
+            self._tasks.columns_added()
+            self._reservations.columns_added()
+        self.ledger.node_changes += 1  # what was found out about shapes and nodes is about other columns
         self._total = None
 
     # -- out ----------------------------------------------------------------------------------------------------

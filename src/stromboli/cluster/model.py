@@ -30,7 +30,7 @@ from stromboli.api import Queue as QueueObject
 from stromboli.api.volumes.pod_volumes import NO_VOLUMES, PodVolumes
 
 from .refused_bind import RefusedBind
-from .resources import PODS, Vector
+from .resources import PODS, UNOFFERED, Unoffered, Vector
 
 JobKey = NewType("JobKey", str)  # "namespace/podgroup"
 TaskKey = NewType("TaskKey", str)  # "namespace/pod"
@@ -70,6 +70,11 @@ class Shape:
     pod: Pod  # any pod of this shape, to read selectors, tolerations, ports and so on from
     has_pod_terms: bool  # inter-pod (anti-)affinity or topology spread: labels and namespace matter
     has_ports: bool
+    unoffered: Unoffered = ()  # what it requests that no node offers
+
+    def shown(self, name: str, column: int) -> tuple[str, int]:
+        """What users read for a column: the name of a resource, and how much is requested."""
+        return self.unoffered[0] if column == UNOFFERED and self.unoffered else (name, int(self.request[column]))
 
 
 @dataclass(eq=False, slots=True)
@@ -219,6 +224,7 @@ class Job:
     min_available: int = 1
     role_minimums: dict[str, int] = field(default_factory=dict)
     min_resources: Vector | None = None
+    unoffered: Unoffered = ()  # the part of its minimum that no node offers
     # Each task is on its own: its group was generated for pods without one, and nobody said that they belong together.
     single_tasks: bool = False
     goes_whole: bool = False  # its owner stops or restarts all tasks when one is evicted
@@ -307,6 +313,12 @@ class Job:
         if self.phase != self.object.status.phase or self.phase in ("Pending", "Inqueue"):
             return False
         return self.min_resources is None or self.valid_count >= self.min_available
+
+    @property
+    def first_unoffered(self) -> tuple[str, int] | None:
+        """The first resource that the job asks for and no node offers, and how much; None if there is none."""
+        found = self.unoffered or tuple(one for task in self.tasks.values() for one in task.shape.unoffered)
+        return min(found, default=None)
 
     @property
     def roles_matter(self) -> bool:

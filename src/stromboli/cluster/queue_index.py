@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Container, Iterable
 
 from stromboli.api import PodGroup, PriorityClass, is_generated_group, key, names
 from stromboli.api import Queue as QueueObject
+from stromboli.api.kinds.batch import QueueSpec
 from stromboli.api.quantity import amounts
 
 from .ledger import Ledger
@@ -26,16 +27,12 @@ from .resources import PODS, UNLIMITED, ResourceAxis, Vector
 
 
 class QueueIndex:
-    def __init__(
-        self, axis: ResourceAxis, ledger: Ledger, ensure_width: Callable[[], None], warnings: ObjectWarnings
-    ) -> None:
-        """`ensure_width` pads all vectors after a new resource may have made the axis wider."""
+    def __init__(self, axis: ResourceAxis, ledger: Ledger, warnings: ObjectWarnings) -> None:
         self.jobs: dict[JobKey, Job] = {}
         self.queues: dict[QueueName, Queue] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
         self._axis = axis
         self._ledger = ledger
-        self._ensure_width = ensure_width
         self._warnings = warnings
         self._with_short_names: set[QueueName] = set()  # whose guarantee has them
         self._priorities_changed = False
@@ -72,10 +69,7 @@ class QueueIndex:
         job.single_tasks = is_generated and spec.min_member <= 1
         # The pods of a generated group exist already, so nothing has to be promised before they are created.
         has_minimum = bool(spec.min_resources) and not is_generated
-        job.min_resources = self._axis.vector(amounts(spec.min_resources)) if has_minimum else None
-        if job.min_resources is not None:
-            job.min_resources[PODS] = 0
-        self._ensure_width()
+        self._read_minimum(job, amounts(spec.min_resources) if has_minimum else None)
         job.goes_whole = obj.metadata.annotations.get(names.GOES_WHOLE, "").lower() == "true"
         self._set_priority(job, spec.priority_class_name)
         self._read_status(job, before)
@@ -83,6 +77,23 @@ class QueueIndex:
         if queue is not job.queue:
             self._change_queue(job, queue)
         self._show(job, was_visible)
+
+    def _read_minimum(self, job: Job, minimum: dict[str, int] | None) -> None:
+        job.min_resources = None if minimum is None else self._axis.vector(minimum)
+        job.unoffered = () if minimum is None else self._axis.unoffered(minimum)
+        if job.min_resources is not None:
+            job.min_resources[PODS] = 0
+
+    def columns_added(self) -> None:
+        """Read what names resources again: some of them have columns now."""
+        for job in self.jobs.values():
+            if job.unoffered and job.object is not None:
+                self._read_minimum(job, amounts(job.object.spec.min_resources))
+                job.memo.clear()
+                self._ledger.changed_jobs[job.key] = job
+        for queue in self.queues.values():
+            if queue.object is not None:
+                self._read_amounts(queue, queue.object.spec)
 
     def _read_status(self, job: Job, before: PodGroup | None) -> None:
         obj = job.object
@@ -176,15 +187,18 @@ class QueueIndex:
         queue.open = obj.status.state in ("", "Open")
         queue.fifo = spec.dequeue_strategy == "fifo"
         queue.parent = spec.parent
+        self._read_amounts(queue, spec)
+
+    def _read_amounts(self, queue: Queue, spec: QueueSpec) -> None:
         queue.capability = self._limits(amounts(spec.capability)) if spec.capability else None
         self._read_guarantee(queue, ())
-        queue.deserved = self._axis.vector(amounts(spec.deserved)) if spec.deserved else None
+        queue.deserved = self._axis.bounds(amounts(spec.deserved), missing=0) if spec.deserved else None
 
     def _read_guarantee(self, queue: Queue, offered: Container[str]) -> None:
         assert queue.object is not None
         guarantee = queue.object.spec.guarantee
         wanted = guaranteed_amounts(guarantee, offered)
-        queue.guarantee = self._axis.vector(wanted) if guarantee.resource else None
+        queue.guarantee = self._axis.bounds(wanted, missing=0) if guarantee.resource else None
         short = any(full_name(name) != name for name in guarantee.resource)
         (self._with_short_names.add if short else self._with_short_names.discard)(queue.name)
 
@@ -197,7 +211,6 @@ class QueueIndex:
             else:
                 offered = [resource for resource in queue.object.spec.guarantee.resource if offers(resource)]
                 self._read_guarantee(queue, offered)
-                self._ensure_width()
 
     def delete_queue(self, name: QueueName) -> None:
         queue = self.queues.get(name)
@@ -221,7 +234,7 @@ class QueueIndex:
     def _limits(self, capability: dict[str, int]) -> Vector:
         """A capability: a resource that is not given, and cpu or memory of 0, have no limit."""
         limits = {name: amount for name, amount in capability.items() if amount > 0 or name not in ("cpu", "memory")}
-        return self._axis.vector(limits, missing=UNLIMITED)
+        return self._axis.bounds(limits, missing=UNLIMITED)
 
     # -- priorities ---------------------------------------------------------------------------------------------
 

@@ -6,6 +6,11 @@ padded to the axis' width, a power of two; when the width itself grows, the clus
 
 The column of a resource depends on which object named it first, so nothing may depend on the order of columns. Code
 that adds up floats iterates over `by_name()`, and code that picks "the first insufficient resource" does so by name.
+
+Columns belong to what nodes offer and what Reservations hold, never to what somebody asks for: every vector has every
+column, so a tenant who invents names would make every cycle slower for everybody. All names without a column share the
+column UNOFFERED, of which no node has any: who asks for some of one fits nowhere, by the same arithmetic as anybody.
+When a node begins to offer a name, it becomes a column, and what asks for it is read again (`Cluster`).
 """
 
 from __future__ import annotations
@@ -21,6 +26,14 @@ Matrix = npt.NDArray[np.int64]
 CPU = 0
 MEMORY = 1
 PODS = 2
+UNOFFERED = 3
+
+UNOFFERED_NAME = "<unoffered>"
+"""Stands for all resources that have no column. It is no valid name of a resource that nodes or pods could use, and
+users read the real ones instead: `Shape.unoffered`, `Job.unoffered`."""
+
+Unoffered = tuple[tuple[str, int], ...]
+"""(name, amount) of resources without a column, in the order of names."""
 
 UNLIMITED = np.iinfo(np.int64).max // 4
 """Stands for "no limit" in a vector; a quarter of the range, so that adding real amounts never wraps around."""
@@ -30,7 +43,7 @@ class ResourceAxis:
     """Names of resources and their columns."""
 
     def __init__(self) -> None:
-        self.names: list[str] = ["cpu", "memory", "pods"]
+        self.names: list[str] = ["cpu", "memory", "pods", UNOFFERED_NAME]
         self.index: dict[str, int] = {name: column for column, name in enumerate(self.names)}
         self.width = 8
 
@@ -38,7 +51,7 @@ class ResourceAxis:
         return len(self.names)
 
     def column(self, name: str) -> int:
-        """The column of a resource; a new name gets the next one."""
+        """The column of a resource that a node offers, or a Reservation holds; a new name gets the next one."""
         column = self.index.get(name)
         if column is None:
             column = len(self.names)
@@ -48,13 +61,33 @@ class ResourceAxis:
                 self.width *= 2
         return column
 
-    def vector(self, amounts: Mapping[str, int], *, missing: int = 0) -> Vector:
-        """The amounts as a vector; resources that are not given have the value `missing`."""
-        columns = [self.column(name) for name in amounts]
-        values = [missing] * self.width
-        for column, amount in zip(columns, amounts.values(), strict=True):
-            values[column] = min(amount, UNLIMITED)
+    def vector(self, amounts: Mapping[str, int]) -> Vector:
+        """Amounts that somebody asks for, as a vector. One of what has no column is enough to fit nowhere."""
+        values, index = [0] * self.width, self.index
+        for name, amount in amounts.items():
+            column = index.get(name, UNOFFERED)
+            if column != UNOFFERED:
+                values[column] = min(amount, UNLIMITED)
+            elif amount > 0:
+                values[UNOFFERED] = 1
         return np.array(values, dtype=np.int64)
+
+    def bounds(self, amounts: Mapping[str, int], *, missing: int) -> Vector:
+        """What somebody may have, at most or at least, as a vector. Resources that are not given have the value
+        `missing`; those without a column wait until they have one."""
+        values = [missing] * self.width
+        for name, amount in amounts.items():
+            column = self.index.get(name)
+            if column is not None:
+                values[column] = min(amount, UNLIMITED)
+        return np.array(values, dtype=np.int64)
+
+    def unoffered(self, amounts: Mapping[str, int]) -> Unoffered:
+        """Those of these amounts that `vector` has in the column UNOFFERED."""
+        index = self.index
+        if all(name in index for name in amounts):
+            return ()
+        return tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0 and name not in index))
 
     def zeros(self) -> Vector:
         return np.zeros(self.width, dtype=np.int64)
@@ -71,13 +104,13 @@ class ResourceAxis:
         return sorted(self.index.items())
 
     def amounts(self, vector: Vector) -> dict[str, int]:
-        """The non-zero entries of a vector, by name, in the order of names."""
+        """The non-zero entries of a vector, by name, in the order of names. What has no column is left out."""
         return dict(self._nonzero(vector))
 
     def _nonzero(self, vector: Vector) -> Iterator[tuple[str, int]]:
         values = vector.tolist()
         for name, column in self.by_name():
-            if column < len(values) and values[column]:
+            if column < len(values) and values[column] and column != UNOFFERED:
                 yield name, values[column]
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from stromboli.api import Pod, PodSpec
 from stromboli.api.pod_requests import is_sidecar, pod_requests
+from stromboli.api.validation.limits import MAX_REQUEST, check_requests
 
 from .model import Shape
 from .resources import PODS, ResourceAxis
@@ -25,12 +26,24 @@ class ShapeRegistry:
         self.axis = axis
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self.with_pod_terms: WeakSet[Shape] = WeakSet()
+        self._with_unoffered: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._next_id = 0
 
     def widen(self) -> None:
         """Pad all requests to the width of the axis."""
         for shape in list(self._shapes.values()):
             shape.request = self.axis.pad(shape.request)
+
+    def forget_unoffered(self) -> bool:
+        """There are new columns. Forget the shapes that request one of them; returns whether there are any. What has
+        such a shape must get a new one, as results are kept by shape."""
+        index = self.axis.index
+        found = [
+            key for key, shape in self._with_unoffered.items() if any(name in index for name, _ in shape.unoffered)
+        ]
+        for key in found:
+            del self._shapes[key], self._with_unoffered[key]
+        return bool(found)
 
     def of(self, pod: Pod) -> Shape:
         spec = pod.spec
@@ -54,15 +67,26 @@ class ShapeRegistry:
         ))  # fmt: skip
         shape = self._shapes.get(key)
         if shape is None:
+            requests = self._within_limits(requests, waits=not spec.node_name)
             vector = self.axis.vector(requests)
             best_effort = not vector.any()
             vector[PODS] = 1
-            shape = Shape(self._next_id, vector, best_effort, pod, has_pod_terms, bool(ports))
+            unoffered = self.axis.unoffered(requests)
+            shape = Shape(self._next_id, vector, best_effort, pod, has_pod_terms, bool(ports), unoffered)
             self._next_id += 1
             self._shapes[key] = shape
+            if unoffered:
+                self._with_unoffered[key] = shape
             if has_pod_terms:
                 self.with_pod_terms.add(shape)
         return shape
+
+    def _within_limits(self, requests: dict[str, int], *, waits: bool) -> dict[str, int]:
+        """Raises an ApiError about a request above the limit. A pod that has a node is counted with the limit: its user
+        may have written the node into it, and sums must not wrap around."""
+        if waits:
+            check_requests(requests, "spec.containers")
+        return {name: max(0, min(amount, MAX_REQUEST)) for name, amount in requests.items()}
 
 
 def is_same_shape(spec: PodSpec, known: PodSpec) -> bool:

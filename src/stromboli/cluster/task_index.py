@@ -6,9 +6,10 @@ snapshot. Such a task is recorded under the name of its node and put there as so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from stromboli.api import Pod, Reservation, is_backfill, key
+from stromboli.api.validation import limits
 from stromboli.api.volumes.pod_volumes import NO_VOLUMES, pod_volumes
 from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
 
@@ -43,20 +44,17 @@ class TaskIndex:
         ledger: Ledger,
         nodes: Mapping[str, Node],
         groups: QueueIndex,
-        ensure_width: Callable[[], None],
         *,
         volumes: VolumeIndex,
         listed: ListedUsers,
         scheduler_name: str | None,
     ) -> None:
-        """`ensure_width` pads all vectors after a new resource may have made the axis wider."""
         self.tasks: dict[TaskKey, Task] = {}
         self.reservations: dict[str, Reservation] = {}
         self._shapes = shapes
         self._ledger = ledger
         self._nodes = nodes
         self._groups = groups
-        self._ensure_width = ensure_width
         self._volumes = volumes
         self._listed = listed
         self._scheduler_name = scheduler_name
@@ -157,8 +155,10 @@ class TaskIndex:
         self._ledger.settle(task, status, node)
 
     def _new_task(self, task_key: TaskKey, pod: Pod) -> Task:
+        """Raises an ApiError about a waiting pod that is above a limit. One that has a node uses it, anyway."""
+        if not pod.spec.node_name:
+            limits.check_pod(pod)
         shape = self._shapes.of(pod)
-        self._ensure_width()
         meta = pod.metadata
         task = Task(
             key=task_key, name=meta.name, namespace=meta.namespace, uid=meta.uid, pod=pod, shape=shape,
@@ -187,7 +187,6 @@ class TaskIndex:
         if task.job is not None:
             task.job.memo.clear()
         shape = task.shape if is_same_shape(pod.spec, task.pod.spec) else self._shapes.of(pod)
-        self._ensure_width()
         group = self._group_of(pod)
         same_group = group is None if task.job is None else task.job.key == group
         counted = (bool(pod.spec.scheduling_gates), role_of(pod), _runs_as_backfill(task, pod))
@@ -206,6 +205,17 @@ class TaskIndex:
         if task.job is None:
             self._join_group(task, group)
         self._ledger.enter(task)
+
+    def columns_added(self) -> None:
+        """Read the requests again that name resources without a column: some of them have one now."""
+        for task in self.tasks.values():
+            shape = self._shapes.of(task.pod) if task.shape.unoffered else task.shape
+            if shape is not task.shape:
+                self._ledger.leave(task)
+                task.shape = shape
+                self._ledger.enter(task)
+                if task.job is not None:
+                    task.job.memo.clear()
 
     def _join_group(self, task: Task, group: JobKey | None) -> None:
         if group is not None:

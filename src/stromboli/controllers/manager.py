@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from stromboli.api import Job, KObject, Pod, PodGroup, Queue, key, names
-from stromboli.api.defaults import MAX_JOB_REPLICAS
+from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 from stromboli.cluster import Applied, Deleted
 
 from .changes import Change, Objects, Update

@@ -38,7 +38,8 @@ from stromboli.api import (
 )
 from stromboli.api.namespace_queue import queue_in_namespace
 from stromboli.api.pod_requests import pod_requests
-from stromboli.api.quantity import QuantityError, amounts, format_amount
+from stromboli.api.quantity import LARGEST_AMOUNT, QuantityError, amounts, format_amount
+from stromboli.api.validation import limits
 
 from .changes import Change, Create, Delete, Objects, Update
 from .pod_index import PodIndex, group_of
@@ -242,7 +243,9 @@ def _new_group(pod: Pod, owner_reference: OwnerReference, owner: Owner | None, o
 def _inherited(marks: Mapping[str, str]) -> dict[str, str]:
     """The scheduling labels or annotations of a pod and its owner, which hold for the group as well."""
     return {
-        name: value for name, value in marks.items() if name.startswith(names.VOLCANO_PREFIX) or name == names.ESTIMATE
+        name: value
+        for name, value in marks.items()
+        if (name.startswith(names.VOLCANO_PREFIX) or name == names.ESTIMATE) and len(value) <= limits.MAX_ANNOTATION
     }
 
 
@@ -260,7 +263,7 @@ def _annotated_resources(text: str) -> ResourceList:
         amounts(resources)
     except (msgspec.DecodeError, QuantityError):
         return {}
-    return resources
+    return limits.fits_in_list(resources)
 
 
 def _requests_of(pod: Pod, members: int) -> ResourceList:
@@ -270,7 +273,10 @@ def _requests_of(pod: Pod, members: int) -> ResourceList:
         requests = pod_requests(pod.spec)
     except QuantityError:
         return {}
-    return {resource: format_amount(resource, value * members) for resource, value in requests.items() if members}
+    whole = {name: value * members for name, value in requests.items()}
+    if not members or max(whole.values(), default=0) > LARGEST_AMOUNT:
+        return {}
+    return limits.fits_in_list({name: format_amount(name, value) for name, value in whole.items()})
 
 
 def _may_get_pods(group: PodGroup, objects: Objects) -> bool:

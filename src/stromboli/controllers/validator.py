@@ -16,9 +16,9 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from stromboli.api import ApiError, Condition, Job, KObject, PodGroup, PodGroupCondition, Queue, validate
-from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.timestamps import format_timestamp
 from stromboli.api.validation.acceptance import ACCEPTED
+from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 
 from .changes import Change, Notify, Update
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from stromboli.api import Job as JobObject
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import OCCUPYING, Cluster, Job, JobKey, Status, TaskKey
+from stromboli.cluster import OCCUPYING, UNOFFERED, Cluster, Job, JobKey, Status, TaskKey
 from stromboli.scheduling import half_gangs
 from stromboli.scheduling.conclusion import Explainer, NodeSurvey, conclude
 from stromboli.scheduling.containment import run_contained
@@ -28,7 +28,7 @@ from stromboli.scheduling.walk import Walk
 from .inspection import State, load, take_picture, with_cycle
 from .job_view import name_of
 from .picture import Amounts, JobPicture, Picture
-from .queue_view import without_pods
+from .queue_view import with_unoffered, without_pods
 
 _KEPT = {Status.RESERVED: "reserved", Status.PIPELINED: "promised", Status.CONDITIONAL: "lent"}
 
@@ -214,9 +214,10 @@ def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
     if tasks:
         fit, survey = explainer.fit(job)
         needs = sum((task.request for task in tasks[:missing]), start=axis.zeros())
-    needed = without_pods(axis, needs)
+    unoffered = [one for task in tasks[:missing] for one in task.shape.unoffered] if tasks else job.unoffered
+    needed = with_unoffered(without_pods(axis, needs), unoffered)
     usable = session.nodes.idle[session.nodes.ready & session.nodes.schedulable].clip(min=0)
-    columns = {name: axis.index[name] for name in needed}
+    columns = {name: axis.index.get(name, UNOFFERED) for name in needed}
     line = _line(session, job)
     place = line.index(job) if job in line else 0
     return JobExplanation(
@@ -227,7 +228,7 @@ def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
         pods_counted=min(missing, len(tasks)) if tasks else missing,
         pods_that_fit=fit,
         needs=needed,
-        each=without_pods(axis, tasks[0].request) if tasks else {},
+        each=with_unoffered(without_pods(axis, tasks[0].request), tasks[0].shape.unoffered) if tasks else {},
         free={name: int(usable[:, column].sum()) for name, column in columns.items()},
         largest={name: int(usable[:, column].max(initial=0)) for name, column in columns.items()},
         nodes=len(session.nodes),

@@ -19,7 +19,7 @@ from stromboli.cluster.object_fields import creation_time, waiting_record
 from stromboli.scheduling.backfill.estimates import estimate
 
 from .picture import Amounts, JobPicture, PodCounts
-from .queue_view import without_pods
+from .queue_view import with_unoffered, without_pods
 
 _ENDED = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 _NO_CODES = frozenset({"Unschedulable", "NotEnoughResources"})
@@ -142,9 +142,10 @@ def _counts(tasks: list[Task]) -> PodCounts:
 def _requested(cluster: Cluster, job: Job, tasks: list[Task]) -> Amounts:
     """By all pods that wait or run; by the minimum of a group that has no pods yet."""
     if _is_kept_out(job):
-        return without_pods(cluster.axis, job.min_resources)
-    active = [task.request for task in tasks if task.status in WAITING or _is_running(task)]
-    return without_pods(cluster.axis, sum(active, start=cluster.axis.zeros()))
+        return with_unoffered(without_pods(cluster.axis, job.min_resources), job.unoffered)
+    active = [task for task in tasks if task.status in WAITING or _is_running(task)]
+    offered = without_pods(cluster.axis, sum((task.request for task in active), start=cluster.axis.zeros()))
+    return with_unoffered(offered, [one for task in active for one in task.shape.unoffered])
 
 
 def _requested_by(job: JobObject) -> Amounts:

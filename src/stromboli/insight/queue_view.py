@@ -19,6 +19,14 @@ def without_pods(axis: ResourceAxis, vector: Vector | None) -> Amounts:
     return _limited(axis.amounts(vector))
 
 
+def with_unoffered(amounts: Amounts, unoffered: Iterable[tuple[str, int]]) -> Amounts:
+    """With what is requested and no node offers, in the order of names."""
+    whole = dict(amounts)
+    for name, amount in unoffered:
+        whole[name] = whole.get(name, 0) + amount
+    return dict(sorted(whole.items()))
+
+
 def _limited(amounts: Amounts) -> Amounts:
     return {name: n for name, n in amounts.items() if name != "pods" and n < UNLIMITED}
 

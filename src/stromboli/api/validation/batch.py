@@ -27,7 +27,7 @@ from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import QuantityError, parse_quantity
 from stromboli.api.unknown_fields import unknown_field
 
-from . import rules
+from . import limits, rules
 from .pods import check_template
 from .storage import check_described_claim
 
@@ -119,6 +119,7 @@ def check_job(job: Job, *, max_replicas: int) -> None:
     spec = job.spec
     if not spec.tasks:
         raise ApiError("spec.tasks", "must have at least one task")
+    limits.at_most(limits.MAX_TASKS, spec.tasks, "spec.tasks", "tasks; split the job")
     names: set[str] = set()
     for index, task in enumerate(spec.tasks):
         _task(task, f"spec.tasks[{index}]")
@@ -174,6 +175,7 @@ def check_reservation(reservation: Reservation) -> None:
         raise ApiError("spec.template.spec", "must request at least one resource")
     if not spec.owners:
         raise ApiError("spec.owners", "must have at least one owner")
+    limits.at_most(limits.MAX_OWNERS, spec.owners, "spec.owners", "owners")
     for index, owner in enumerate(spec.owners):
         _owner(owner, f"spec.owners[{index}]")
     rules.duration(spec.ttl, "spec.ttl")

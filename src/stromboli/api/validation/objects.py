@@ -6,7 +6,6 @@ fields are immutable once they have been acted upon.
 
 from __future__ import annotations
 
-from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds import KObject
 from stromboli.api.kinds.batch import Command, Job, PodGroup, Queue, Reservation
@@ -24,6 +23,7 @@ from stromboli.api.kinds.pods import Pod
 from stromboli.api.kinds.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
 from stromboli.api.names import NAMESPACE_WEIGHT
 from stromboli.api.selectors import matches_labels
+from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 
 from . import rules
 from .batch import check_command, check_job, check_pod_group, check_queue, check_reservation

@@ -27,10 +27,10 @@ from stromboli.api.kinds.pods import (
     Toleration,
     TopologySpreadConstraint,
 )
-from stromboli.api.pod_requests import requests_of_containers
+from stromboli.api.pod_requests import pod_requests, requests_of_containers
 from stromboli.api.quantity import amount, format_amount
 
-from . import rules
+from . import limits, rules
 from .storage import check_described_claim
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -48,11 +48,13 @@ def check_template(template: PodTemplateSpec, at: str) -> None:
 def check_pod_spec(spec: PodSpec, at: str) -> None:
     if not spec.containers:
         raise ApiError(f"{at}.containers", "must have at least one container")
+    limits.check_pod_spec(spec, at)
     _containers(spec, at)
     if spec.resources is not None:
         _pod_level_resources(spec, spec.resources, f"{at}.resources")
     if spec.overhead:
         rules.quantities(spec.overhead, f"{at}.overhead")
+    limits.check_requests(pod_requests(spec), f"{at}.containers")
     if spec.node_name:
         rules.dns_subdomain(spec.node_name, f"{at}.nodeName")
     if spec.node_selector:

@@ -14,6 +14,8 @@ from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds.metadata import LabelSelector, ObjectMeta, ResourceList
 from stromboli.api.quantity import QuantityError, amount, parse_duration, parse_quantity
 
+from . import limits
+
 LARGEST_COUNT = 2**31 - 1
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PREFIX = "system-"
@@ -108,6 +110,7 @@ def quantities(resource_list: ResourceList, at: str, *, besides: Collection[str]
     """The list as exact amounts, if all of them can be parsed and none is negative. Entries in `besides` are not
     amounts and are skipped."""
     counted: dict[str, int] = {}
+    limits.check_list(resource_list, at)
     for resource, quantity in resource_list.items():
         if resource in besides:
             continue

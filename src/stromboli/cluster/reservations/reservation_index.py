@@ -15,7 +15,7 @@ It is derived again at each snapshot, for Reservations that changed and for node
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,7 +66,6 @@ class ReservationIndex:
         nodes: Mapping[str, Node],
         tasks: Mapping[TaskKey, Task],
         queues: QueueIndex,
-        ensure_width: Callable[[], None],
         *,
         listed: ListedUsers,
         scheduler_name: str | None,
@@ -80,7 +79,6 @@ class ReservationIndex:
         self._nodes = nodes
         self._tasks = tasks
         self._queues = queues
-        self._ensure_width = ensure_width
         self._listed = listed
         self._scheduler_name = scheduler_name
         self._changed: set[str] = set()
@@ -103,6 +101,9 @@ class ReservationIndex:
         self._objects[name] = obj
         self._facts[name] = _facts_of(obj)
         self._note_users(self._listed.apply(obj))
+        if obj.status.phase == AVAILABLE:
+            for resource in obj.status.allocatable:
+                self._ledger.axis.column(resource)  # it holds some, whether or not its node still offers any
         assumed = self._ledger.assumed.get(name)
         if assumed is not None and (is_over(obj) or _state(obj) == assumed):
             del self._ledger.assumed[name]
@@ -313,7 +314,6 @@ class ReservationIndex:
         except QuantityError:
             return None
         vector = self._ledger.axis.vector(given)
-        self._ensure_width()
         if written:
             self._vectors[written] = vector
         return vector
@@ -337,7 +337,6 @@ class ReservationIndex:
         shape = self._shape_of.get(name)
         if shape is None:
             shape = self._shape_of[name] = self._shapes.of(stand_in_pod(obj))
-            self._ensure_width()
         return shape
 
     # -- those that wait ----------------------------------------------------------------------------------------
@@ -397,6 +396,14 @@ class ReservationIndex:
         names none; successors of pods that are moved have the same class."""
         named = preemptor_class(obj)
         return None if named is None else self._queues.priority_of(named)
+
+    def columns_added(self) -> None:
+        """Read again what names resources without a column: some of them have one now."""
+        self._vectors.clear()
+        stale = [name for name, shape in self._shape_of.items() if shape.unoffered]
+        for name in stale:
+            del self._shape_of[name]
+        self._changed.update(stale, self._node_of)
 
     def widen(self) -> None:
         """Pad all vectors to the width of the axis."""

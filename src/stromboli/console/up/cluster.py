@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from prometheus_client import CollectorRegistry
 
-from stromboli.api.defaults import MAX_JOB_REPLICAS
+from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 from stromboli.console.whatif.page_answers import PageAnswers
 from stromboli.controllers import DEFAULT_RETENTION, RELOCK_PERIOD
 from stromboli.embedded.embedded_cluster import LOOPBACK, EmbeddedCluster

@@ -32,6 +32,7 @@ from stromboli.api import (
 from stromboli.api.namespace_queue import queue_in_namespace
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import format_amount, format_duration, parse_duration
+from stromboli.api.validation import limits
 from stromboli.controllers.changes import Change, Create, Delete, Objects, Update
 from stromboli.controllers.pod_owners import owner_reference_to
 
@@ -88,7 +89,7 @@ def minimum_resources(job: Job, priorities: Mapping[str, int]) -> ResourceList:
     for task, pods in _minimum_pods(job, priorities):
         for resource, value in pod_requests(task.template.spec).items():
             total[resource] = total.get(resource, 0) + value * pods
-    return {resource: format_amount(resource, value) for resource, value in total.items() if value}
+    return limits.fits_in_list({name: format_amount(name, value) for name, value in total.items() if value})
 
 
 def _minimum_pods(job: Job, priorities: Mapping[str, int]) -> list[tuple[TaskSpec, int]]:

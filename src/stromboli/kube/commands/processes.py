@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stromboli.api import names
-from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.quantity import QuantityError, parse_duration
+from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 
 from .page import page_of_process, page_options
 

@@ -36,8 +36,8 @@ from stromboli.api import (
     key,
     names,
 )
-from stromboli.api.defaults import MAX_JOB_REPLICAS
 from stromboli.api.timestamps import format_timestamp
+from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 from stromboli.cluster import Applied, Deleted
 from stromboli.containment import ObjectRef
 from stromboli.controllers import (

@@ -22,10 +22,11 @@ import yaml
 from msgspec import Struct
 
 from stromboli.api import ApiObject, Command, Job, PodGroup, PodTemplateSpec, Queue, Reservation
+from stromboli.api.validation.limits import MAX_RESOURCES
 from stromboli.kube.client import Resource, resource_of
 
 from .descriptions import DESCRIPTIONS
-from .schema_facets import DURATION, FACETS, MAX_RESOURCES, QUANTITY, Schema
+from .schema_facets import DURATION, FACETS, QUANTITY, Schema
 from .validation_rules import ALL_RULES, CEL, LIST_RULES, RULES, Rule
 
 RULES_KEY: Final = "x-kubernetes-validations"

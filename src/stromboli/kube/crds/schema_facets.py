@@ -51,14 +51,10 @@ from stromboli.api.validation.batch import (
     RESERVATION_PHASES,
     TOPOLOGY_POLICIES,
 )
+from stromboli.api.validation.limits import MAX_OWNERS, MAX_POLICIES, MAX_QUANTITY_LENGTH, MAX_TASKS
 from stromboli.api.validation.rules import SELECTOR_OPERATORS
 
 Schema = dict[str, Any]
-
-MAX_TASKS: Final = 256
-MAX_POLICIES: Final = 32
-MAX_RESOURCES: Final = 64
-MAX_QUANTITY_LENGTH: Final = 64
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 # An empty name counts as not set: `default` fills it in later.
@@ -192,7 +188,7 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
     ReservationSpec: {
         "required": ["template", "owners"],
         "properties": {
-            "owners": {"minItems": 1, "maxItems": 64},
+            "owners": {"minItems": 1, "maxItems": MAX_OWNERS},
             "ttl": {"default": RESERVATION_TTL},
             "allocateOnce": {"default": False},
             "queue": _NAME,

@@ -137,7 +137,7 @@ class Explainer:
         # Only sums decided, so the answer is the same for all jobs that request the same and have the same kept.
         kept = self._session.admission_credit(job, (job.queue.name,))
         like = (
-            job.queue.name, job.priority, job.min_available, job.min_resources.tobytes(),
+            job.queue.name, job.priority, job.min_available, job.min_resources.tobytes(), job.unoffered,
             kept if isinstance(kept, int) else kept.tobytes(),
         )  # fmt: skip
         found = self._kept_out.get(like)
@@ -152,7 +152,7 @@ class Explainer:
         never = ""
         if job.min_resources is not None:
             never = never_within_quota(self._session, job, job.min_resources)
-            never = never or never_in_cluster(self._session, job.min_resources)
+            never = never or never_in_cluster(self._session, job, job.min_resources)
         return Explanation(refusal.code, never or reasons.refused(self._books.corrected(refusal, job)))
 
     def _at_queue_or_nodes(self, job: Job, note: JobNote) -> Finding:

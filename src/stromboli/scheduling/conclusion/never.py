@@ -46,9 +46,9 @@ def _beyond_capability(session: Session, job: Job, whole: Vector) -> Refusal | N
     return None
 
 
-def never_in_cluster(session: Session, whole: Vector) -> str:
+def never_in_cluster(session: Session, job: Job, whole: Vector) -> str:
     """Why so much can never start in the cluster; "" if it can."""
-    short = first_beyond_cluster(session, whole)
+    short = first_beyond_cluster(session, job, whole)
     return "" if short is None else reasons.never_in_cluster(*short)
 
 

@@ -115,7 +115,8 @@ class NodeSurveys:
                 idle = self._books.idle[short, column]
                 with_held = int((np.maximum(idle, 0) + session.nodes.held[short, column]).max())
                 most = int(idle.max())
-                pair = TOO_MANY_PODS if column == PODS else insufficient(name, requested, most, with_held)
+                shown = task.shape.shown(name, column)
+                pair = TOO_MANY_PODS if column == PODS else insufficient(*shown, most, with_held)
                 counts[pair] = int(short.sum())
                 left &= ~short
         room = session.placement.room_now(task.job)

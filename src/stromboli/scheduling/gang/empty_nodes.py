@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stromboli.api import names
-from stromboli.cluster import OCCUPYING, PODS, Job, JobKey, Shape, Status, Task, Vector
+from stromboli.cluster import OCCUPYING, PODS, UNOFFERED, Job, JobKey, Shape, Status, Task, Vector
 from stromboli.scheduling.callbacks import Scope
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.session import Session
@@ -107,7 +107,7 @@ class EmptyNodes:
             return None  # they were counted node by node
         for task, number in needed:
             whole += task.request * number
-        return first_beyond_cluster(self._session, whole)
+        return first_beyond_cluster(self._session, job, whole)
 
     def _needed(self, job: Job, tasks: Sequence[Task], missing: int) -> list[tuple[Task, int]]:
         """The kinds of pods that a job cannot start without, by their first one, and how many of each."""
@@ -133,8 +133,12 @@ class EmptyNodes:
         offered, columns = session.nodes.allocatable[usable], np.flatnonzero(request)
         each = (offered[:, columns] // request[columns]).min(axis=1)
         most, names = offered.max(axis=0), session.axis.by_name()
-        too_large = [(name, int(request[c]), int(most[c])) for name, c in names if c != PODS and request[c] > most[c]]
-        return EmptyRoom(int(usable.sum()), int(np.maximum(each, 0).sum()), too_large[0] if too_large else None)
+        too_large = [
+            (*task.shape.shown(name, column), int(most[column]))
+            for name, column in names
+            if column != PODS and request[column] > most[column]
+        ]
+        return EmptyRoom(int(usable.sum()), int(np.maximum(each, 0).sum()), min(too_large, default=None))
 
     def _ruled_out(self, task: Task) -> npt.NDArray[np.bool_]:
         """By row, whether there is a lasting reason. Filters with a key answer for a task, not for its shape; they are
@@ -166,12 +170,16 @@ def missing_pods(job: Job) -> int:
     return max(1, job.min_available - (job.ready_count - job.counts[_ALLOCATED]))
 
 
-def first_beyond_cluster(session: Session, whole: Vector) -> tuple[str, int, int] | None:
-    """(resource, requested, what there is) for the first resource of which the cluster has less than that."""
-    for name, column in session.axis.by_name():
-        if column != PODS and whole[column] > session.total[column]:
-            return name, int(whole[column]), int(session.total[column])
-    return None
+def first_beyond_cluster(session: Session, job: Job, whole: Vector) -> tuple[str, int, int] | None:
+    """(resource, requested, what there is) for the first resource of which the cluster has less than the job needs."""
+    found = [
+        (name, int(whole[column]), int(session.total[column]))
+        for name, column in session.axis.by_name()
+        if column not in (PODS, UNOFFERED) and whole[column] > session.total[column]
+    ]
+    if whole[UNOFFERED] and (first := job.first_unoffered) is not None:
+        found.append((*first, 0))
+    return min(found, default=None)
 
 
 def _running_alike(job: Job, task: Task) -> int:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stromboli.cluster import PODS, Job, Queue, QueueName, Vector
+from stromboli.cluster import PODS, UNLIMITED, Job, Queue, QueueName, Vector
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
@@ -167,6 +167,7 @@ class Proportion(Plugin):
                 request -= pending_request(job)
             elif job.min_resources is not None and job.valid_count < job.min_available:
                 request += np.maximum(job.min_resources - job.allocated - pending_request(job), 0)
+                np.minimum(request, UNLIMITED, out=request)  # a sum of absurd minimums must not wrap around
         return {queue.name: requests.get(queue.name, books.allocated(queue)) for queue in queues}
 
     # -- order ------------------------------------------------------------------------------------------------

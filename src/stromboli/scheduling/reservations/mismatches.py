@@ -143,7 +143,8 @@ class Mismatches:
         idle = self._session.nodes.idle[held.node.row].tolist()
         for name, column in axis.by_name():
             if column not in usable.columns and name != "pods" and idle[column] < request[column]:
-                clause = say.not_named(name, held.node.name, idle[column], request[column])
+                shown, need = task.shape.shown(name, column)
+                clause = say.not_named(shown, held.node.name, idle[column], need)
                 return Why.ResourceNotNamed, clause
         refusal = self._room.refusal_on_trial(task, usable, held)
         return None if refusal is None else (Why.OverLimit, say.over_limit(refusal))

@@ -178,7 +178,8 @@ class NodeChoice:
             short = left & (room[:, column] < requested)
             if requested and short.any():
                 most = int(room[short, column].max())
-                counts[(TOO_MANY_PODS if column == PODS else insufficient(name, requested, most))[1]] = int(short.sum())
+                pair = TOO_MANY_PODS if column == PODS else insufficient(*task.shape.shown(name, column), most)
+                counts[pair[1]] = int(short.sum())
                 left &= ~short
         return node_counts(len(left), int(left.sum()), counts.items())
 
