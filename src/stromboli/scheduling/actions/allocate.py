@@ -112,7 +112,8 @@ class Allocate(Action):
         nominations = session.state(Nominations)
         for job in session.turns.each(nominations.jobs()):
             nominations.give_up(job)
-            tasks = promised_first(t for t in session.pending_tasks(job) if t.nominated or not t.best_effort)
+            wanted = [task for task in session.pending_tasks(job) if task.nominated or not task.best_effort]
+            tasks = deque(promised_first(wanted))
             outcome = Outcome.MORE
             while outcome is Outcome.MORE and any(task.nominated for task in tasks):
                 outcome = self._try(session, job, tasks, lending=True)

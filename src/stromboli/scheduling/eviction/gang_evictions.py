@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from stromboli.cluster import Job, JobKey, Node, Task
-from stromboli.scheduling.gang import FailedAttempts, TentativePlaces, conditionally_ready, is_eligible
+from stromboli.scheduling.gang import (
+    FailedAttempts,
+    TentativePlaces,
+    conditionally_ready,
+    is_eligible,
+    with_choices,
+)
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -113,6 +119,7 @@ class _Attempt:
 
     def place(self, tasks: list[Task], give_up: Callable[[Statement], None] | None = None) -> bool:
         """True, and committed, if evictions made the gang whole; else nothing is changed."""
+        tasks, _ = with_choices(self._session, tasks)
         small = 1 < len(tasks) <= MOST_PODS
         made = self._make(tasks, give_up)
         if made is None and small and not self.found_place and len(self._session.placement.kinds(tasks)) > 1:

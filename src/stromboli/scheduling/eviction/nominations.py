@@ -12,7 +12,7 @@ once: half a promise is of no use to the gang, and nobody else could use the roo
 from __future__ import annotations
 
 from stromboli.cluster import Job, JobKey
-from stromboli.scheduling.gang import conditionally_ready, promise_rooms
+from stromboli.scheduling.gang import conditionally_ready, promise_rooms, with_choices
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -73,7 +73,7 @@ class Nominations:
             return
         statement = session.statement()
         if job.key in self._kept:
-            for task in session.pending_tasks(job):
+            for task in with_choices(session, session.pending_tasks(job))[0]:
                 if session.job_pipelined(job) or not fits_without(session, statement, task):
                     break
         if session.job_pipelined(job):
@@ -115,7 +115,7 @@ def _is_still_entitled(session: Session, job: Job) -> bool:
 def _hold(session: Session, statement: Statement, job: Job) -> bool:
     """Promise the nominated tasks of a job their rooms; False if none of them can have it."""
     can_start = job.queue.open and session.job_valid(job) is None and _is_still_entitled(session, job)
-    tasks = [task for task in session.pending_tasks(job) if task.nominated]
+    tasks, _ = with_choices(session, [task for task in session.pending_tasks(job) if task.nominated])
     promised = promise_rooms(session, statement, tasks, unless_idle=False) if can_start else 0
     for task in tasks[promised:]:
         if can_start and session.take_kept_place(statement, task, promised=True):

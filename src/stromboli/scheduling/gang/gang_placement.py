@@ -11,7 +11,6 @@ placed for a job that waits for terminating pods.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from itertools import islice, takewhile
 
 import numpy as np
@@ -24,6 +23,7 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .best_effort import complete_with_best_effort
+from .kept_places import promised_first, with_choices
 from .nominated_tasks import promise_rooms
 from .readiness import reserved_tasks
 
@@ -60,7 +60,10 @@ def place_gang(
     failed_roles: set[str] = set()
     before = len(statement)
     _narrow_first(session, job, tasks)
-    kept = _few_places_first(session, tasks) if session.hooks("keptPlace") else frozenset()
+    ordered, kept = with_choices(session, tasks)
+    if kept:
+        tasks.clear()
+        tasks.extend(ordered)
     while tasks:
         ready = session.job_ready(job)
         if ready and len(statement) > before:
@@ -134,25 +137,6 @@ def missing_tasks(job: Job) -> int:
 def _at_the_front(tasks: deque[Task], among: frozenset[TaskKey], most: int) -> list[Task]:
     """The first tasks, as long as they are some of these."""
     return list(islice(takewhile(lambda task: task.key in among, tasks), most))
-
-
-def promised_first(tasks: Iterable[Task]) -> deque[Task]:
-    """Tasks that others were evicted for come before those that nobody promised anything: the queue is not asked about
-    them again, so a sibling must not take the quota that they count on."""
-    return deque(sorted(tasks, key=lambda task: not task.nominated))
-
-
-def _few_places_first(session: Session, tasks: deque[Task]) -> frozenset[TaskKey]:
-    """Tasks with kept places come first, and those with few before those with many, so that none takes the only one of
-    another. Returns those that have any."""
-    found = session.with_kept_places(tasks)
-    places = frozenset([task.key for _, task in found])
-    if found and not (len(found) == len(tasks) and len({number for number, _ in found}) == 1):
-        others = [task for task in tasks if task.key not in places]
-        ordered = promised_first([*(task for _, task in sorted(found, key=lambda pair: pair[0])), *others])
-        tasks.clear()
-        tasks.extend(ordered)
-    return places
 
 
 def _narrow_first(session: Session, job: Job, tasks: deque[Task]) -> None:

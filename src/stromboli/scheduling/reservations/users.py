@@ -8,7 +8,7 @@ others get their places, and these theirs.
 from __future__ import annotations
 
 from stromboli.cluster import Job, Status, Task
-from stromboli.scheduling.gang import complete_with_best_effort, is_eligible
+from stromboli.scheduling.gang import by_choices, complete_with_best_effort, is_eligible
 from stromboli.scheduling.session import Session
 
 from .matches import Matches
@@ -40,8 +40,7 @@ def _place(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int
     if missing > len(tasks) or missing > room.slots([task for _, task in tasks]):
         return  # the rest of the gang needs other nodes
     statement = session.statement()
-    fewest_first = sorted((count, session.task_key(task), task) for count, task in tasks)
-    waiting = [task for _, _, task in fewest_first]
+    waiting = by_choices(session, sorted(tasks, key=lambda found: session.task_key(found[1])))
     while waiting:
         placed = room.place_many(statement, waiting) or int(room.place(statement, waiting[0], False))
         waiting = waiting[max(placed, 1) :]
