@@ -112,8 +112,10 @@ class EmbeddedTransport:
     def events(self, path: str, query: dict[str, str], headers: dict[str, str]) -> Iterator[Any]:
         outcome = self.server.handle(Request("GET", path, query, headers), self.now)
         assert isinstance(outcome, WatchResponse), outcome
-        for line in outcome.watch.poll(self.now):
-            yield json.loads(line)
+        outcome.watch.is_behind = True
+        while outcome.watch.is_behind:
+            for line in outcome.watch.poll(self.now):
+                yield json.loads(line)
 
     def settle(self, seconds: float = 0.0) -> None:
         """Let the controllers of the server act."""

@@ -114,12 +114,19 @@ def test_defrag_asks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         there = "node-1" if here == "node-0" else "node-0"
         api.create(SETS, replica_set("x", 5, there))
         pods_until(api, lambda pods: running(pods, "x", there) == 5)
-        assert run(["defrag", "plan", "--address", addresses[0]]) == 0
+        address, token = addresses[0].split()[1], addresses[0].split()[3]
+        for what in ("plan", "apply"):
+            assert run(["defrag", what, "--address", address]) == 3
+            assert "a token is needed" in capsys.readouterr().err
+            assert run(["defrag", what, "--address", address, "--token", "made-up-by-somebody"]) == 3
+        assert Path(token).stat().st_mode & 0o777 == 0o600
+        assert Path(token).read_text() != (tmp_path / "data" / "token").read_text(), "it is sent without TLS"
+        assert run(["defrag", "plan", *addresses[0].split()]) == 0
         shown = capsys.readouterr().out
         assert f"{here} ▶ {there}  (1 cpu)" in shown
-        assert run(["defrag", "plan", "--for", "nosuch", "--address", addresses[0]]) == 2
+        assert run(["defrag", "plan", "--for", "nosuch", *addresses[0].split()]) == 2
         assert "there is no Job or PodGroup default/nosuch; try: stromboli jobs --waiting" in capsys.readouterr().err
-        assert run(["defrag", "apply", "--address", addresses[0]]) == 0
+        assert run(["defrag", "apply", *addresses[0].split()]) == 0
         assert "The moves are under way" in capsys.readouterr().out
         pods_until(api, lambda pods: running(pods, "y", there) == 1)
 

@@ -44,7 +44,8 @@ def test_requests_watches_and_refusals(tmp_path: Path) -> None:
         assert api.call("GET", MAPS, watch="true", resourceVersion=start, timeoutSeconds=1).status == 200
         for wrong in (None, "", "made-up", token[:-1]):
             stranger = Api(HttpTransport(port, context, wrong))
-            for path in (MAPS, "/version", "/healthz", "/nowhere"):
+            assert stranger.call("GET", "/healthz").status == 200
+            for path in (MAPS, "/version", "/metrics", "/healthz/x", "/nowhere"):
                 answer = stranger.call("GET", path)
                 assert (answer.status, answer.reason) == (401, "Unauthorized")
         with pytest.raises(ssl.SSLError):

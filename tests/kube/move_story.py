@@ -20,7 +20,7 @@ from typing import Any
 
 from kube.client import eventually
 from kube.cluster import Cluster, History, Program
-from kube.moves import SetKeeper, app_of, apply_with, controllers, cordon, descheduler, migrations, state_of
+from kube.moves import TOKEN, SetKeeper, app_of, apply_with, controllers, cordon, descheduler, migrations, state_of
 
 TIMEOUT = 120.0
 LOW = {
@@ -166,7 +166,7 @@ class MoveStory:
     def _ask(self) -> None:
         """For a run. Nobody answers if the descheduler is killed meanwhile."""
         try:
-            apply_with(self.programs["descheduler"], None)
+            apply_with(self.programs["descheduler"], TOKEN)
         except (OSError, http.client.HTTPException, ValueError, IndexError):
             return
 

@@ -117,6 +117,9 @@ def policy_file(cluster: Cluster, interval: str, plugin: str, arguments: dict[st
     return path
 
 
+TOKEN = "the-token-of-this-process"
+
+
 def descheduler(
     cluster: Cluster, *more: str, interval: str = "1s", leader: bool = False, plugin: str = "Defragmentation",
     arguments: dict[str, Any] | None = None,
@@ -124,7 +127,9 @@ def descheduler(
     path = policy_file(cluster, interval, plugin, LOW_NODES if arguments is None else arguments)
     options = ["--policy", str(path), "--scheduler-name", cluster.name, "--lease-namespace", cluster.namespace]
     options += ["--probe-port", "0", "--log-format", "json", *([] if leader else ["--no-leader-elect"])]
-    program = cluster.start("descheduler", *options, *more)
+    token = cluster.folder / "token"
+    token.write_text(TOKEN)
+    program = cluster.start("descheduler", *options, "--token-file", str(token), *more)
     eventually(program.is_ready, timeout=TIMEOUT)
     return program
 
@@ -173,8 +178,8 @@ def state_of(cluster: Cluster, group: str) -> str:
 
 
 def apply_now(program: Program) -> dict[str, Any]:
-    """The answer to a request for a run, from the same machine."""
-    status, answer = apply_with(program, None)
+    """The answer to a request for a run, with the token of the process."""
+    status, answer = apply_with(program, TOKEN)
     assert status == http.client.OK, answer
     found: dict[str, Any] = answer
     return found
@@ -193,14 +198,16 @@ def own_address() -> str:
     return address
 
 
-def apply_with(process: Program, token: str | None, query: str = "") -> tuple[int, Any]:
+def apply_with(
+    process: Program, token: str | None, query: str = "", *, method: str = "POST", what: str = "apply"
+) -> tuple[int, Any]:
     """Status and answer of a request for a run, as somebody on another machine makes it."""
     host, _, port = process.said("started")[-1]["probes"].rpartition(":")
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     connection = http.client.HTTPConnection(host, int(port), timeout=60)
     try:
         while True:
-            connection.request("POST", f"/descheduler/apply{query}", headers=headers)
+            connection.request(method, f"/descheduler/{what}{query}", headers=headers)
             answer = connection.getresponse()
             status, body = answer.status, json.loads(answer.read())
             if status != http.client.CONFLICT:  # a pass is being made

@@ -365,8 +365,11 @@ def test_the_descheduler_can_do_its_work_with_these_rights(installed: ApiServer,
     for each in processes:
         eventually(each.is_ready, timeout=60)
     with two_nodes(cluster) as (_, y, _, there):
-        assert apply_with(process, None)[0] == 403
-        assert apply_with(process, "nobody knows it")[0] == 403
+        assert apply_with(process, None)[0] == 401
+        assert apply_with(process, "nobody knows it")[0] == 401
+        assert apply_with(process, None, method="GET", what="plan")[0] == 401
+        reader = token_of(cluster.admin, "stromboli-controllers")  # it may list pods, and evict none
+        assert apply_with(process, reader, method="GET", what="plan")[0] == 200
         assert apply_with(process, token_of(cluster.admin, "stromboli-controllers"))[0] == 403
         status, answer = apply_with(process, token_of(cluster.admin, "stromboli-scheduler"))  # it may evict pods
         assert (status, len(answer["plans"])) == (200, 1)

@@ -34,6 +34,7 @@ SERVED = {
     "apps/v1": (20, 99),
     "rbac.authorization.k8s.io/v1": (20, 99),
     "apiextensions.k8s.io/v1": (20, 99),
+    "networking.k8s.io/v1": (20, 99),
     "policy/v1": (21, 99),
     "policy/v1beta1": (20, 24),
     "monitoring.coreos.com/v1": (20, 99),
@@ -193,6 +194,21 @@ def test_the_monitor_finds_the_service_and_the_service_all_pods() -> None:
         assert (offered["name"], offered["containerPort"]) == (port["targetPort"], port["port"])
 
 
+def test_only_who_reads_metrics_can_connect(objects: list[Object]) -> None:
+    """All our pods are closed, but for the port of probes and metrics, and that for chosen namespaces only."""
+    [policy] = of_kind(objects, "NetworkPolicy")
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    [rule] = policy["spec"]["ingress"]
+    assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}}]
+    [opened] = rule["ports"]
+    for deployment in of_kind(objects, "Deployment"):
+        template = deployment["spec"]["template"]
+        assert deployment["metadata"]["namespace"] == policy["metadata"]["namespace"]
+        assert policy["spec"]["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+        [offered] = template["spec"]["containers"][0]["ports"]
+        assert opened == {"port": offered["name"], "protocol": "TCP"}
+
+
 METRICS = ("runtime/metrics.py", "scheduler/metrics.py", "scheduler/state_metrics.py", "controllers/metrics.py")
 
 
@@ -237,6 +253,7 @@ def test_the_command_line_accepts_the_arguments_of_containers(
         assert role["metadata"]["namespace"] == options.lease_namespace == LEASE_NAMESPACE
         assert options.leader_elect
         assert options.probe_host == "0.0.0.0"
+        assert options.metrics_without_token, "a network policy says who can connect"
         assert [options.probe_port] == [port["containerPort"] for port in container["ports"]]
         annotations = deployment["spec"]["template"]["metadata"]["annotations"]
         assert annotations["prometheus.io/port"] == str(options.probe_port)

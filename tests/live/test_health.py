@@ -15,6 +15,8 @@ from stromboli.errors import UserError
 from stromboli.kube.runtime import HealthServer, Reply, Request
 
 LOOPBACK = "127.0.0.1"
+TOKEN = "a-token-of-some-length"
+AUTHORIZATION = f"Bearer {TOKEN}"
 
 
 class Asked:
@@ -36,7 +38,7 @@ class Asked:
 
 def ask(story: Callable[[Asked], Awaitable[None]], *, registry: CollectorRegistry | None = None) -> None:
     async def play() -> None:
-        probes = HealthServer(LOOPBACK, 0, registry or CollectorRegistry())
+        probes = HealthServer(LOOPBACK, 0, registry or CollectorRegistry(), token=TOKEN)
         running = asyncio.create_task(probes.run())
         async with asyncio.timeout(30):
             await probes.listening.wait()
@@ -93,11 +95,15 @@ def test_metrics_come_in_the_requested_format() -> None:
     Counter("things_total", "Things that happened.", registry=registry).inc(3)
 
     async def story(asked: Asked) -> None:
-        status, content_type, text = await asked.answer("/metrics")
+        for wrong in ({}, {"Authorization": TOKEN}, {"Authorization": f"{AUTHORIZATION}x"}):
+            assert (await asked.get("/metrics", **wrong))[0] == 401
+        status, content_type, text = await asked.answer("/metrics", Authorization=AUTHORIZATION)
         assert status == 200
         assert content_type.startswith("text/plain; version=0.0.4")
         assert "\nthings_total 3.0\n" in text
-        status, content_type, text = await asked.answer("/metrics", Accept="application/openmetrics-text;version=1.0.0")
+        status, content_type, text = await asked.answer(
+            "/metrics", Authorization=AUTHORIZATION, Accept="application/openmetrics-text;version=1.0.0"
+        )
         assert status == 200
         assert content_type.startswith("application/openmetrics-text")
         assert text.endswith("# EOF\n")
@@ -182,16 +188,18 @@ def test_a_handler_that_fails_is_an_error_and_not_the_end(caplog: pytest.LogCapt
         assert await asked.get("/healthz") == (200, "ok")
 
     ask(story)
-    assert "cannot answer GET /fail" in caplog.text
+    [record] = caplog.records
+    assert record.__dict__["fields"]["why"] == "an error of ours: ZeroDivisionError for /fail"
+    assert record.exc_info is None
 
 
-def test_a_request_says_where_it_comes_from() -> None:
+def test_a_request_has_its_query_and_headers() -> None:
     async def echo(request: Request) -> Reply:
-        return Reply(200, f"{request.remote} {request.query} {request.headers['x-y']}".encode(), "text/plain")
+        return Reply(200, f"{request.has_token} {request.query} {request.headers['x-y']}".encode(), "text/plain")
 
     async def story(asked: Asked) -> None:
         asked.probes.add_route("GET", "/a b", echo)
-        expected = "127.0.0.1 {'for': 'ns/ü', 'verbose': ''} z"
+        expected = "False {'for': 'ns/ü', 'verbose': ''} z"
         assert await asked.get("/a%20b?for=ns%2F%C3%BC&verbose", **{"X-Y": "z"}) == (200, expected)
 
     ask(story)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from random import Random, SystemRandom
+from secrets import token_urlsafe
 from typing import Final
 
 from stromboli.files import private_folder
@@ -41,6 +42,9 @@ class EmbeddedCluster(Service):
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
         self.url = ""
+        self.parts_token = token_urlsafe(32)
+        """For the parts of the cluster itself, so that nobody who uses up the limits of the other token stops them. It
+        is written nowhere."""
         self.api: ApiServer | None = None
         """While it runs; for requests without a socket."""
         self._persistent = persistent
@@ -61,7 +65,10 @@ class EmbeddedCluster(Service):
         hosts = (*_LOCAL_NAMES, self._host) if self._host not in (*_LOCAL_NAMES, "0.0.0.0", "::") else _LOCAL_NAMES
         identity = server_identity(self.folder, hosts)
         token = load_token(self.folder)
-        self._server = HttpServer(api, Upkeep(api), token=token, ssl_context=identity.context, logs=self._logs)
+        tokens = {"users": token, "parts": self.parts_token}
+        self._server = HttpServer(
+            api, Upkeep(api), tokens=tokens, ssl_context=identity.context, logs=self._logs, names=hosts
+        )
         await self._server.start(self._host, self._port)
         shown = self._host if self._host not in ("0.0.0.0", "::") else LOOPBACK
         self.url = f"https://{f'[{shown}]' if ':' in shown else shown}:{self._server.port}"

@@ -104,6 +104,22 @@ def too_large(limit: int) -> StatusError:
     )
 
 
+def head_too_large() -> StatusError:
+    return StatusError(431, "RequestHeaderFieldsTooLarge", "the request has too many headers")
+
+
+def body_timeout() -> StatusError:
+    return StatusError(408, "Timeout", "the body of the request did not come in time")
+
+
+def unsupported_encoding() -> StatusError:
+    return StatusError(415, "UnsupportedMediaType", "the body of the request must not be compressed")
+
+
+def foreign_request(problem: str) -> StatusError:
+    return StatusError(403, "Forbidden", f"Forbidden: {problem}")
+
+
 def expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
 

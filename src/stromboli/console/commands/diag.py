@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   stromboli diag
-  stromboli diag --metrics-url http://scheduler.stromboli-system:8080/metrics
+  stromboli diag --metrics-url http://127.0.0.1:8080/metrics --token-file token
   stromboli diag -o json | jq .reasons
   stromboli diag --scenario examples/demo.yaml --at 20s
 """
@@ -31,21 +32,26 @@ _MOST_REASONS: Final = 10
 @click.option(
     "--metrics-url", default=METRICS_URL, show_default=True, metavar="URL", help="Where the scheduler serves metrics."
 )
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file that the scheduler was started with, if its metrics need a token.",
+)
 @output_option
 @watch_option
-def diag(source: Source, metrics_url: str, output: str, watch: float | None) -> None:
+def diag(source: Source, metrics_url: str, token_file: Path | None, output: str, watch: float | None) -> None:
     """Show how the scheduler is doing: cycle times by action, queue depth, staleness, and the most frequent reasons.
 
     Times come from the metrics of the scheduler. Without them, one cycle is run and timed on a copy, on this machine.
     """
-    repeat(lambda: _answer(source, metrics_url), output, watch, live=source.is_live)
+    repeat(lambda: _answer(source, metrics_url, token_file), output, watch, live=source.is_live)
 
 
-def _answer(source: Source, url: str) -> Answer:
+def _answer(source: Source, url: str, token_file: Path | None) -> Answer:
     from stromboli.insight import inspect
 
     state = source.read()
-    served = _served(url) if source.is_live else None
+    served = _served(url, token_file) if source.is_live else None
     times = served if served is not None else _timed(source, state)
     picture = inspect(state, source.scheduler()).picture
     data: dict[str, Any] = {
@@ -145,17 +151,22 @@ def _note(steps: dict[str, float], name: str, since: float) -> float:
     return now
 
 
-def _served(url: str) -> dict[str, Any] | None:
+def _served(url: str, token_file: Path | None) -> dict[str, Any] | None:
     """From the metrics of a scheduler; None if nobody serves them there."""
     from urllib.error import URLError
-    from urllib.request import urlopen
+    from urllib.request import Request, urlopen
 
     from prometheus_client.parser import text_string_to_metric_families
 
     if not url.startswith(("http://", "https://")):
         raise click.BadParameter("must begin with http:// or https://.", param_hint="--metrics-url")
+    headers = {}
+    if token_file is not None:
+        from stromboli.listeners import read_token
+
+        headers["Authorization"] = f"Bearer {read_token(token_file)}"
     try:
-        with urlopen(url, timeout=_PATIENCE) as response:
+        with urlopen(Request(url, headers=headers), timeout=_PATIENCE) as response:
             text = response.read().decode("utf-8")
     except (URLError, OSError, ValueError):
         return None

@@ -12,7 +12,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -24,6 +24,7 @@ from stromboli.controllers import DEFAULT_RETENTION, RELOCK_PERIOD
 from stromboli.embedded.embedded_cluster import LOOPBACK, EmbeddedCluster
 from stromboli.embedded.http import load_token
 from stromboli.kube.client import Client, load_client_config
+from stromboli.kube.client.auth.credentials import StaticCredentials, bearer
 from stromboli.kube.commands.descheduler import descheduler_component
 from stromboli.kube.commands.page import page_component
 from stromboli.kube.commands.processes import controllers_component, scheduler_component
@@ -49,12 +50,18 @@ class Server(Protocol):
     kubeconfig: Path
     url: str
 
+    @property
+    def parts_token(self) -> str | None:
+        """The token of the parts of the cluster, if it is not the one in the kubeconfig."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PagePlan:
     host: str = LOOPBACK
     port: int = 0
     may_write: bool = False
+    names: tuple[str, ...] = ()
     on_ready: Callable[[str], None] = field(default=lambda url: None)
     """Gets the address with the token in it. What is behind # is never sent to a server."""
 
@@ -99,6 +106,8 @@ async def run_cluster(plan: Plan, stop: asyncio.Event, work: Sequence[Work] = ()
     disable_automatic_collection()
     async with _server(plan) as server:
         config = load_client_config(server.kubeconfig, None)
+        if server.parts_token is not None:
+            config = replace(config, credentials=StaticCredentials(bearer(server.parts_token)))
         async with Client(config) as client:
             await install_definitions(client)
             await install_default_class(client)
@@ -166,7 +175,9 @@ def _components(plan: Plan, server: Server, client: Client) -> list[Component]:
     ]
     if plan.descheduler is not None:
         descheduler = descheduler_component(context, plan.config, plan.descheduler.policy)
-        listener = DeschedulerListener(descheduler, plan.descheduler.port, registry, plan.descheduler.on_ready)
+        listener = DeschedulerListener(
+            descheduler, plan.descheduler.port, registry, plan.folder, plan.descheduler.on_ready
+        )
         components += [descheduler, listener]
     if plan.page is not None:
         components.append(_page(plan, plan.page, client, context.metrics))
@@ -180,7 +191,7 @@ def _page(plan: Plan, page: PagePlan, client: Client, metrics: ProcessMetrics) -
     def announce(url: str) -> None:
         page.on_ready(f"{url}#token={token}")
 
-    options = PageOptions(token, page.host, page.port, page.may_write)
+    options = PageOptions(token, page.host, page.port, page.may_write, page.names)
     return page_component(client, options, plan.config, plan.scheduler_name, announce, PageAnswers(), metrics)
 
 

@@ -102,7 +102,7 @@ def up(
     demo: bool, data: Path | None, nodes: int | None, node_cpu: str, node_memory: str, node_gpus: int,
     nodes_file: Path | None, host: str, port: int, kubeconfig_out: Path | None, apiserver: str, runner: str,
     config: Path | None, descheduler_config: Path | None, descheduler_port: int, record: Path | None,
-    web: bool, web_host: str, web_port: int, web_write: bool, lasting: str | None,
+    web: bool, web_host: str, web_port: int, web_names: tuple[str, ...], web_write: bool, lasting: str | None,
 ) -> None:  # fmt: skip
     """Run a whole cluster in one process, until Ctrl-C.
 
@@ -151,7 +151,7 @@ def up(
         config=config,
         descheduler=descheduler,
         record=record,
-        page=PagePlan(web_host, web_port, web_write, pages.append) if web else None,
+        page=PagePlan(web_host, web_port, web_write, web_names, pages.append) if web else None,
         on_ready=lambda server: _announce(server, kubeconfig_out, pages, deschedulers),
     )
     try:
@@ -213,8 +213,8 @@ def _announce(server: Server, copy: Path | None, pages: Sequence[str], deschedul
     click.echo("  kubectl get nodes")
     for page in pages:
         click.echo(f"The page: {page}")
-    for address in deschedulers:
-        click.echo(f"The descheduler: stromboli defrag plan --address {address}")
+    for options in deschedulers:
+        click.echo(f"The descheduler: stromboli defrag plan {options}")
 
 
 def _seconds(text: str) -> float:

@@ -1,7 +1,8 @@
 """Where the descheduler of `stromboli up` answers `stromboli defrag`.
 
 A process on a cluster answers on the port of its probes; `up` has no probes. So with a descheduler it gets such a
-server, on this machine only, with the same paths: plans, runs by hand, and metrics.
+server, on this machine only, with the same paths: plans, runs by hand, and metrics. Its token is not that of the API
+server: `defrag` sends it without TLS, to whoever listens on that port.
 """
 
 from __future__ import annotations
@@ -9,13 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
 from stromboli.embedded.embedded_cluster import LOOPBACK
+from stromboli.embedded.http import load_token
 from stromboli.errors import UserError
 from stromboli.kube.runtime import Component, HealthServer
 from stromboli.kube.runtime.process import ServesHttp
+
+TOKEN: Final = "descheduler-token"
 
 
 class DeschedulerListener:
@@ -24,9 +30,16 @@ class DeschedulerListener:
     name = "descheduler-listener"
 
     def __init__(
-        self, descheduler: Component, port: int, registry: CollectorRegistry, announce: Callable[[str], None]
+        self,
+        descheduler: Component,
+        port: int,
+        registry: CollectorRegistry,
+        folder: Path,
+        announce: Callable[[str], None],
     ) -> None:
-        self._server = HealthServer(LOOPBACK, port, registry)
+        """`announce` gets the options for `stromboli defrag`. The token is kept in the folder."""
+        self._token_file = folder / TOKEN
+        self._server = HealthServer(LOOPBACK, port, registry, token=load_token(folder, TOKEN))
         self._announce = announce
         self._server.add_readiness_check(descheduler.name, descheduler.not_ready_reason)
         if isinstance(descheduler, ServesHttp):
@@ -44,7 +57,8 @@ class DeschedulerListener:
         try:
             await asyncio.wait([serving, waits[0]], return_when=asyncio.FIRST_COMPLETED)
             if not serving.done():
-                self._announce(f"http://{LOOPBACK}:{self._server.port}")
+                address = f"http://{LOOPBACK}:{self._server.port}"
+                self._announce(f"--address {address} --token-file {self._token_file.resolve()}")
                 await asyncio.wait([serving, waits[1]], return_when=asyncio.FIRST_COMPLETED)
             if serving.done():
                 try:

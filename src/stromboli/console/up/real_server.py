@@ -36,6 +36,7 @@ class RealServer(Service):
     def __init__(self, assets: Path, folder: Path, *, host: str, port: int) -> None:
         self.kubeconfig = folder / "kubeconfig"
         self.url = ""
+        self.parts_token = None
         self._assets = assets
         self._folder = folder
         self._host = host

@@ -14,9 +14,9 @@ from stromboli.files import read_secret, write_secret
 _SHORTEST_TOKEN: Final = 16
 
 
-def load_token(folder: Path) -> str:
+def load_token(folder: Path, name: str = "token") -> str:
     """The token that clients must send: made once and kept with the data."""
-    file = folder / "token"
+    file = folder / name
     known = read_secret(file)
     if known is None:
         known = secrets.token_urlsafe(32)

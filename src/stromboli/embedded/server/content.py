@@ -10,10 +10,12 @@ import yaml
 
 from stromboli.embedded.schema import ProtobufError, decode_protobuf
 from stromboli.embedded.status import bad_request, not_acceptable, too_large, unsupported_media_type
+from stromboli.listeners import API_LIMITS, DEEPEST, is_too_deep
+from stromboli.plain_yaml import check_depth
 
 from .messages import JSON, Request
 
-LARGEST_BODY: Final = 3 * 1024 * 1024  # as in Kubernetes
+_LARGEST_YAML: Final = 256 * 1024  # its parser needs seconds for a megabyte, in which nobody else is answered
 _YAML: Final = ("application/yaml", "application/x-yaml", "text/yaml")
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 MERGE: Final = "application/merge-patch+json"
@@ -68,22 +70,33 @@ def media_type(request: Request) -> str:
 def read_json(body: bytes) -> Any:
     _check_size(body)
     try:
-        return msgspec.json.decode(body)
+        return _decode_json(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"the object provided is unrecognized (must be of type JSON): {error}") from None
+
+
+def _decode_json(body: bytes) -> Any:
+    decoded = msgspec.json.decode(body)
+    if body.count(b"{") + body.count(b"[") > DEEPEST and is_too_deep(decoded):
+        raise bad_request(f"the object provided is nested more than {DEEPEST} levels deep")
+    return decoded
 
 
 def read_yaml(body: bytes) -> Any:
     _check_size(body)
     try:
-        return msgspec.json.decode(body)  # nearly always JSON in fact, and much faster
+        return _decode_json(body)  # nearly always JSON in fact, and much faster
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
+    if len(body) > _LARGEST_YAML:
+        raise bad_request(f"error decoding YAML: more than {_LARGEST_YAML} bytes are accepted as JSON only")
     if b"&" in body and b"*" in body:
         # An alias may stand for a large value any number of times.
         raise bad_request("error decoding YAML: anchors and aliases are not supported")
     try:
-        parsed = yaml.load(body, Loader=_Loader)
+        text = body.decode()
+        check_depth(text)  # a deep text would overflow the stack of the parser, and end the process
+        parsed = yaml.load(text, Loader=_Loader)
         return msgspec.json.decode(msgspec.json.encode(parsed))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, UnicodeDecodeError) as error:
         raise bad_request(f"error decoding YAML: {' '.join(str(error).split())[:300]}") from None
@@ -108,5 +121,5 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def _check_size(body: bytes) -> None:
-    if len(body) > LARGEST_BODY:
-        raise too_large(LARGEST_BODY)
+    if len(body) > API_LIMITS.body_bytes:
+        raise too_large(API_LIMITS.body_bytes)

@@ -5,7 +5,10 @@ An object that is changed so that it no longer matches is DELETED for this watch
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -15,6 +18,7 @@ from stromboli.embedded.store import Change, Record, Store
 from .renderer import Renderer
 from .selection import Selection
 
+_AT_ONCE: Final = 200  # events; a client that does not read must not make us keep all of them
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 
 
@@ -32,7 +36,11 @@ class Watch:
         self.bookmarks = bookmarks
         self.ended = False
         """After an error: nothing comes any more."""
-        self._pending: list[bytes] = []
+        self._first: deque[Record] = deque()
+        """What was there at the start and is not sent yet. The records are those of the store, not copies."""
+        self._marks_end = False
+        self.is_behind = False
+        """There is more to send at once: `poll` again without waiting."""
 
     @property
     def resource(self) -> str:
@@ -40,28 +48,35 @@ class Watch:
 
     def start_with(self, records: Iterable[Record], *, mark_end: bool) -> None:
         """Send these objects first."""
-        self._pending += [
-            _line("ADDED", self._renderer.event_object(record)) for record in records if self._selection.selects(record)
-        ]
-        if mark_end:
-            self._pending.append(self._bookmark(INITIAL_EVENTS_END))
+        self._first.extend(record for record in records if self._selection.selects(record))
+        self._marks_end = mark_end
 
     def poll(self, now: float) -> list[bytes]:
-        """The lines of the events since the last call."""
-        lines, self._pending = self._pending, []
-        if self.ended:
-            return lines
+        """The lines of the next events; only some of them if `is_behind` afterwards."""
         self._renderer.now = now
+        lines = self._first_lines()
+        self.is_behind = bool(self._first)
+        if self.is_behind or self.ended:
+            return lines
         changes = self._history.since(self._version)
         if changes is None:
             oldest = self._history.floor + 1
             self._fail(expired(f"too old resource version: {self._version} ({oldest})"), lines)
             return lines
-        for change in changes:
+        for change in islice(changes, _AT_ONCE):
             line = self._event(change)
             if line:
                 lines.append(line)
             self._version = change.version
+        self.is_behind = len(changes) > _AT_ONCE
+        return lines
+
+    def _first_lines(self) -> list[bytes]:
+        count = min(len(self._first), _AT_ONCE)
+        lines = [_line("ADDED", self._renderer.event_object(self._first.popleft())) for _ in range(count)]
+        if self._marks_end and not self._first:
+            self._marks_end = False
+            lines.append(self._bookmark(INITIAL_EVENTS_END))
         return lines
 
     def bookmark(self) -> bytes:

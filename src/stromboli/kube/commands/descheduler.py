@@ -112,7 +112,16 @@ def _asking(function: Any) -> Any:
         click.option(
             "--address", default=f"http://127.0.0.1:{PORT}", show_default=True, help="Where the descheduler listens."
         ),
-        click.option("--token", envvar="STROMBOLI_TOKEN", help="A bearer token, if it is on another machine."),
+        click.option(
+            "--token",
+            envvar="STROMBOLI_TOKEN",
+            help="The token of somebody who may list pods or, to apply, evict them: see `kubectl create token`.",
+        ),
+        click.option(
+            "--token-file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="The file that the descheduler was started with, or the one that `stromboli up` names.",
+        ),
         click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True),
     ]
     for option in reversed(options):
@@ -134,16 +143,29 @@ def apply(**asked: Any) -> None:
     _print(_ask("POST", "apply", **asked), asked["output"])
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would take the token elsewhere."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
 def _ask(method: str, what: str, *, job: str | None, profile: str | None, address: str, token: str | None,
-         output: str) -> dict[str, Any]:  # fmt: skip
+         token_file: Path | None, output: str) -> dict[str, Any]:  # fmt: skip
     query = urllib.parse.urlencode({key: value for key, value in (("for", job), ("profile", profile)) if value})
     url = f"{address.rstrip('/')}/descheduler/{what}{'?' if query else ''}{query}"
     if not url.startswith(("http://", "https://")):
         raise UserError(f"{address}: must start with http:// or https://")
+    if token_file is not None:
+        from stromboli.listeners import read_token
+
+        token = read_token(token_file)
+    if token and not (token.isascii() and token.isprintable()):
+        raise UserError("--token must be ASCII")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(url, method=method, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=60) as response:
             answer = _read(response)
     except urllib.error.HTTPError as error:
         message = _read(error).get("error")

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stromboli.errors import UserError
-from stromboli.files import read_credential
-
 if TYPE_CHECKING:
     from stromboli.kube.client import Client
     from stromboli.kube.page_server import PageComponent, PageOptions, WhatIf
@@ -24,6 +21,10 @@ def page_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--web-port", default=0, type=click.IntRange(0, 65535), help="Port of the page; by default any free port."
         ),
+        click.option(
+            "--web-name", "web_names", multiple=True, metavar="NAME",
+            help="A name under which a proxy serves the page; may be repeated.",
+        ),
         click.option("--web-write", is_flag=True, help="Let the page suspend, resume and cancel Jobs."),
     ]
     for option in reversed(options):
@@ -33,12 +34,12 @@ def page_options(function: Callable[..., None]) -> Callable[..., None]:
 
 def page_of_process(
     context: ProcessContext, config: Path | None, token_file: Path | None, host: str, port: int, may_write: bool,
-    what_if: WhatIf | None = None,
+    names: tuple[str, ...] = (), what_if: WhatIf | None = None,
 ) -> Component:  # fmt: skip
     """The page of `stromboli run`. Its address is printed once it is served."""
     from stromboli.kube.page_server import PageOptions
 
-    options = PageOptions(token=_token(token_file), host=host, port=port, may_write=may_write)
+    options = PageOptions(token=_token(token_file), host=host, port=port, may_write=may_write, names=names)
     shown = options.token if token_file is None else "…"
 
     def announce(url: str) -> None:
@@ -73,10 +74,6 @@ def page_component(
 def _token(path: Path | None) -> str:
     if path is None:
         return secrets.token_urlsafe(32)
-    try:
-        token = read_credential(path).decode("ascii").strip()
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: a token must be plain ASCII") from None
-    if len(token) < 16:
-        raise UserError(f"{path}: a token must have at least 16 characters")
-    return token
+    from stromboli.listeners import read_token
+
+    return read_token(path)

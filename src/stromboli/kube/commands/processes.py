@@ -81,6 +81,16 @@ def common_options(port: int) -> Callable[[Callable[..., None]], Callable[..., N
             help="Port for /healthz, /readyz and /metrics; 0 means any free port.",
         ),
         click.option(
+            "--token-file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="A file with the token for /metrics and, with a descheduler, for `stromboli defrag`.",
+        ),
+        click.option(
+            "--metrics-without-token",
+            is_flag=True,
+            help="Serve /metrics to everybody who can connect: where a network policy says who that is.",
+        ),
+        click.option(
             "--qps",
             type=click.FloatRange(0, min_open=True),
             default=2000.0,
@@ -267,6 +277,7 @@ def run(
     web: bool,
     web_host: str,
     web_port: int,
+    web_names: tuple[str, ...],
     web_write: bool,
     web_token_file: Path | None,
     **common: Any,
@@ -291,7 +302,9 @@ def run(
             components.append(descheduler_component(context, config, descheduler_config))
         if web:
             components.append(
-                page_of_process(context, config, web_token_file, web_host, web_port, web_write, what_if)
+                page_of_process(
+                    context, config, web_token_file, web_host, web_port, web_write, web_names, what_if
+                )
             )
         return components
 

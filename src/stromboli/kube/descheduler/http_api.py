@@ -3,13 +3,13 @@
     GET  /descheduler/plan?profile=…&for=namespace/name      what a run would do now
     POST /descheduler/apply?profile=…&for=namespace/name     run now; 409 if a run is under way or another replica leads
 
-Both answer with the plans as JSON. Plans can be read by everybody who can read the metrics. To apply one, the request
-must come from the same machine, or have the token of somebody who may create evictions: the API server is asked.
+Both answer with the plans as JSON. A request needs the token of the process, or that of somebody who may list all pods
+(for a plan) or evict all pods (to apply one): the API server is asked. That a request comes from the same machine is no
+proof: other users are there, and browsers that make requests for the sites of others.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +23,7 @@ from stromboli.kube.runtime import HealthServer, Reply, Request
 
 from .component import DeschedulerComponent, NotLeader
 
+_MOST_REVIEWS: Final = 4  # at once; whoever has no token can make us ask for one, too
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
@@ -31,18 +32,20 @@ class DeschedulerApi:
     def __init__(self, component: DeschedulerComponent, client: Client) -> None:
         self._component = component
         self._client = client
+        self._reviews = 0  # that are being asked for
 
     def register(self, server: HealthServer) -> None:
         server.add_route("GET", "/descheduler/plan", self._plan)
         server.add_route("POST", "/descheduler/apply", self._apply)
 
     async def _plan(self, request: Request) -> Reply:
-        return await self._answer(request, apply=False)
+        refusal = await self._refusal(request, {"verb": "list", "resource": "pods"}, "list all pods")
+        return refusal or await self._answer(request, apply=False)
 
     async def _apply(self, request: Request) -> Reply:
-        if not _is_local(request.remote) and not await self._may_evict(request):
-            return _error(403, "only requests from the same machine, or with a token that may evict pods, are accepted")
-        return await self._answer(request, apply=True)
+        wanted = {"verb": "create", "resource": "pods", "subresource": "eviction"}
+        refusal = await self._refusal(request, wanted, "evict all pods")
+        return refusal or await self._answer(request, apply=True)
 
     async def _answer(self, request: Request, *, apply: bool) -> Reply:
         if self._component.not_ready_reason() is not None:
@@ -66,21 +69,28 @@ class DeschedulerApi:
         }
         return _json(200, body)
 
-    async def _may_evict(self, request: Request) -> bool:
+    async def _refusal(self, request: Request, wanted: dict[str, str], described: str) -> Reply | None:
+        """None if the request has the token of this process, or one of somebody who may do what is wanted."""
+        if request.has_token:
+            return None
         kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not token:
-            return False
+        if kind.lower() != "bearer" or not token or not token.isascii():
+            return _error(401, "a token is needed: see stromboli defrag --help")
+        if self._reviews >= _MOST_REVIEWS:
+            return _error(429, "too many requests at once; try again")
+        self._reviews += 1
         try:
             user = await self._review(_TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
             if not user.get("authenticated"):
-                return False
+                return _error(401, "the token is wrong")
             who = user.get("user", {})
-            wanted = {"verb": "create", "resource": "pods", "subresource": "eviction"}
             spec = {"user": who.get("username", ""), "groups": who.get("groups", []), "resourceAttributes": wanted}
             review = await self._review(_ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
         except (Failure, msgspec.DecodeError):
-            return False
-        return bool(review.get("allowed"))
+            return _error(401, "the token cannot be verified")
+        finally:
+            self._reviews -= 1
+        return None if review.get("allowed") else _error(403, f"the token is of somebody who may not {described}")
 
     async def _review(self, path: str, version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
         body = msgspec.json.encode({"apiVersion": version, "kind": kind, "spec": spec})
@@ -103,13 +113,6 @@ def _as_json(plan: Plan) -> dict[str, Any]:
 
 def _quantities(exact: dict[str, int]) -> dict[str, str]:
     return {name: format_amount(name, amount) for name, amount in exact.items()}
-
-
-def _is_local(address: str | None) -> bool:
-    try:
-        return address is not None and ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def _error(status: int, message: str) -> Reply:

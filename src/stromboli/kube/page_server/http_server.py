@@ -2,15 +2,13 @@
 
 The files of the page hold no data and are served to everybody. Everything else needs the token, in a header: a browser
 never adds it by itself, so no other site can use it. Answers carry a strict content security policy: only these files
-run, and they talk to this server only.
+run, and they talk to this server only. The rules of all listeners are in `stromboli.listeners`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -21,11 +19,21 @@ import msgspec
 from aiohttp import web
 
 from stromboli.errors import UserError
+from stromboli.listeners import (
+    PAGE_LIMITS,
+    Access,
+    Gate,
+    LibraryLog,
+    Limits,
+    RefusalLog,
+    connection_of,
+    listen_problem,
+)
 from stromboli.page import ASSETS, asset
 
 HEARTBEAT: Final = 10.0  # seconds between two signs of life on a stream
 _MOST_BEHIND: Final = 20  # events that a slow browser may miss; then it starts again with a whole document
-_LARGEST_BODY: Final = 10_000
+_MANY_STREAMS: Final = "Too many browsers look at this page; close some of them."
 _HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; "
@@ -46,6 +54,8 @@ class PageOptions:
     port: int = 0
     """0: any free port."""
     may_write: bool = False
+    names: tuple[str, ...] = ()
+    """Names under which a proxy serves it."""
 
 
 class ActionRequest(msgspec.Struct):
@@ -64,15 +74,19 @@ class PageHttpServer:
     job, and `act` changes one."""
 
     def __init__(
-        self, options: PageOptions, first_event: Callable[[], bytes | None], why: Why, what_if: WhatIf, act: Act
-    ) -> None:
+        self, options: PageOptions, first_event: Callable[[], bytes | None], why: Why, what_if: WhatIf, act: Act,
+        limits: Limits = PAGE_LIMITS,
+    ) -> None:  # fmt: skip
         self.url = ""
         self._options = options
         self._first_event = first_event
         self._why = why
         self._what_if = what_if
         self._act = act
-        self._authorization = f"Bearer {options.token}".encode()
+        self._access = Access({"browsers": options.token}, (options.host, *options.names))
+        self._limits = limits
+        self._refusals = RefusalLog("page")
+        self._gate: Gate | None = None
         self._streams: set[asyncio.Queue[bytes | None]] = set()
         self._waiting: set[asyncio.Event] = set()  # of browsers that came before the first document
         self._runner: web.AppRunner | None = None
@@ -82,29 +96,38 @@ class PageHttpServer:
         return len(self._streams) + len(self._waiting)
 
     async def start(self) -> None:
-        application = web.Application(middlewares=[self._guard], client_max_size=_LARGEST_BODY)
+        limits = self._limits
+        application = web.Application(middlewares=[self._guard], client_max_size=limits.body_bytes)
         application.router.add_get("/api/stream", self._stream)
         application.router.add_get("/api/why", self._explain)
         application.router.add_get("/api/what-if", self._try)
         application.router.add_post("/api/actions", self._action)
         application.router.add_get("/{name:[a-z_.]*}", _file)
         self._runner = web.AppRunner(
-            application, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0
-        )
+            application, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0,
+            auto_decompress=False, logger=LibraryLog(self._refusals), keepalive_timeout=limits.idle_seconds,
+            lingering_time=1.0, max_line_size=limits.line_bytes, max_field_size=limits.field_bytes,
+        )  # fmt: skip
         await self._runner.setup()
-        host, port = self._options.host, self._options.port
+        assert self._runner.server is not None
+        self._gate = Gate(limits, self._refusals, self._runner.server)
+        host = self._options.host
         try:
-            await web.TCPSite(self._runner, host, port).start()
+            port = await self._gate.open(host, self._options.port)
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-            raise UserError(f"cannot serve the page on {host}:{port}: {reason}; choose another --web-port") from error
+            where = f"{host}:{self._options.port}"
+            raise UserError(
+                f"cannot serve the page on {where}: {listen_problem(error)}; choose another --web-port"
+            ) from error
         shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{int(self._runner.addresses[0][1])}/"
+        self.url = f"http://{shown}:{port}/"
 
     async def stop(self) -> None:
         for stream in self._streams:
             with contextlib.suppress(asyncio.QueueFull):
                 stream.put_nowait(None)
+        if self._gate is not None:
+            await self._gate.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -125,22 +148,49 @@ class PageHttpServer:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
+        connection = connection_of(request.transport)
+        if connection is None:
+            raise asyncio.CancelledError  # it was closed meanwhile
+        connection.heard()
         try:
-            if request.path.startswith("/api/") and not self._is_authorized(request):
-                response: web.StreamResponse = _says(HTTPStatus.UNAUTHORIZED, "The token is missing or wrong.")
+            refusal = self._refusal(request) if request.path.startswith("/api/") else None
+            if refusal is not None:
+                self._refusals.note(refusal[1])
+                response: web.StreamResponse = _says(*refusal)
+            elif request.path.startswith("/api/") and not connection.trust("browsers"):
+                response = _says(HTTPStatus.TOO_MANY_REQUESTS, _MANY_STREAMS)
             else:
                 response = await handler(request)
         except web.HTTPException as error:
             response = _says(HTTPStatus(error.status), error.reason)
+        except TimeoutError:  # the browser sends or reads nothing any more
+            connection.close()
+            raise asyncio.CancelledError from None
         if not response.prepared:
             response.headers.update(_HEADERS)
         return response
 
-    def _is_authorized(self, request: web.Request) -> bool:
-        given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
-        return hmac.compare_digest(given, self._authorization)
+    def _refusal(self, request: web.Request) -> tuple[HTTPStatus, str] | None:
+        headers = request.headers
+        foreign = self._access.foreign(
+            headers.getall("Host", []), headers.get("Origin"), headers.get("Sec-Fetch-Site")
+        )
+        if foreign is not None:
+            return HTTPStatus.FORBIDDEN, f"Refused: {foreign}."
+        if self._access.holder(headers.get("Authorization", "")) is None:
+            return HTTPStatus.UNAUTHORIZED, "The token is missing or wrong."
+        if len(headers) > self._limits.headers:
+            return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The request has too many headers."
+        return None
+
+    async def _write(self, response: web.StreamResponse, piece: bytes) -> None:
+        async with asyncio.timeout(self._limits.body_seconds):
+            await response.write(piece)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
+        if self.browsers >= self._limits.streams:
+            self._refusals.note(_MANY_STREAMS)
+            return _says(HTTPStatus.TOO_MANY_REQUESTS, _MANY_STREAMS)
         response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
         await response.prepare(request)
         try:
@@ -155,7 +205,7 @@ class PageHttpServer:
         self._streams.add(stream)
         try:
             while event is not None:
-                await response.write(event)
+                await self._write(response, event)
                 try:
                     event = await asyncio.wait_for(stream.get(), HEARTBEAT)
                 except TimeoutError:
@@ -169,7 +219,7 @@ class PageHttpServer:
         self._waiting.add(there)
         try:
             while (event := self._first_event()) is None:
-                await response.write(b": not ready yet\n\n")
+                await self._write(response, b": not ready yet\n\n")
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(there.wait(), HEARTBEAT)
             return event
@@ -188,17 +238,19 @@ class PageHttpServer:
                 return _no_job(job)
             response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
             await response.prepare(request)
-            await response.write(first + b"\n")
+            await self._write(response, first + b"\n")
             async for answer in answers:
                 if answer is not None:
-                    await response.write(answer + b"\n")
+                    await self._write(response, answer + b"\n")
             return response
 
     async def _action(self, request: web.Request) -> web.Response:
         if not self._options.may_write:
             return _says(HTTPStatus.FORBIDDEN, "This page is read-only. Start it with --web-write to change that.")
+        async with asyncio.timeout(self._limits.body_seconds):
+            body = await request.read()
         try:
-            wanted = msgspec.json.decode(await request.read(), type=ActionRequest)
+            wanted = msgspec.json.decode(body, type=ActionRequest)
         except msgspec.DecodeError as error:
             return _says(HTTPStatus.BAD_REQUEST, f"The request cannot be read: {error}.")
         return _says(*await self._act(wanted))

@@ -6,20 +6,21 @@
 
 `?verbose` lists the checks one by one, and so does every response other than 200, as in Kubernetes.
 
-It listens on one configured address only. The responses hold no secrets, but the rest of the network has no need to see
-them.
+Checks are answered for everybody. Metrics name queues and nodes, so they need the token of the process, unless it was
+started with `--metrics-without-token`: where a network policy says who can connect, as in deploy/.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
+import json
 from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from stromboli.errors import UserError
+from stromboli.listeners import PROBE_LIMITS, Access, Limits, listen_problem
 
 from .http_service import Handler, HttpService, Reply, Request
 
@@ -30,14 +31,24 @@ Check = Callable[[], str | None]
 class HealthServer:
     """`port` is the configured port and, once `listening` is set, the port in use (0 means any free port)."""
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        registry: CollectorRegistry,
+        *,
+        token: str | None = None,
+        metrics_without_token: bool = False,
+        limits: Limits = PROBE_LIMITS,
+    ) -> None:
         self.host = host
         self.port = port
         self.listening = asyncio.Event()
         self._registry = registry
         self._liveness: dict[str, Check] = {}
         self._readiness: dict[str, Check] = {}
-        self._service = HttpService()
+        self._metrics_without_token = metrics_without_token
+        self._service = HttpService(Access({} if token is None else {"process": token}, (host,)), limits)
         self.add_route("GET", "/healthz", self._serve_liveness)
         self.add_route("GET", "/livez", self._serve_liveness)
         self.add_route("GET", "/readyz", self._serve_readiness)
@@ -58,9 +69,9 @@ class HealthServer:
         try:
             await self._service.run(self.host, self.port, self._is_listening)
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise UserError(
-                f"cannot serve probes on {self.host}:{self.port}: {reason}; choose another address or port"
+                f"cannot serve probes on {self.host}:{self.port}: {listen_problem(error)}; "
+                "choose another address or port"
             ) from error
         finally:
             self.listening.clear()
@@ -76,6 +87,8 @@ class HealthServer:
         return _reply(request, self._liveness | self._readiness)
 
     async def _serve_metrics(self, request: Request) -> Reply:
+        if not (request.has_token or self._metrics_without_token):
+            return needs_token("metrics")
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         # In a thread: with many queues the text is long, and the event loop must not block.
         return Reply(200, await asyncio.to_thread(encode, self._registry), content_type)
@@ -89,6 +102,12 @@ def _reply(request: Request, checks: dict[str, Check]) -> Reply:
     lines = [f"[+]{name} ok" if problem is None else f"[-]{name}: {problem}" for name, problem in results.items()]
     lines.append(f"{request.path.strip('/')} check {'passed' if passed else 'failed'}")
     return _text("".join(f"{line}\n" for line in lines), 200 if passed else 503)
+
+
+def needs_token(what: str) -> Reply:
+    """401 as JSON, like all errors of components."""
+    problem = f"{what} need a token: see --token-file"
+    return Reply(401, json.dumps({"error": problem}).encode(), "application/json; charset=utf-8")
 
 
 def _text(text: str, status: int) -> Reply:

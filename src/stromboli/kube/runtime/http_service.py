@@ -3,12 +3,15 @@
 It answers GET and POST with what a handler returns, over connections that stay open, and nothing else: no files, no
 uploads, no streams. To import a web framework instead takes a fifth of a second, which every start of a scheduler
 would wait for.
+
+A request is read as strictly as can be: whatever two readers could take for different requests is refused, and the
+connection is closed after it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,12 +20,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-log = logging.getLogger(__name__)
+from stromboli.listeners import HEALTH_PATHS, PROBE_LIMITS, Access, Gate, Limits, RefusalLog, connection_of
 
-IDLE_SECONDS: Final = 75.0  # until a connection without a request is closed
 STOP_SECONDS: Final = 1.0  # that requests in flight get to end when the service does
-HEAD_LIMIT: Final = 1 << 16  # bytes
-BODY_LIMIT: Final = 1 << 20  # bytes; bodies are read, because the next request follows them, and ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ class Request:
     path: str
     query: dict[str, str]
     headers: dict[str, str]  # names are in lower case
-    remote: str | None  # the address that it comes from
+    has_token: bool = False
+    """Whether it has the token of this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +50,38 @@ class _BadRequest(Exception):
         self.status = status
 
 
+_SINGLE: Final = ("host", "authorization", "origin", "content-length", "sec-fetch-site")  # twice is a trick
+
+
 class _Head:
     """Takes the calls of the parser."""
 
     def __init__(self) -> None:
         self.url = b""
         self.headers: dict[str, str] = {}
+        self.count = 0
+        self.repeated = False
 
     def on_url(self, url: bytes) -> None:
         self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        key = name.decode("latin-1").lower()
+        self.count += 1
+        self.repeated |= key in self.headers and key in _SINGLE
+        self.headers[key] = value.decode("latin-1")
 
 
 class HttpService:
-    def __init__(self) -> None:
+    """`access` says who may ask for more than health."""
+
+    def __init__(self, access: Access, limits: Limits = PROBE_LIMITS) -> None:
+        self._access = access
+        self._limits = limits
         self._handlers: dict[str, dict[str, Handler]] = {}  # by path and method
         self._connections: dict[asyncio.Task[None] | None, asyncio.StreamWriter] = {}
         self._busy: set[asyncio.Task[None] | None] = set()  # those that answer a request now
+        self._refusals = RefusalLog("probes")
 
     def add_route(self, method: str, path: str, handler: Handler) -> None:
         self._handlers.setdefault(path, {})[method] = handler
@@ -76,13 +90,16 @@ class HttpService:
 
     async def run(self, host: str, port: int, listening: Callable[[int], None]) -> None:
         """Serve until cancelled. `listening` gets the port, which is any free one if `port` is 0."""
-        server = await asyncio.start_server(self._serve, host, port, limit=HEAD_LIMIT)
+        gate = Gate(self._limits, self._refusals, self._protocol)
         try:
-            listening(int(server.sockets[0].getsockname()[1]))
+            listening(await gate.open(host, port))
             await asyncio.Event().wait()
         finally:
-            server.close()
+            await gate.close()
             await self._close_connections()
+
+    def _protocol(self) -> asyncio.Protocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=self._limits.head_bytes), self._serve)
 
     async def _close_connections(self) -> None:
         tasks = {task for task in self._connections if task is not None}
@@ -103,26 +120,41 @@ class HttpService:
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # it was closed, by the other side or by us, or there was no request for long
         except _BadRequest as error:
-            writer.write(_message(_text(error.status), "", keep_alive=False))
+            self._refusals.note(f"the request cannot be read: {error.status.phrase}")
+            await self._refuse(reader, writer, error.status)
         finally:
             self._busy.discard(task)
             del self._connections[task]
             writer.close()
 
+    async def _refuse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, status: HTTPStatus) -> None:
+        writer.write(_message(_text(status), "", keep_alive=False))
+        # Unread bytes would make the system drop the answer; so some of them are read, for a moment.
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            await writer.drain()
+            async with asyncio.timeout(0.2):
+                await reader.read(self._limits.head_bytes)
+
     async def _serve_next(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None] | None
     ) -> bool:
         """Whether another request may follow."""
+        limits = self._limits
         try:
-            async with asyncio.timeout(IDLE_SECONDS):
+            async with asyncio.timeout(limits.idle_seconds):
                 data = await reader.readuntil(b"\r\n\r\n")
-                self._busy.add(task)
-                request, keep_alive, length = _parse(data, writer)
-                await reader.readexactly(length)
         except asyncio.LimitOverrunError:
             raise _BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE) from None
+        self._busy.add(task)
+        connection = connection_of(writer.transport)
+        if connection is not None:
+            connection.heard()
+        request, keep_alive, length = self._parse(data)
+        async with asyncio.timeout(limits.body_seconds):
+            await reader.readexactly(length)  # the next request follows it; nothing here reads bodies
         writer.write(_message(await self._reply(request), request.method, keep_alive=keep_alive))
-        await writer.drain()
+        async with asyncio.timeout(limits.body_seconds):
+            await writer.drain()
         return keep_alive
 
     async def _reply(self, request: Request) -> Reply:
@@ -132,36 +164,50 @@ class HttpService:
         handler = methods.get(request.method)
         if handler is None:
             return _text(HTTPStatus.METHOD_NOT_ALLOWED)
+        if request.path not in HEALTH_PATHS and (problem := self._foreign(request)) is not None:
+            self._refusals.note(problem)
+            return Reply(HTTPStatus.FORBIDDEN, f"403: {problem}".encode(), "text/plain; charset=utf-8")
         try:
             return await handler(request)
-        except Exception:
-            log.exception("cannot answer %s %s", request.method, request.path)
+        except Exception as error:
+            self._refusals.note(f"an error of ours: {type(error).__name__} for {request.path}")
             return _text(HTTPStatus.INTERNAL_SERVER_ERROR)
 
+    def _foreign(self, request: Request) -> str | None:
+        headers = request.headers
+        hosts = [headers["host"]] if "host" in headers else []
+        return self._access.foreign(hosts, headers.get("origin"), headers.get("sec-fetch-site"))
 
-def _parse(data: bytes, writer: asyncio.StreamWriter) -> tuple[Request, bool, int]:
-    """The request, whether the connection stays open after it, and the length of its body."""
-    head = _Head()
-    parser = HttpRequestParser(head)
-    try:
-        parser.feed_data(data)
-        url = urlsplit(head.url.decode("ascii"))
-    except (HttpParserError, HttpParserUpgrade, ValueError):
-        raise _BadRequest(HTTPStatus.BAD_REQUEST) from None
-    if "transfer-encoding" in head.headers:
-        raise _BadRequest(HTTPStatus.LENGTH_REQUIRED)
-    length = int(head.headers.get("content-length", "0"))  # the parser has checked that it is a number
-    if length > BODY_LIMIT:
-        raise _BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-    peer = writer.get_extra_info("peername")
-    request = Request(
-        method=parser.get_method().decode("ascii"),
-        path=unquote(url.path),
-        query=dict(parse_qsl(url.query, keep_blank_values=True)),
-        headers=head.headers,
-        remote=peer[0] if peer else None,
-    )
-    return request, parser.should_keep_alive(), length
+    def _parse(self, data: bytes) -> tuple[Request, bool, int]:
+        """The request, whether the connection stays open after it, and the length of its body."""
+        head = _Head()
+        parser = HttpRequestParser(head)
+        # Some readers end a line at a bare line feed, and a name at a bare carriage return.
+        if data.count(b"\n") != data.count(b"\r\n") or data.count(b"\r") != data.count(b"\r\n"):
+            raise _BadRequest(HTTPStatus.BAD_REQUEST)
+        try:
+            parser.feed_data(data)
+            url = urlsplit(head.url.decode("ascii"))
+            query = dict(parse_qsl(url.query, keep_blank_values=True, max_num_fields=self._limits.headers))
+            length = int(head.headers.get("content-length", "0"))
+        except (HttpParserError, HttpParserUpgrade, ValueError):
+            raise _BadRequest(HTTPStatus.BAD_REQUEST) from None
+        if head.repeated:
+            raise _BadRequest(HTTPStatus.BAD_REQUEST)
+        if head.count > self._limits.headers:
+            raise _BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        if "transfer-encoding" in head.headers:
+            raise _BadRequest(HTTPStatus.LENGTH_REQUIRED)
+        if length > self._limits.body_bytes:
+            raise _BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        request = Request(
+            method=parser.get_method().decode("ascii"),
+            path=unquote(url.path),
+            query=query,
+            headers=head.headers,
+            has_token=self._access.holder(head.headers.get("authorization", "")) is not None,
+        )
+        return request, parser.should_keep_alive(), length
 
 
 def _text(status: HTTPStatus) -> Reply:
@@ -174,6 +220,7 @@ def _message(reply: Reply, method: str, *, keep_alive: bool) -> bytes:
         f"Content-Type: {reply.content_type}",
         f"Content-Length: {len(reply.body)}",
         "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
         f"Connection: {'keep-alive' if keep_alive else 'close'}",
         "",
         "",

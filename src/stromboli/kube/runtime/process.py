@@ -25,6 +25,7 @@ from prometheus_client import CollectorRegistry
 
 from stromboli.api import names
 from stromboli.kube.client import Client, TokenBucket, load_client_config
+from stromboli.listeners import read_token
 
 from .event_recorder import InvolvedObject
 from .garbage_collection import disable_automatic_collection
@@ -54,6 +55,8 @@ class ProcessOptions:
     lease_duration: float = 15.0
     probe_host: str = "127.0.0.1"
     probe_port: int = 8080
+    token_file: Path | None = None
+    metrics_without_token: bool = False
     qps: float = 2000.0
     burst: int = 2000
     log_level: str = "info"
@@ -143,7 +146,11 @@ async def _run(name: str, options: ProcessOptions, build: Callable[[ProcessConte
         metrics = ProcessMetrics(registry, lag)
         context = ProcessContext(client, metrics, options, f"{socket.gethostname()}_{uuid.uuid4()}")
         components = build(context)
-        health = HealthServer(options.probe_host, options.probe_port, registry)
+        health = HealthServer(
+            options.probe_host, options.probe_port, registry,
+            token=None if options.token_file is None else read_token(options.token_file),
+            metrics_without_token=options.metrics_without_token,
+        )  # fmt: skip
         health.add_readiness_check("credentials", lambda: client.login_problem)
         for component in components:
             health.add_liveness_check(component.name, component.unhealthy_reason)
