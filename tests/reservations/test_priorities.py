@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fairness.scenes import replica_set
 from reservations.reservation_scenes import (
     Document,
     gang,
@@ -15,6 +16,7 @@ from reservations.reservation_scenes import (
     priority_class,
     queue,
     reservation,
+    restart,
     run,
 )
 from stromboli.errors import UserError
@@ -64,19 +66,46 @@ class TestItPreempts:
         outcome = play(scene, pods("a", 4, on="n2"), urgent("r", 4, at=1), until=5)
         assert {where for _, _, where in outcome.evictions()} == {"n2"}
 
-    @pytest.mark.parametrize("sharing", ["proportion", "capacity"])
-    def test_within_what_the_queue_deserves_afterwards(self, sharing: str) -> None:
-        """8 CPUs; each of two queues deserves 4. q1 has borrowed and runs 6, q2 wants 8. For a Reservation of 3 it
-        would be enough on the node if 3 pods went, but q1 would have 6 - 3 + 3 then, and deserves 4: 5 have to go."""
-        scene = [
+    def borrowed(self, *more: Document) -> list[Document]:
+        """8 CPUs; each of two queues deserves 4. q1 has borrowed and runs 6, q2 wants 8 and can have no more than its
+        2. Who is evicted comes back."""
+        return [
             HIGH, node("n1", 8), queue("q1", reclaimable=False, deserved={"cpu": 4}), queue("q2", deserved={"cpu": 4}),
-            *pods("a", 6, queue="q1", on="n1"), *pods("b", 2, queue="q2", on="n1", preemptable=False),
-            *pods("c", 6, queue="q2", at=1, selector={"no": "where"}),
+            replica_set("default/a", 6, queue="q1"), *pods("b", 2, queue="q2", on="n1", preemptable=False),
+            *pods("c", 6, queue="q2", at=1, selector={"no": "where"}), *more,
         ]  # fmt: skip
-        outcome = play(scene, urgent("r", 3, queue="q1", at=2), until=6, sharing=sharing)
-        assert len(outcome.evictions()) == 5
-        assert outcome.reservation()["phase"] == "Available"
-        assert outcome.queue("q1")["allocated"] == {"cpu": "4"}
+
+    @pytest.mark.parametrize("grace", [0, 3])
+    @pytest.mark.parametrize("sharing", ["proportion", "capacity"])
+    def test_in_a_queue_that_has_borrowed_one_for_another(self, sharing: str, grace: float) -> None:
+        """For a Reservation of 2, two pods go, and q1 has 6 as before. To bring q1 down to the 4 that it deserves, two
+        more would have to go, and they would be back a second later."""
+        scene = self.borrowed(urgent("r", 2, queue="q1", at=3))
+        scene[4]["spec"]["template"]["metadata"]["annotations"]["sim.stromboli.io/grace"] = f"{grace}s"
+        outcome = run(scene, until=30, sharing=sharing)
+        restarts = [restart(second, "scheduler") for second in range(31)]
+        assert run(scene, restarts, until=30, sharing=sharing).text == outcome.text
+        assert [when for when, _, _ in outcome.evictions()] == [3, 3]
+        assert outcome.phases() == [(3, "Pending"), (3 + max(grace, 1), "Available")]
+        assert outcome.queue("q1")["allocated"] == {"cpu": "6"}
+
+    @pytest.mark.parametrize("sharing", ["proportion", "capacity"])
+    def test_what_goes_beyond_that_must_be_within_what_the_queue_deserves(self, sharing: str) -> None:
+        """2 of 10 CPUs are idle. With one pod that goes they would be enough for a Reservation of 3, but then q1 would
+        have 8, two more than before, and a Reservation borrows nothing. So three go."""
+        scene = self.borrowed(urgent("r", 3, queue="q1", at=3))
+        scene[1] = node("n1", 10)
+        until_two = pod("idle", 2, queue="q2", on="n1", until=2, preemptable=False)
+        assert len(play([*scene, until_two], until=8, sharing=sharing).evictions()) == 3
+
+    @pytest.mark.parametrize("sharing", ["proportion", "capacity"])
+    def test_nobody_goes_if_that_does_not_make_room(self, sharing: str) -> None:
+        """Of q1's 6 pods, 4 have its priority. Two that go are not enough for a Reservation of 3."""
+        scene = self.borrowed(urgent("r", 3, queue="q1", at=3))
+        scene[4] = replica_set("default/a", 4, queue="q1", priority="high")
+        outcome = play([*scene, *pods("low", 2, queue="q1", on="n1")], until=8, sharing=sharing)
+        assert outcome.evictions() == []
+        assert outcome.reservation()["phase"] == "Pending"
 
     def test_no_more_than_deserved_from_idle_room_either(self) -> None:
         """With the plugin capacity, pods borrow idle room; a Reservation does not."""
@@ -208,15 +237,15 @@ class TestWhileVictimsLeave:
         assert outcome.reservation()["phase"] == "Available"
 
     def test_its_queue_deserves_less(self) -> None:
-        """At 3 another queue comes and wants all: q1 deserves 2 of 4 now, and the Reservation gives its place up. The
-        other queue's pods start in the room."""
+        """At 3 another queue comes and wants all: q1 deserves 2 of 4 now. What was begun is finished, and then
+        reclaimed: the Reservation gives way before any pod."""
         scene = [
             HIGH, node("n1", 4), queue("q1"), queue("q2"), pod("low", 4, queue="q1", on="n1", grace=5),
             urgent("r", 4, queue="q1", at=1),
         ]  # fmt: skip
-        outcome = play(scene, pods("b", 4, queue="q2", at=3), until=9)
+        outcome = play(scene, pods("b", 4, queue="q2", at=3), until=20)
         assert outcome.evictions() == [(1, "low", "n1")]
-        assert outcome.phases() == [(1, "Pending")]
+        assert outcome.phases() == [(1, "Pending"), (6, "Available"), (7, "Pending")]
         assert outcome.running_by("queue")["q2"] >= 2
 
     def test_a_higher_pod_comes(self) -> None:

@@ -3,7 +3,8 @@
     users       of its queue, if it names one; with the label and in the namespace of an owner; of at least the priority
                 of the class that its template names. Judged when the pod is bound.
     evictions   only for a Reservation whose template names a class that preempts, of its own queue, of lower priority;
-                its queue then has no more than it deserves; and none while earlier victims leave for it.
+                its queue then has no more than before, or no more than it deserves; without any one of them there would
+                be too little room; and none while earlier victims leave for it.
     places      a Reservation without a node that has one in its status waits for pods that leave there.
     movements   a queue to which a user takes what another was charged for stays within what it deserves.
 
@@ -38,6 +39,7 @@ class UseRules:
     seen: Counter[str] = field(default_factory=Counter)
     _users: set[tuple[str, str]] = field(default_factory=set)
     _nominated: dict[str, str] = field(default_factory=dict)  # as of the last cycle
+    _held: set[str] = field(default_factory=set)  # Reservations with a node, as of the last cycle
     _in_vain: Counter[str] = field(default_factory=Counter)  # cycles in which nobody left for it
 
     def check(self, at: Microseconds, *, killed: bool) -> None:
@@ -51,6 +53,7 @@ class UseRules:
         if killed:
             self._in_vain.clear()
         self._nominated = {name: one["status"].get("nodeName", "") for name, one in known.items()}
+        self._held = now.held
 
     # -- users ----------------------------------------------------------------------------------------------------
 
@@ -124,9 +127,23 @@ class UseRules:
             before, after = self._nominated.get(name, ""), one["status"].get("nodeName", "")
             if before and before == after:
                 self.wrong.append(f"at {t} others are evicted for {name}, which waits for {before}")
-            has, deserves = self._standing(at, queue)
-            if one["status"].get("phase") == "Pending" and after and has > deserves:
-                self.wrong.append(f"at {t} queue {queue} has {has} and deserves {deserves}, with {name}")
+            victims = [now.pods[eviction.task] for eviction in evictions if eviction.task in now.pods]
+            if one["status"].get("phase") == "Pending" and after and len(victims) == len(evictions):
+                self._check_amount(t, at, one, victims, now)
+
+    def _check_amount(
+        self, t: float, at: Microseconds, one: Document, victims: list[Document], now: _Objects
+    ) -> None:
+        """One for another, or within what the queue deserves; and nobody in vain."""
+        name, queue = one["metadata"]["name"], one["spec"].get("queue") or "default"
+        asked = _millicores(one["spec"]["template"]["spec"])
+        freed = [_millicores(victim["spec"]) for victim in victims]
+        has, deserves = self._standing(at, queue)
+        # What other Reservations gave up is freed as well.
+        if asked > sum(freed) and has > deserves and not self._held - now.held:
+            self.wrong.append(f"at {t} queue {queue} has {has} and deserves {deserves}, with {name}")
+        if len(freed) > 1 and sum(freed) - min(freed) >= asked and not any(map(now.is_of_gang, victims)):
+            self.wrong.append(f"at {t} {sum(freed)} are freed for {name}, which asks for {asked}")
 
     def _check_places(self, t: float, now: _Objects) -> None:
         leaving = {
@@ -175,6 +192,9 @@ class _Objects:
             for name, one in self.reservations.items()
             if one.get("status", {}).get("phase") == "Pending"
         }
+        self.held = {
+            name for name, one in self.reservations.items() if one.get("status", {}).get("phase") == "Available"
+        }
         self._groups = {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in documents(PodGroup)}
 
     def _group(self, pod: Document) -> Document:
@@ -186,8 +206,16 @@ class _Objects:
     def queue_of(self, pod: Document) -> str:
         return str(self._group(pod)["spec"].get("queue") or "default")
 
+    def is_of_gang(self, pod: Document) -> bool:
+        return int(self._group(pod)["spec"].get("minMember", 1)) > 1
+
     def priority_of(self, pod: Document) -> int:
         named = self._group(pod)["spec"].get("priorityClassName", "")
         if named:
             return int(self.classes.get(named, {"value": 0})["value"])
         return max((one["value"] for one in self.classes.values() if one.get("globalDefault")), default=0)
+
+
+def _millicores(spec: Document) -> int:
+    asked = [one.get("resources", {}).get("requests", {}).get("cpu", "0") for one in spec["containers"]]
+    return sum(int(one[:-1]) if str(one).endswith("m") else round(1000 * float(one)) for one in asked)

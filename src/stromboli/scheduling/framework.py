@@ -167,14 +167,6 @@ class Framework(ExtensionPoints):
         refusal = self.books.refuse_on_own_rows(queue, request)
         return refusal or self._first_refusal("allocatableOnOwnRows", queue, request, self.books.unused(queue))
 
-    def allocatable_at(self, task: Task, row: int) -> Refusal | None:
-        """May this task be placed on this node, as far as its queue is concerned?"""
-        assert task.job is not None
-        own = self.books.own_rows(task)
-        if own is not None and own[row]:
-            return self.allocatable_on_own_rows(task)
-        return self.allocatable(task.job.queue, task.request, job=task.job)
-
     def may_start(self, queue: Queue, request: Vector) -> Refusal | None:
         """May this much of a queue start now, although some of its pods have not terminated yet?"""
         return self._first_refusal("startable", queue, request) if self.ledger.releasing else None

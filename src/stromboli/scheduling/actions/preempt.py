@@ -4,9 +4,11 @@ A starving job is placed as a whole in one statement: tasks that fit without evi
 others evict. Only if then the whole gang has a place is anything evicted at all. A job that could be placed without
 any eviction is left to allocate.
 
-A Reservation whose template names a PriorityClass does so as a pod of that priority would. Nobody works there yet, so
-it must stay within what its queue deserves afterwards. If pods that are leaving anyway make room for it, it waits for
-those. Its node stands in its status meanwhile, so a restart neither forgets it nor evicts others.
+A Reservation whose template names a PriorityClass does so as a pod of that priority would: one for another, also in a
+queue that has borrowed. Only what it holds beyond what the evicted pods leave has to be within what the queue deserves:
+to evict more than makes room would stop work for nothing, as the evicted pods borrow again at once. If pods that are
+leaving anyway make room for it, it waits for those. Its node stands in its status meanwhile, so a restart neither
+forgets it nor evicts others.
 
 After that, inside a starving job, tasks of higher priority may take the place of their own siblings.
 """

@@ -102,19 +102,9 @@ def _nominated_nodes(job: Job) -> set[str]:
     return {task.nominated for task in job.tasks.values() if task.nominated}
 
 
-def _is_still_entitled(session: Session, job: Job) -> bool:
-    """A pod has its queue's word. A Reservation is only for work to come: it keeps the room that pods left for it only
-    as long as its queue deserves that."""
-    if not job.stands_for:
-        return True
-    task = next(iter(job.tasks.values()))
-    node = session.nodes.by_name.get(task.nominated)
-    return node is not None and session.allocatable_at(task, node.row) is None
-
-
 def _hold(session: Session, statement: Statement, job: Job) -> bool:
     """Promise the nominated tasks of a job their rooms; False if none of them can have it."""
-    can_start = job.queue.open and session.job_valid(job) is None and _is_still_entitled(session, job)
+    can_start = job.queue.open and session.job_valid(job) is None
     tasks, _ = with_choices(session, [task for task in session.pending_tasks(job) if task.nominated])
     promised = promise_rooms(session, statement, tasks, unless_idle=False) if can_start else 0
     for task in tasks[promised:]:

@@ -28,7 +28,8 @@ def open_reservations(session: Session) -> None:
     if session.snapshot.stand_ins:
         with session.registering(FEATURE, tier=len(session.configuration.tiers)):
             session.add_job_allocatable(
-                lambda job, request, credit: within_deserved(session, job), differs=lambda job: bool(job.stands_for)
+                lambda job, request, credit: within_deserved(session, job, request, credit),
+                differs=lambda job: bool(job.stands_for),
             )
     if not session.ledger.holdings:
         return

@@ -8,7 +8,7 @@ closed to it would wait for ever, so it fails at once.
 from __future__ import annotations
 
 from stromboli.api.reservations import FAILED, expires_at, has_expired, is_migration, pinned_node
-from stromboli.cluster import Job, Status
+from stromboli.cluster import Job, Status, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.reservation_status import reservation_fails
@@ -47,13 +47,12 @@ def preempting_stand_ins(session: Session) -> list[Job]:
     return [job for job in waiting_stand_ins(session) if all(task.may_preempt for task in job.tasks.values())]
 
 
-def within_deserved(session: Session, job: Job) -> Refusal | None:
+def within_deserved(session: Session, job: Job, request: Vector, credit: Vector | None) -> Refusal | None:
     """Why the queue of a Reservation without a node does not deserve what it would hold. Places of successors cost
-    nobody."""
+    nobody. `request`: what it would hold beyond what others gave up for it; `credit`: see `Session.allocatable`."""
     if not job.stands_for or is_migration(session.snapshot.reservations[job.stands_for]):
         return None
-    task = next(iter(job.tasks.values()))
-    return over_deserved(session, job.queue, task.request, is_counted=task.node is not None)
+    return over_deserved(session, job.queue, request, credit)
 
 
 def fail_hopeless(session: Session) -> None:

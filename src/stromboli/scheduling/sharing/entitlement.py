@@ -13,10 +13,10 @@ from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.session import Session
 
 
-def over_deserved(session: Session, queue: Queue, request: Vector, *, is_counted: bool = False) -> Refusal | None:
-    """Why the queue may not have so much more; None if it may, or if no plugin says what queues deserve. `is_counted`:
-    it has that already."""
-    need, held = request.tolist(), (queue.allocated - request if is_counted else queue.allocated).tolist()
+def over_deserved(session: Session, queue: Queue, request: Vector, credit: Vector | None = None) -> Refusal | None:
+    """Why the queue may not have so much more; None if it may, or if no plugin says what queues deserve. `credit`: what
+    is counted as the queue's, and is not to be."""
+    need, held = request.tolist(), (queue.allocated if credit is None else queue.allocated - credit).tolist()
     for hook in session.hooks("deservedAmounts"):
         deserved = hook.call(queue, {})
         if not _short(session, need, held, deserved):
