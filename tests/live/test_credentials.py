@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import ssl
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -331,6 +333,55 @@ def test_a_plugin_that_never_ends_is_killed(program: Program, monkeypatch: pytes
     program.script.write_text("import signal\nsignal.pause()")
     with pytest.raises(Failure, match="did not finish"):
         token_of(program.plugin())
+
+
+def test_what_a_plugin_started_is_killed_with_it(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a plugin whose child keeps its output open, nobody waits for the child, and it does not stay."""
+    monkeypatch.setattr(exec_module, "PLUGIN_SECONDS", 5.0)
+    program.script.write_text(
+        "import os, signal, sys, time\n"
+        "child = os.fork()\n"
+        "if not child:\n    signal.pause()\n"
+        "open(sys.argv[1], 'w').write(str(child))\n"
+        "print('x')\nsys.stdout.flush()\n"
+        "signal.pause()\n"
+    )
+    monkeypatch.setattr(exec_module, "LARGEST_OUTPUT", 1)
+    with pytest.raises(Failure, match="printed more than 1 bytes"):
+        token_of(program.plugin())
+    child = int(program.log.read_text())
+    for _ in range(1000):
+        state = Path(f"/proc/{child}/stat")
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX":
+            return
+        time.sleep(0.01)
+    raise AssertionError("the child still runs")
+
+
+def test_a_plugin_that_prints_without_end_is_ended(program: Program) -> None:
+    program.script.write_text("import sys\nwhile True: sys.stdout.write('x' * 65536)")
+    with pytest.raises(Failure, match=f"printed more than {exec_module.LARGEST_OUTPUT} bytes"):
+        token_of(program.plugin())
+
+
+def test_a_plugin_that_prints_nested_lists_is_a_failure(program: Program) -> None:
+    program.answer_text('{"status": ' + "[" * 100_000)
+    with pytest.raises(Failure, match="printed no ExecCredential"):
+        token_of(program.plugin())
+
+
+def test_a_plugin_is_not_searched_where_we_are_started(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As kubectl: an entry of PATH that is not absolute does not count."""
+    planted = program.folder / "aws"
+    planted.write_text("#!/bin/sh\n")
+    planted.chmod(0o755)
+    monkeypatch.chdir(program.folder)
+    for path in (".", "", f".{os.pathsep}/nowhere"):
+        monkeypatch.setenv("PATH", path)
+        with pytest.raises(UserError, match="aws is not installed"):
+            program.plugin(command="aws")
+    monkeypatch.setenv("PATH", str(program.folder))
+    program.plugin(command="aws")
 
 
 def test_a_cancelled_request_kills_its_plugin(program: Program) -> None:

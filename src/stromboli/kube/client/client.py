@@ -25,7 +25,7 @@ from stromboli.api import ApiObject
 from stromboli.kube.client.auth.client_config import ClientConfig
 
 from .backoff import Backoff
-from .errors import UNREADABLE, Failure, failure_from_status, is_gone, is_not_found, is_retriable
+from .errors import UNREADABLE, Failure, failure_from_status, is_gone, is_not_found, is_retriable, is_too_large
 from .resources import POD_GROUPS, PODS, Resource
 from .transport import Transport
 from .wire import (
@@ -137,9 +137,18 @@ class Client:
         self, resource: Resource[T], *, namespace: str = "", field_selector: str = "", label_selector: str = ""
     ) -> AsyncGenerator[Page, None]:
         """A list, page by page. Raises Failure 410 if the server no longer has the moment of the first: start again."""
-        query = _selectors(field_selector, label_selector) | {"limit": str(self._page)}
+        limit = self._page
+        query = _selectors(field_selector, label_selector)
         while True:
-            page = decode_message(await self.request("GET", resource.path(namespace), query=query), Page)
+            query["limit"] = str(limit)
+            try:
+                page = decode_message(await self.request("GET", resource.path(namespace), query=query), Page)
+            except Failure as failure:
+                # Whoever writes large objects must not keep us from reading the others.
+                if limit == 1 or not is_too_large(failure):
+                    raise
+                limit = max(1, limit // 8)
+                continue
             yield page
             if not page.metadata.continue_:
                 return

@@ -23,7 +23,8 @@ from stromboli import __version__
 from stromboli.kube.client.auth.credentials import Identity
 from stromboli.kube.client.auth.tls import Trust
 
-from .errors import broken_connection, no_answer_in_time, unreachable, untrusted
+from .content_encoding import BodyTooLarge, BrokenEncoding
+from .errors import broken_connection, no_answer_in_time, not_as_encoded, too_large, unreachable, untrusted
 from .http_connection import Connection, Response
 
 KEEP_ALIVE_SECONDS: Final = 30.0
@@ -77,6 +78,10 @@ class ConnectionPool:
             response = await connection.exchange(request, timeout)
         except TimeoutError:
             raise no_answer_in_time(self._url) from None
+        except BodyTooLarge:
+            raise too_large(self._url) from None
+        except BrokenEncoding:
+            raise not_as_encoded(self._url) from None
         except OSError:
             raise broken_connection(self._url) from None
         finally:
@@ -96,6 +101,10 @@ class ConnectionPool:
             yield Response(connection.status, connection.headers, b""), connection.chunks(silence)
         except TimeoutError:
             raise no_answer_in_time(self._url) from None
+        except BodyTooLarge:
+            raise too_large(self._url) from None
+        except BrokenEncoding:
+            raise not_as_encoded(self._url) from None
         except OSError:
             raise broken_connection(self._url) from None
         finally:

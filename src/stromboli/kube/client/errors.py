@@ -27,6 +27,8 @@ UNREACHABLE = "Unreachable"
 NO_CREDENTIALS = "Credentials"
 # The cause of a Failure (status 429) of an eviction that a disruption budget forbids.
 DISRUPTION_BUDGET = "DisruptionBudget"
+# The reason of a Failure (status 0) about a response that is larger than we read.
+TOO_LARGE = "TooLarge"
 
 
 class Failure(Exception):
@@ -104,6 +106,21 @@ def broken_connection(server: str) -> Failure:
     return Failure(NO_RESPONSE, f"the connection to {server} broke")
 
 
+def too_large(server: str) -> Failure:
+    """The request was sent, and the server may have acted."""
+    return Failure(NO_RESPONSE, f"the response of {server} is larger than what is read", reason=TOO_LARGE)
+
+
+def not_as_encoded(server: str) -> Failure:
+    """The request was sent, and the server may have acted."""
+    problem = "is not what its Content-Encoding says, or breaks off"
+    return Failure(NO_RESPONSE, f"the response of {server} {problem}")
+
+
+def is_too_large(error: BaseException) -> bool:
+    return isinstance(error, Failure) and error.reason == TOO_LARGE
+
+
 def is_retriable(method: str, failure: Failure) -> bool:
     """Whether sending the same request again may help and is safe."""
     if failure.status == NO_RESPONSE:
@@ -132,7 +149,7 @@ def _failure(status_object: _Status, status: int) -> Failure:
 def _parse_status(body: bytes) -> _Status | None:
     try:
         parsed = msgspec.json.decode(body, type=_Status)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return parsed if parsed.kind == "Status" else None
 

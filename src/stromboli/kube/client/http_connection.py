@@ -12,13 +12,22 @@ last request.
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from .content_encoding import (
+    LARGEST_BODY,
+    LARGEST_HEAD,
+    LARGEST_PIECE,
+    BodyTooLarge,
+    BrokenEncoding,
+    ContentDecoder,
+    decoder_for,
+)
 
 BUFFER: Final = 1 << 20  # bytes of a stream that may wait for the reader, until the server has to wait
 # Headers that somebody reads. The others are not worth a string each.
@@ -33,7 +42,7 @@ class Response:
 
 
 class Connection(asyncio.Protocol):
-    """Raises OSError: a TimeoutError, or a ConnectionError if the connection ends before the response does."""
+    """Raises OSError: a TimeoutError, BodyTooLarge, or another one if the response is not whole."""
 
     def __init__(self, tls: SSLContext | None) -> None:
         self.tls = tls
@@ -51,9 +60,10 @@ class Connection(asyncio.Protocol):
         self.headers: dict[str, str] = {}
         self._chunks: list[bytes] = []
         self._size = 0  # of the chunks, in bytes
+        self._head_size = 0  # of what came before the headers were complete
         self._is_complete = False
         self._is_stream = False
-        self._decompress: zlib._Decompress | None = None
+        self._decoder: ContentDecoder | None = None
 
     @property
     def is_reusable(self) -> bool:
@@ -107,7 +117,7 @@ class Connection(asyncio.Protocol):
         if self.transport is None or not self.is_reusable:
             raise ConnectionResetError
         self.status, self.headers, self._chunks, self._size = 0, {}, [], 0
-        self._is_complete, self._decompress = False, None
+        self._is_complete, self._decoder, self._head_size = False, None, 0
         self._in_use, self._is_stream = True, stream
         self.transport.write(request)
 
@@ -145,6 +155,11 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        if self._in_use and not self.status:
+            self._head_size += len(data)
+            if self._head_size > LARGEST_HEAD:
+                self._break(BodyTooLarge())
+                return
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade):
@@ -189,17 +204,27 @@ class Connection(asyncio.Protocol):
             self.headers.clear()
             return
         self.status = status
-        if "content-encoding" in self.headers and self.headers["content-encoding"] != "identity":
-            self._decompress = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, as the data says
+        try:
+            self._decoder = decoder_for(self.headers.get("content-encoding"))
+        except BrokenEncoding as error:
+            self._break(error)
+            raise
         if self._is_stream:
             self._wake()
 
     def on_body(self, body: bytes) -> None:
-        if self._decompress is not None:
-            body = self._decompress.decompress(body)
+        most = LARGEST_PIECE if self._is_stream else LARGEST_BODY - self._size
+        try:
+            if self._decoder is not None:
+                body = self._decoder.decode(body, most)
+            elif len(body) > most:
+                raise BodyTooLarge
+        except OSError as error:
+            self._break(error)
+            raise  # it ends the parser, too
         self._chunks.append(body)
+        self._size += len(body)
         if self._is_stream:
-            self._size += len(body)
             if self._size > BUFFER and self.transport is not None:
                 self.transport.pause_reading()
             self._wake()
@@ -207,6 +232,12 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if not self.status:
             return
+        if self._decoder is not None:
+            try:
+                self._decoder.finish()
+            except BrokenEncoding as error:
+                self._break(error)
+                return
         self._is_complete = True
         self._in_use = False
         # A server may answer before it has read the whole request. The rest of it is then still to be sent.

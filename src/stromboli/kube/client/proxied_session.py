@@ -19,7 +19,8 @@ from stromboli.kube.client.auth.client_config import ClientConfig
 from stromboli.kube.client.auth.credentials import Identity
 
 from .connection_pool import CONNECT_SECONDS, KEEP_ALIVE_SECONDS, STANDARD_HEADERS, enable_keepalive
-from .errors import broken_connection, no_answer_in_time, unreachable, untrusted
+from .content_encoding import LARGEST_BODY, LARGEST_PIECE, BodyTooLarge, BrokenEncoding, decoder_for
+from .errors import broken_connection, no_answer_in_time, not_as_encoded, too_large, unreachable, untrusted
 from .http_connection import BUFFER, Response
 
 
@@ -32,6 +33,7 @@ class ProxiedSession:
             read_bufsize=BUFFER,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=STANDARD_HEADERS,
+            auto_decompress=False,
         )
 
     async def send(
@@ -42,7 +44,8 @@ class ProxiedSession:
         options = self._options(identity, headers)
         with self._failures():
             async with self._session.request(method, self._url(target), data=body, timeout=limits, **options) as found:
-                return Response(found.status, _headers(found), await found.read())
+                pieces = [piece async for piece in _body(found, whole=LARGEST_BODY)]
+                return Response(found.status, _headers(found), b"".join(pieces))
 
     @asynccontextmanager
     async def stream(
@@ -53,7 +56,7 @@ class ProxiedSession:
             found = await self._session.get(self._url(target), timeout=limits, **self._options(identity, {}))
             try:
                 enable_keepalive(_transport(found))
-                yield Response(found.status, _headers(found), b""), found.content.iter_any()
+                yield Response(found.status, _headers(found), b""), _body(found)
             finally:
                 _abort(found)
 
@@ -88,8 +91,28 @@ class ProxiedSession:
             raise unreachable(server, error.os_error) from None
         except TimeoutError:
             raise no_answer_in_time(server) from None
+        except BodyTooLarge:
+            raise too_large(server) from None
+        except BrokenEncoding:
+            raise not_as_encoded(server) from None
         except (aiohttp.ClientError, OSError):
             raise broken_connection(server) from None
+
+
+async def _body(response: aiohttp.ClientResponse, whole: int | None = None) -> AsyncIterator[bytes]:
+    """The parts of a body as they arrive, decoded. `whole`: how many bytes they may be together."""
+    decoder = decoder_for(response.headers.get("Content-Encoding"))
+    size = 0
+    async for piece in response.content.iter_any():
+        most = LARGEST_PIECE if whole is None else whole - size
+        if decoder is not None:
+            piece = decoder.decode(piece, most)
+        elif len(piece) > most:
+            raise BodyTooLarge
+        size += len(piece)
+        yield piece
+    if decoder is not None:
+        decoder.finish()
 
 
 def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:

@@ -19,6 +19,7 @@ from stromboli.kube.client.auth.credentials import Identity
 from stromboli.kube.client.auth.login import Login
 
 from .connection_pool import ConnectionPool
+from .content_encoding import LARGEST_ERROR
 from .errors import Failure, failure_from_response
 from .http_connection import Response
 
@@ -104,7 +105,7 @@ class Transport:
                     self.login.accepted()
                     yield chunks
                     return
-                body = b"".join([chunk async for chunk in chunks])
+                body = await _start_of(chunks)
             if retried or not self._may_log_in_again(response, identity):
                 raise self._failure(response, body)
 
@@ -121,6 +122,17 @@ class Transport:
 
     def _may_log_in_again(self, response: Response, identity: Identity) -> bool:
         return response.status == HTTPStatus.UNAUTHORIZED and self.config.credentials.refused(identity)
+
+
+async def _start_of(chunks: AsyncIterator[bytes]) -> bytes:
+    """As much of the body of an error as anybody reads."""
+    kept, size = [], 0
+    async for chunk in chunks:
+        kept.append(chunk)
+        size += len(chunk)
+        if size > LARGEST_ERROR:
+            break
+    return b"".join(kept)
 
 
 def _connections(config: ClientConfig) -> Connections:

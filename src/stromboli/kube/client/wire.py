@@ -15,8 +15,10 @@ import msgspec
 
 from stromboli.api import ApiError, ApiObject, decode_json
 
-from .errors import NO_RESPONSE, UNREADABLE, Failure
+from .errors import NO_RESPONSE, TOO_LARGE, UNREADABLE, Failure
 from .resources import Resource
+
+LARGEST_LINE = 64 << 20  # bytes
 
 T = TypeVar("T", bound=ApiObject)
 P = TypeVar("P")
@@ -73,7 +75,7 @@ class ApiResources(msgspec.Struct):
 def decode_message(body: bytes, type: type[P]) -> P:
     try:
         return msgspec.json.decode(body, type=type)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Failure(HTTPStatus.OK, "the response is not a Kubernetes object", reason=UNREADABLE) from None
 
 
@@ -85,19 +87,25 @@ def decode_object(data: msgspec.Raw | bytes, resource: Resource[T]) -> T:
 
 
 class LineSplitter:
-    """Splits a stream into lines of any length: aiohttp's readline fails on lines that exceed its buffer."""
+    """Splits a stream into lines. A line is one object; the largest that a server stores has a few MiB."""
 
     def __init__(self) -> None:
         self._partial: list[bytes] = []
+        self._size = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         *complete, rest = chunk.split(b"\n")
         for line in complete:
             whole = b"".join((*self._partial, line))
             self._partial.clear()
+            self._size = 0
             yield whole
         if rest:
             self._partial.append(rest)
+            self._size += len(rest)
+            if self._size > LARGEST_LINE:
+                problem = "the watch sent an object that is larger than what is read"
+                raise Failure(NO_RESPONSE, problem, reason=TOO_LARGE)
 
     def end(self) -> None:
         if self._partial:

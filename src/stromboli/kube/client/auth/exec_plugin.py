@@ -4,6 +4,9 @@ Cloud providers log in this way. The program prints an ExecCredential with a tok
 expiry; we cache it and run the program again when it has expired, or when the server refuses it. A daemon has no user
 to ask, so programs that require a terminal are refused, and others are told that there is none. The program writes to
 our stderr: its messages are for the user.
+
+The program is run without a shell, in a session of its own, with a limit on its time and on what it may print. When it
+ends or is given up, everything that it started and that is still in that session is killed.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +34,7 @@ from .tls import ClientCertificate, Trust
 GROUP = "client.authentication.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 PLUGIN_SECONDS = 60.0
+LARGEST_OUTPUT = 1 << 20  # bytes; a credential has some thousands
 # Renewed this long before its expiry, so that no request is sent with an expired credential.
 EARLY_SECONDS = 10.0
 
@@ -105,21 +111,35 @@ class ExecPlugin:
                 env=environment,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
+                start_new_session=True,
             )
         except (OSError, ValueError):
             raise self._failure("cannot be started") from None
         try:
             async with asyncio.timeout(PLUGIN_SECONDS):
-                output, _ = await process.communicate()
+                output = await self._printed(process)
+                await process.wait()
         except TimeoutError:
             raise self._failure(f"did not finish within {PLUGIN_SECONDS:.0f} seconds") from None
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            # Its end of the pipe may be open in a program that left the session; nobody waits for that one.
+            process._transport.close()  # type: ignore[attr-defined]
+            await process.wait()
         if process.returncode:
             raise self._failure(f"ended with status {process.returncode}; run it by hand to see why")
         return output
+
+    async def _printed(self, process: asyncio.subprocess.Process) -> bytes:
+        assert process.stdout is not None
+        pieces, size = [], 0
+        while piece := await process.stdout.read(1 << 16):
+            pieces.append(piece)
+            size += len(piece)
+            if size > LARGEST_OUTPUT:
+                raise self._failure(f"printed more than {LARGEST_OUTPUT} bytes")
+        return b"".join(pieces)
 
     def _info(self) -> str:
         spec: dict[str, Any] = {"interactive": False}
@@ -132,7 +152,7 @@ class ExecPlugin:
         """Decode what the program printed. None of it may appear in a message."""
         try:
             credential = msgspec.json.decode(output, type=_ExecCredential)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise self._failure("printed no ExecCredential") from None
         if credential.kind != "ExecCredential" or credential.api_version != self._config.api_version:
             raise self._failure(f"printed no ExecCredential of {self._config.api_version}")
@@ -175,9 +195,10 @@ def _program(config: ExecConfig, folder: Path) -> str:
             f"the exec plugin {config.command} requires a terminal (interactiveMode: Always); use a token instead"
         )
     # Like in a shell: a bare name is searched in PATH, anything else is a path relative to the kubeconfig.
-    name = config.command if os.sep not in config.command else str(folder / config.command)
+    name = config.command if os.sep not in config.command else str((folder / config.command).absolute())
     found = shutil.which(name)
-    if found is None:
+    # A relative entry in PATH would run what happens to be in the folder that we are started in.
+    if found is None or not os.path.isabs(found):
         hint = " ".join(config.install_hint.split())
         raise UserError(f"the exec plugin {config.command} is not installed{f': {hint}' if hint else ''}")
     return found

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 import yaml
@@ -29,6 +29,7 @@ from stromboli.files import LARGEST_SETTING, read_credential, read_input
 from .client_config import ClientConfig
 from .credentials import Credentials, StaticCredentials, TokenFile, basic, bearer, is_token
 from .exec_plugin import ExecConfig, ExecPlugin
+from .proxy import proxy_for
 from .reloaded_credentials import FileCredentials, ReloadedCredentials
 from .tls import ClientCertificate, Trust
 
@@ -138,11 +139,13 @@ def in_cluster() -> ClientConfig:
     host = os.environ["KUBERNETES_SERVICE_HOST"]
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     namespace = SERVICE_ACCOUNT / "namespace"
+    server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
     return ClientConfig(
-        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        server=server,
         ssl=_tls_context(Trust(_read_bytes(SERVICE_ACCOUNT / "ca.crt")), SERVICE_ACCOUNT / "ca.crt"),
         credentials=TokenFile(SERVICE_ACCOUNT / "token"),
         namespace=_read_bytes(namespace).decode().strip() if namespace.exists() else "default",
+        proxy=proxy_for(server, "", "", os.environ),
     )
 
 
@@ -181,13 +184,11 @@ def _default_paths() -> list[Path]:
 
 
 def _access(cluster: _Cluster, cluster_file: Path, user: _User, user_file: Path, context: _Context) -> ClientConfig:
-    server = urlsplit(cluster.server)
-    if server.scheme not in ("http", "https") or not server.hostname:
+    server = _url(cluster.server)
+    if server is None:
         raise UserError(f"{cluster_file}: the server of cluster {context.cluster} must be an http:// or https:// URL")
     if server.username or server.password:
         raise UserError(f"{cluster_file}: the server of cluster {context.cluster} must not contain a login")
-    if cluster.proxy_url and urlsplit(cluster.proxy_url).scheme not in ("http", "https"):
-        raise UserError(f"{cluster_file}: proxy-url of cluster {context.cluster} must be an http:// or https:// URL")
     _refuse_unsupported_logins(user, user_file, context.user)
     trust = Trust()
     tls: ssl.SSLContext | None = None
@@ -196,6 +197,11 @@ def _access(cluster: _Cluster, cluster_file: Path, user: _User, user_file: Path,
             _data_or_file(cluster.certificate_authority_data, cluster.certificate_authority, cluster_file),
             insecure=cluster.insecure_skip_tls_verify,
         )
+        if trust.insecure and trust.authority is not None:
+            raise UserError(
+                f"{cluster_file}: cluster {context.cluster} has a certificate authority and insecure-skip-tls-verify, "
+                "which would ignore it; remove one of them"
+            )
         if trust.insecure:
             log.warning("insecure-skip-tls-verify: any server can pose as %s and get our credentials", server.netloc)
         tls = _tls_context(trust, cluster_file)
@@ -206,8 +212,19 @@ def _access(cluster: _Cluster, cluster_file: Path, user: _User, user_file: Path,
         credentials=_credentials(user, user_file, cluster, trust, context),
         namespace=context.namespace or "default",
         server_name=cluster.tls_server_name or None,
-        proxy=cluster.proxy_url or None,
+        proxy=proxy_for(
+            cluster.server, cluster.proxy_url, f"{cluster_file}: proxy-url of cluster {context.cluster}", os.environ
+        ),
     )
+
+
+def _url(text: str) -> SplitResult | None:
+    """None if nothing can be reached under it."""
+    try:
+        url = urlsplit(text)
+        return url if url.scheme in ("http", "https") and url.hostname and url.port != 0 else None
+    except ValueError:  # an address or a port that is none
+        return None
 
 
 def _refuse_unsupported_logins(user: _User, file: Path, name: str) -> None:

@@ -22,6 +22,7 @@ class Trust:
         """Raises ssl.SSLError or ValueError if the authority is not a PEM certificate."""
         # This context verifies certificates and host names by default.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self.authority is None:
             context.load_default_certs()
         else:

@@ -1,0 +1,238 @@
+"""What a server may send: compressed bodies as their standard has them, and never more than is read."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import pytest
+
+from kube.certificates import Authority
+from live.scripted_server import Play, Received, ScriptedServer, answer
+from stromboli.kube.client import PODS, Client, ClientConfig, Failure, content_encoding, http_connection, wire
+from stromboli.kube.client import proxied_session as proxied
+from stromboli.kube.client.auth import StaticCredentials
+from stromboli.kube.client.content_encoding import LARGEST_BODY, BodyTooLarge, BrokenEncoding, ContentDecoder
+
+MEMBERS = gzip.compress(b'{"major": "1",') + gzip.compress(b"") + gzip.compress(b' "minor": "20"}')
+TEXT = b'{"major": "1", "minor": "20"}'
+WHOLE = gzip.compress(TEXT)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def always(data: bytes) -> Play:
+    async def play(received: Received, writer: asyncio.StreamWriter) -> bool:
+        for start in range(0, len(data), 200_000):
+            writer.write(data[start : start + 200_000])
+            await writer.drain()
+        return True
+
+    return play
+
+
+def chunked(body: bytes, size: int) -> bytes:
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    text = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return head + text + b"0\r\n\r\n"
+
+
+def client_of(server: ScriptedServer, through_proxy: bool) -> Client:
+    """Both ways to a server: our own connections, and those through a proxy, which aiohttp makes."""
+    config = server.config()
+    if through_proxy:
+        # Not plain ASCII, so that the other way is taken; the server is the same.
+        config = ClientConfig(f"https://127.0.0.1:{server.port}/ü", config.ssl, StaticCredentials())
+    return Client(config, timeout=10.0)
+
+
+def outcome(authority: Authority, data: bytes, *, through_proxy: bool) -> object:
+    async def ask() -> object:
+        async with ScriptedServer(authority, always(data)) as server, client_of(server, through_proxy) as client:
+            try:
+                return await client.server_version()
+            except Failure as failure:
+                return failure
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stromboli.kube.client.client.ATTEMPTS", 1)
+
+
+@pytest.mark.parametrize("through_proxy", [False, True])
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(answer(MEMBERS, "Content-Encoding: gzip"), id="members"),
+        pytest.param(answer(WHOLE, "Content-Encoding: GZIP"), id="upper case"),
+        pytest.param(answer(WHOLE, "Content-Encoding: x-gzip"), id="old name"),
+        pytest.param(answer(zlib.compress(TEXT), "Content-Encoding: deflate"), id="deflate"),
+        pytest.param(chunked(MEMBERS, 1), id="byte by byte"),
+    ],
+)
+def test_compressed_bodies_are_decoded_as_their_standard_says(
+    data: bytes, through_proxy: bool, authority: Authority
+) -> None:
+    assert outcome(authority, data, through_proxy=through_proxy) == (1, 20)
+
+
+@pytest.mark.parametrize("through_proxy", [False, True])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(WHOLE[:-1], id="without the end of its check"),
+        pytest.param(WHOLE[:-8], id="without its check"),
+        pytest.param(WHOLE[:20], id="cut"),
+        pytest.param(WHOLE[:5], id="cut in its header"),
+        pytest.param(MEMBERS[: -len(gzip.compress(b' "minor": "20"}')) + 4], id="cut in a later member"),
+        pytest.param(WHOLE[:-6] + b"\0\0" + WHOLE[-4:], id="wrong check"),
+        pytest.param(WHOLE + b"more", id="something behind it"),
+        pytest.param(b'{"major": "1", "minor": "20"}', id="not compressed"),
+    ],
+)
+def test_a_body_that_breaks_off_is_an_error(body: bytes, through_proxy: bool, authority: Authority) -> None:
+    failure = outcome(authority, answer(body, "Content-Encoding: gzip"), through_proxy=through_proxy)
+    assert isinstance(failure, Failure)
+    assert failure.message.endswith("is not what its Content-Encoding says, or breaks off")
+
+
+@pytest.mark.parametrize("through_proxy", [False, True])
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "compress"])
+def test_an_unknown_encoding_is_an_error(encoding: str, through_proxy: bool, authority: Authority) -> None:
+    data = answer(WHOLE, f"Content-Encoding: {encoding}")
+    failure = outcome(authority, data, through_proxy=through_proxy)
+    assert isinstance(failure, Failure)
+    assert failure.message.endswith("is not what its Content-Encoding says, or breaks off")
+
+
+@pytest.mark.parametrize("through_proxy", [False, True])
+def test_three_hundred_megabytes_in_three_hundred_kilobytes_are_refused(
+    through_proxy: bool, authority: Authority
+) -> None:
+    bomb = gzip.compress(bytes(300 << 20))
+    assert len(bomb) < 400_000
+    data = answer(bomb, "Content-Encoding: gzip")
+    tracemalloc.start()
+    try:
+        failure = outcome(authority, data, through_proxy=through_proxy)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(failure, Failure)
+    assert (failure.status, failure.reason) == (0, "TooLarge")
+    assert most < 2 * LARGEST_BODY  # the parts, and at most once more when they are put together
+
+
+def test_a_decoder_makes_no_more_than_it_may() -> None:
+    bomb = gzip.compress(bytes(1_000_000))
+    assert len(ContentDecoder("gzip").decode(bomb, 1_000_000)) == 1_000_000
+    with pytest.raises(BodyTooLarge):
+        ContentDecoder("gzip").decode(bomb, 999_999)
+    with pytest.raises(BodyTooLarge):
+        ContentDecoder("gzip").decode(gzip.compress(b"x") * 100, 99)
+    empty = ContentDecoder("gzip")
+    assert empty.decode(gzip.compress(b"") * 1000, 0) == b""
+    empty.finish()
+    ContentDecoder("gzip").finish()  # a response without a body
+    with pytest.raises(BrokenEncoding):
+        ContentDecoder("br")
+
+
+@pytest.mark.parametrize("through_proxy", [False, True])
+def test_a_response_without_end_is_refused(
+    through_proxy: bool, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (http_connection, proxied, content_encoding):
+        monkeypatch.setattr(module, "LARGEST_BODY", 1 << 20)
+    for data in (
+        answer(bytes((1 << 20) + 1)),
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + bytes(3 << 20),
+        chunked(gzip.compress(bytes(2 << 20)), 100),
+    ):
+        failure = outcome(authority, data, through_proxy=through_proxy)
+        assert isinstance(failure, Failure)
+        assert failure.reason == "TooLarge"
+
+
+def test_headers_without_end_are_refused(authority: Authority) -> None:
+    data = b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: %b\r\n" % (number, b"y" * 10_000) for number in range(500))
+    failure = outcome(authority, data, through_proxy=False)
+    assert isinstance(failure, Failure)
+    assert failure.reason == "TooLarge"
+    endless = b"HTTP/1.1 200 OK\r\nX-Long: " + b"y" * (5 << 20)
+    failure = outcome(authority, endless, through_proxy=False)
+    assert isinstance(failure, Failure)
+    assert failure.reason == "TooLarge"
+
+
+def test_a_page_that_is_too_large_is_read_in_smaller_parts(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a tenant with 40 pods of 100 kB each, and a limit of 1 MB, the list is complete. 500 // 8 = 62 are still
+    too many, 62 // 8 = 7 fit."""
+    monkeypatch.setattr(http_connection, "LARGEST_BODY", 1_000_000)
+    limits: list[int] = []
+
+    async def play(received: Received, writer: asyncio.StreamWriter) -> bool:
+        query = dict(part.split("=") for part in received.target.partition("?")[2].split("&"))
+        start, limit = int(query.get("continue", "0")), int(query["limit"])
+        limits.append(limit)
+        names = range(start, min(40, start + limit))
+        items = [{"metadata": {"name": f"p{number}", "annotations": {"a": "x" * 100_000}}} for number in names]
+        more = {"continue": str(start + limit)} if start + limit < 40 else {}
+        writer.write(answer(json.dumps({"metadata": {"resourceVersion": "1", **more}, "items": items}).encode()))
+        return True
+
+    async def story() -> list[str]:
+        async with ScriptedServer(authority, play) as server, server.client() as client:
+            return [one.metadata.name for one in (await client.list(PODS)).items]
+
+    assert asyncio.run(story()) == [f"p{number}" for number in range(40)]
+    assert limits[:3] == [500, 62, 7]
+
+
+def test_a_watch_with_an_object_without_end_is_a_failure(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "LARGEST_LINE", 1 << 20)
+
+    async def story() -> Failure:
+        head = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
+        async with ScriptedServer(authority, always(head + b"x" * (4 << 20))) as server, server.client() as client:
+            with pytest.raises(Failure) as caught:
+                async for _ in client.watch(PODS, "1"):
+                    pass
+            return caught.value
+
+    assert asyncio.run(story()).reason == "TooLarge"
+
+
+def test_a_refused_watch_is_not_read_without_end(authority: Authority) -> None:
+    async def story() -> Failure:
+        head = b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n"
+        async with ScriptedServer(authority, always(head + b"x" * (8 << 20))) as server, server.client() as client:
+            with pytest.raises(Failure) as caught:
+                async for _ in client.watch(PODS, "1"):
+                    pass
+            return caught.value
+
+    assert asyncio.run(story()).status == 403
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b'{"items": [' + b'{"a":' * 50_000])
+def test_a_body_that_is_nested_too_deeply_is_a_failure(body: bytes, authority: Authority, tmp_path: Path) -> None:
+    failure = outcome(authority, answer(body), through_proxy=False)
+    assert isinstance(failure, Failure)
+    assert failure.message == "the response is not a Kubernetes object"
+    refused = outcome(authority, answer(body, status="403 Forbidden"), through_proxy=False)
+    assert isinstance(refused, Failure)
+    assert refused.status == 403
