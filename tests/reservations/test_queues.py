@@ -205,3 +205,16 @@ def test_the_reason_of_others_says_what_is_held_beside_what_is_free() -> None:
     assert said in outcome.pod("p")["message"]
     without = play(node("n1", 10), pod("a", 4, on="n1"), pod("p", 8, at=1), until=3)
     assert "insufficient cpu (8 requested, at most 6 free)" in without.pod("p")["message"]
+
+
+def test_pods_that_terminate_count_for_users_as_well() -> None:
+    """The queue may have 2 CPUs. Until 7 s old uses one of them, though it was deleted at 3 s: with the pod of 2 that
+    comes at 5 s the queue would use 3."""
+    scene = [
+        node("n1", 4), queue("team", capability={"cpu": 2}), pod("old", 1, queue="team", on="n1", until=3, grace=4),
+        reservation("r", 2, at=4), owned(pod("p", 2, queue="team", at=5)),
+    ]  # fmt: skip
+    assert play(scene, until=6).pod("p")["reason"] == "WaitingForRelease"
+    outcome = play(scene, until=9)
+    assert outcome.bound() == {"p": (7, "n1")}
+    assert outcome.reservation()["owners"] == ["default/p"]

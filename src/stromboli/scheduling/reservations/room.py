@@ -22,7 +22,7 @@ import numpy as np
 
 from stromboli.api.migration_reservations import is_lent
 from stromboli.api.reservations import is_migration
-from stromboli.cluster import PODS, Holding, Job, NodeTable, Task, Vector
+from stromboli.cluster import PODS, Holding, Job, NodeTable, Queue, Task, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
@@ -248,7 +248,7 @@ class ReservedRoom:
         statement.consume(task, usable.name, self._consumed(held.remainder, task, usable))
         session.ledger.tried = usable.name
         try:
-            fits = self.refusal(task, usable, held) is None and self._fits(task, node.row)
+            fits = self.refusal(task, usable, held, starts=not promised) is None and self._fits(task, node.row)
         finally:
             session.ledger.tried = ""
         if fits and (statement.pipeline(task, node) if promised else statement.allocate(task, node)):
@@ -258,20 +258,29 @@ class ReservedRoom:
         statement.discard(down_to=mark)
         return False
 
-    def refusal(self, task: Task, usable: Usable, held: Holding, count: int = 1) -> Refusal | None:
+    def refusal(
+        self, task: Task, usable: Usable, held: Holding, count: int = 1, *, starts: bool = True
+    ) -> Refusal | None:
         """Why the queue of a task may not have so many like it, when what they use of a Reservation is given back. If
         another queue was charged for that, they take it to theirs, so they are tested as on any other place; only
-        whose turn it is does not matter. The successor of a pod that was moved is not asked: the queue had that pod,
-        also if its limit is lower by now, and a move must not lose it."""
-        session, job = self._session, task.job
+        whose turn it is does not matter. If they start now, pods that terminate count as well. The successor of a pod
+        that was moved is not asked: the queue had that pod, also if its limit is lower by now, and a move must not
+        lose it."""
+        job = task.job
         assert job is not None
-        queue, request = job.queue, task.request * count
+        if is_migration(usable.object) and (held.queue is None or held.queue is job.queue):
+            return None
+        refusal = self._over_limit(task, job.queue, held, count)
+        return refusal or (self._session.may_start(job.queue, task.request * count) if starts else None)
+
+    def _over_limit(self, task: Task, queue: Queue, held: Holding, count: int) -> Refusal | None:
+        session, request = self._session, task.request * count
         if held.queue is None or held.queue is queue:
-            return None if is_migration(usable.object) else session.within_hard_limits(queue, request)
+            return session.within_hard_limits(queue, request)
         own = session.books.own_rows(task)
         if own is not None and own[held.node.row]:
             return session.allocatable_on_own_rows(task, count)
-        refusal = session.allocatable(queue, request, job=job, lending=True)
+        refusal = session.allocatable(queue, request, job=task.job, lending=True)
         return refusal or over_deserved(session, queue, request)
 
     def refusal_on_trial(self, task: Task, usable: Usable, held: Holding) -> Refusal | None:
