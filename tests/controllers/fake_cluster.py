@@ -226,7 +226,7 @@ class FakeCluster:
                 self.notices.append(change)
             case EnsureOwned(_, owned):
                 name = f"{owned.kind} {owned.name}"
-                if name not in self.provided or not owned.create_only:
+                if name not in self.provided or not (owned.create_only or owned.unread):
                     self.provided[name] = owned.content()
 
     def _store(self, obj: KObject) -> None:

@@ -90,7 +90,7 @@ DESCHEDULER: Mapping[tuple[str, str], str] = {
 
 JOB_PLUGINS: Mapping[tuple[str, str], str] = {
     ("", "configmaps"): "get create patch",
-    ("", "secrets"): "get create patch",
+    ("", "secrets"): "create",
     ("", "services"): "get create patch",
     ("networking.k8s.io", "networkpolicies"): "get create patch",
 }

@@ -49,6 +49,14 @@ GRACE_SECONDS = 3.0  # left to itself, an API server of these years waits a minu
 # Who has a token, and the groups they are in: one who may do everything, and one who may do nothing at all.
 TOKEN_HOLDERS: Mapping[str, tuple[str, ...]] = {"operator": ("system:masters",), "visitor": ()}
 
+# Who asked for what, of the service accounts alone: everybody else's requests would fill the disk.
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}],
+}
+
 _WATCHDOG = """
 import os, shutil, signal, sys
 sys.stdin.read()
@@ -213,6 +221,20 @@ class ApiServer:
         assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr.strip()}"
         return done.stdout
 
+    def asked(self) -> set[tuple[str, str, str, str]]:
+        """What service accounts have asked for so far and were allowed: account, verb, group, resource."""
+        lines = (self.folder / "audit.log").read_text(encoding="utf-8").splitlines()
+        found: set[tuple[str, str, str, str]] = set()
+        for line in lines:
+            entry = json.loads(line)
+            what = entry.get("objectRef")
+            allowed = entry.get("annotations", {}).get("authorization.k8s.io/decision") == "allow"
+            if what is not None and "resource" in what and allowed:
+                resource = "/".join(part for part in (what["resource"], what.get("subresource")) if part)
+                account = entry["user"]["username"].rpartition(":")[2]
+                found.add((account, entry["verb"], what.get("apiGroup", ""), resource))
+        return found
+
     # How it is done
 
     @property
@@ -230,6 +252,7 @@ class ApiServer:
             f'{token},{holder},{holder},"{",".join(TOKEN_HOLDERS[holder])}"\n' for holder, token in self.tokens.items()
         ]
         _write_secret(self.folder / "tokens.csv", "".join(lines))
+        _write_secret(self.folder / "audit-policy.json", json.dumps(_AUDIT_POLICY))
 
     def _start_on_free_ports(self) -> None:
         for tries_left in (2, 1, 0):
@@ -288,6 +311,9 @@ class ApiServer:
                 "service-account-key-file": self._accounts.certificate,
                 "service-account-signing-key-file": self._accounts.key,
                 "authorization-mode": "RBAC",
+                "audit-policy-file": self.folder / "audit-policy.json",
+                "audit-log-path": self.folder / "audit.log",
+                "audit-log-mode": "blocking",  # what was answered is in the file
                 "disable-admission-plugins": "ServiceAccount",  # nobody is here to create the accounts
                 "allow-privileged": "true",
                 # Tests send more at once than a server on two cores is meant to take.

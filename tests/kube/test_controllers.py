@@ -60,8 +60,9 @@ class Place:
     def order(self, action: str, kind: str, name: str) -> str:
         version = "scheduling.volcano.sh/v1beta1" if kind == "Queue" else "batch.volcano.sh/v1alpha1"
         target = {"apiVersion": version, "kind": kind, "name": name}
+        folder = "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands" if kind == "Queue" else self.commands
         made = self.admin.create(
-            self.commands,
+            folder,
             {
                 "apiVersion": "bus.volcano.sh/v1alpha1",
                 "kind": "Command",
@@ -70,7 +71,7 @@ class Place:
                 "target": target,
             },
         )
-        return f"{self.commands}/{made['metadata']['name']}"
+        return f"{folder}/{made['metadata']['name']}"
 
     def names(self, path: str) -> list[str]:
         return sorted(item["metadata"]["name"] for item in self.admin.list(path))

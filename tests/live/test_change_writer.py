@@ -341,21 +341,22 @@ class TestFailures:
         play(story)
 
 
+CLAIM = "PersistentVolumeClaim"
+
+
 class TestBelongings:
     def test_they_are_owned_by_the_job_and_changed_only_if_they_may_be(self) -> None:
         async def story(scene: Scene) -> None:
             owner = scene.there(job())
             lists = OwnedObject("v1", "ConfigMap", "j-svc", lambda: {"data": {"n": "1"}})
-            keys = OwnedObject("v1", "Secret", "j-ssh", lambda: {"data": {"k": "a"}}, create_only=True)
+            keys = OwnedObject("v1", "Secret", "j-ssh", lambda: {"data": {"k": "a"}}, unread=True)
             await scene.do(EnsureOwned(owner, lists), EnsureOwned(owner, keys))
             stored = scene.server.stored("configmaps", "ns/j-svc")
             assert stored is not None
             assert stored["metadata"]["ownerReferences"][0]["uid"] == owner.metadata.uid
             await scene.do(
                 EnsureOwned(owner, OwnedObject("v1", "ConfigMap", "j-svc", lambda: {"data": {"n": "2"}})),
-                EnsureOwned(
-                    owner, OwnedObject("v1", "Secret", "j-ssh", lambda: {"data": {"k": "b"}}, create_only=True)
-                ),
+                EnsureOwned(owner, OwnedObject("v1", "Secret", "j-ssh", lambda: {"data": {"k": "b"}}, unread=True)),
             )
             changed, kept = (
                 scene.server.stored("configmaps", "ns/j-svc"),
@@ -364,21 +365,23 @@ class TestBelongings:
             assert changed is not None
             assert kept is not None
             assert (changed["data"], kept["data"]) == ({"n": "2"}, {"k": "a"})
+            assert {one.method for one in scene.server.seen if "/secrets" in one.path} == {"POST"}, "it is never read"
 
         play(story)
 
     def test_somebody_elses_are_not_touched_and_no_pod_is_made(self) -> None:
         async def story(scene: Scene) -> None:
             owner = scene.there(job())
-            theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "j-ssh", "namespace": "ns"}}
+            theirs = {"apiVersion": "v1", "kind": CLAIM, "metadata": {"name": "j-volume-0", "namespace": "ns"}}
             scene.server.put(theirs)
-            keys = OwnedObject("v1", "Secret", "j-ssh", lambda: {"data": {"k": "a"}}, create_only=True)
+            keys = OwnedObject("v1", CLAIM, "j-volume-0", lambda: {"data": {"k": "a"}}, create_only=True)
             outcome = await scene.do(
                 EnsureOwned(owner, keys), Update(in_phase(owner, "Pending")), Create(pod_of(owner))
             )
             assert [type(change).__name__ for change in outcome.undone] == ["EnsureOwned", "Update"]
             assert scene.server.stored("pods", "ns/j-t-0") is None
-            said = "Secret j-ssh could not be created: there is a Secret j-ssh that does not belong to the job"
+            refusal = f"there is a {CLAIM} j-volume-0 that does not belong to the job"
+            said = f"{CLAIM} j-volume-0 could not be created: {refusal}"
             assert scene.recorded == [("Job ns/j", "FailedCreate", said, True)]
 
         play(story)
@@ -389,10 +392,10 @@ class TestBelongings:
 
         async def story(scene: Scene) -> None:
             owner = scene.there(job())
-            theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "j-ssh", "namespace": "ns"}}
+            theirs = {"apiVersion": "v1", "kind": CLAIM, "metadata": {"name": "j-volume-0", "namespace": "ns"}}
             scene.server.put(theirs)
             lists = OwnedObject("v1", "ConfigMap", "j-svc", lambda: {"data": {"n": "1"}})
-            keys = OwnedObject("v1", "Secret", "j-ssh", lambda: {"data": {"k": "a"}}, create_only=True)
+            keys = OwnedObject("v1", CLAIM, "j-volume-0", lambda: {"data": {"k": "a"}}, create_only=True)
             for _ in range(600):
                 await scene.do(EnsureOwned(owner, lists), EnsureOwned(owner, keys))
                 scene.now += 0.1
@@ -400,7 +403,7 @@ class TestBelongings:
             scene.server.remove(theirs)
             scene.now += 60
             await scene.do(EnsureOwned(owner, lists), EnsureOwned(owner, keys))
-            assert scene.server.stored("secrets", "ns/j-ssh") is not None
+            assert scene.server.stored("persistentvolumeclaims", "ns/j-volume-0") is not None
             assert scene.writer.backoff.next_retry() is None
 
         play(story)

@@ -110,7 +110,7 @@ class Scene:
             {
                 "apiVersion": "bus.volcano.sh/v1alpha1",
                 "kind": "Command",
-                "metadata": {"name": name, "namespace": "ns"},
+                "metadata": {"name": name, "namespace": "ns" if kind == "Job" else "default"},
                 "action": action,
                 "target": {"kind": kind, "name": target},
             }
@@ -276,6 +276,23 @@ def test_a_deleted_pod_is_handled_although_the_first_write_failed() -> None:
 
 
 class TestCommands:
+    def test_one_for_a_queue_from_the_namespace_of_a_tenant_is_refused(self) -> None:
+        """Whoever may edit a namespace may create Commands there. A queue is everybody's."""
+
+        async def story(scene: Scene) -> None:
+            scene.server.put(
+                {
+                    "apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command",
+                    "metadata": {"name": "order", "namespace": "ns"}, "action": "CloseQueue",
+                    "target": {"kind": "Queue", "name": "default"},
+                }
+            )  # fmt: skip
+            await scene.until(lambda: scene.server.asked("DELETE", COMMANDS))
+            await scene.until(lambda: scene.server.asked("POST", "namespaces/ns/events"))
+            assert scene.get("queues", "default").get("status", {}).get("state", "Open") == "Open"
+
+        play(story)
+
     def test_one_that_somebody_else_has_taken_is_not_obeyed(self) -> None:
         async def story(scene: Scene) -> None:
             scene.submit()

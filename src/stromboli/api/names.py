@@ -10,6 +10,8 @@ DEFAULT_NAMESPACE = "default"
 DEFAULT_QUEUE = "default"
 ROOT_QUEUE = "root"
 DEFAULT_SCHEDULER = "volcano"
+# Where Commands for queues are obeyed; Volcano's command line creates them in `default`.
+ADMINISTRATORS = ("default", "kube-system", "stromboli-system")
 
 # The group, queue and role of a pod.
 GROUP_NAME = "scheduling.k8s.io/group-name"

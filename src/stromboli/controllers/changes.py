@@ -68,7 +68,8 @@ class OwnedObject:
     kind: str
     name: str
     content: Callable[[], Mapping[str, Any]]
-    create_only: bool = False  # written if it does not exist, and never updated: a key pair, for example
+    create_only: bool = False  # written if it does not exist, and never updated
+    unread: bool = False  # as well, and not even looked at: its name has the UID of the job, so one that exists is ours
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from stromboli.api.kinds.batch import (
     TaskSpec,
 )
 from stromboli.api.kinds.pods import PodSpec
-from stromboli.api.names import HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
+from stromboli.api.names import ADMINISTRATORS, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import QuantityError, parse_quantity
 from stromboli.api.unknown_fields import unknown_field
@@ -162,6 +162,9 @@ def check_command(command: Command) -> None:
         raise ApiError("target", "is required")
     rules.one_of(command.target.kind, ("Job", "Queue"), "target.kind")
     rules.required(command.target.name, "target.name")
+    # A queue is everybody's. Whoever may edit the objects of a namespace must not close the queues of others with them.
+    if command.target.kind == "Queue":
+        rules.one_of(command.metadata.namespace, ADMINISTRATORS, "metadata.namespace")
 
 
 def check_reservation(reservation: Reservation) -> None:

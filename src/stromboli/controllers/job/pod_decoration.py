@@ -50,5 +50,5 @@ def pod_decorator(job: Job) -> Callable[[Pod], Pod]:
 
 def _hash(objects: list[OwnedObject]) -> str:
     """Covers the content of objects that are updated, and only the names of those that are written once."""
-    hashed = [(owned.kind, owned.name, None if owned.create_only else owned.content()) for owned in objects]
+    hashed = [(one.kind, one.name, None if one.create_only or one.unread else one.content()) for one in objects]
     return sha256(msgspec.json.encode(hashed, order="deterministic")).hexdigest()[:12]

@@ -278,6 +278,8 @@ class ChangeWriter:
         except Failure as failure:
             if not is_already_exists(failure):
                 raise
+        if belonging.unread:
+            return
         name = f"{namespace}/{belonging.name}"
         present = await self._send(lambda: self._client.get(resource, name))
         if all(owner.uid != job.metadata.uid for owner in present.metadata.owner_references):

@@ -1,6 +1,8 @@
 """`ssh`: the pods of a job can log in to each other without a password.
 
-All pods share one key pair, which is generated once for the job and stored in the Secret `<job>-ssh`. It is mounted at
+All pods share one key pair, which is generated once for the job and stored in the Secret `<job>-ssh-<uid of the job>`.
+Nobody may read Secrets for this: the name tells whose it is, so that one of an earlier job is not taken for this one's,
+and nothing is overwritten. It is mounted at
 /root/.ssh, readable only by its owner. At another path (`--ssh-key-file-path`), or with `--no-root`, everybody can read
 it, because the files belong to root and another user could not read them otherwise. The files have the names that
 Volcano uses; the key is Ed25519, which is generated in no time.
@@ -55,7 +57,7 @@ class Ssh:
         pass
 
     def owned_objects(self, job: Job) -> Sequence[OwnedObject]:
-        return (OwnedObject("v1", "Secret", _secret_name(job), lambda: self._secret(job), create_only=True),)
+        return (OwnedObject("v1", "Secret", _secret_name(job), lambda: self._secret(job), unread=True),)
 
     def decorate(self, pod: Pod, job: Job) -> Pod:
         secret = {
@@ -65,7 +67,7 @@ class Ssh:
             ],
             "defaultMode": 0o600 if self._for_root else 0o644,
         }
-        return with_volume(pod, {"name": _secret_name(job), "secret": secret}, self._path, sub_path=_FOLDER)
+        return with_volume(pod, {"name": f"{job.metadata.name}-ssh", "secret": secret}, self._path, sub_path=_FOLDER)
 
     def _secret(self, job: Job) -> Mapping[str, Any]:
         private, public = (self._private, self._public) if self._private else _generate_key_pair()
@@ -87,7 +89,7 @@ class Ssh:
 
 
 def _secret_name(job: Job) -> str:
-    return f"{job.metadata.name}-ssh"
+    return f"{job.metadata.name}-ssh-{job.metadata.uid}"
 
 
 def _generate_key_pair() -> tuple[str, str]:
