@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from explanations.sentence_checker import Checker
 from explanations.worlds import world
+from fairness.scenes import job, simulate
 from starvation.scenes import Scene, gang, node, pod, queue, scene
+from stromboli.scheduling.explanation.next_steps import next_step
 
 WORLDS = 60
 PARTS = 3  # so that several processes share them
@@ -48,6 +51,40 @@ def test_a_gang_that_needs_what_is_guaranteed_to_others_says_so() -> None:
         "The gang can never start: 6 cpu requested, and queue q may have at most 5; the rest is guaranteed to other "
         "queues. Request less, or lower their guarantees."
     )
+
+
+# 8 CPUs, of which 3 are guaranteed to another queue, and 3 are used: the other 2 are within what q may have, and 3 not.
+def test_a_queue_that_is_limited_by_guarantees_is_not_told_to_raise_its_capability() -> None:
+    other = queue("other", guarantee={"resource": {"cpu": 3}})
+    small = scene(node("n1", 8), queue("q"), other, pod("one", 3, queue="q"), pod("two", 3, queue="q", at=1), until=3)
+    assert message(small, "two") == (
+        "Queue q would exceed its quota: 3 cpu requested, 3 allocated, at most 5 allowed; the rest is guaranteed to "
+        "other queues. Wait for its jobs to finish, or lower their guarantees."
+    )
+    code, said = small.run().why("two")
+    assert next_step(code, said) == "Wait until jobs of the queue finish, or lower the guarantees of other queues."
+
+
+# Of 8 CPUs, 4 are on a node that is cordoned. With the overcommit factor, 9.6 can be admitted with that node and 4.8
+# without it, and 8 are requested.
+@pytest.mark.parametrize("cordoned", [True, False])
+@pytest.mark.parametrize(("plugin", "most"), [("overcommit", "4.8"), ("proportion", "4")])
+def test_a_job_that_would_fit_with_a_cordoned_node_is_not_told_never(
+    tmp_path: Path, cordoned: bool, plugin: str, most: str
+) -> None:
+    config = f"""
+    actions: "enqueue, allocate"
+    tiers: [{{plugins: [{{name: gang}}, {{name: predicates}}, {{name: {plugin}}}]}}]
+    """
+    nodes = [node("n1", 4), node("n2", 4) | {"spec": {"unschedulable": True}}]
+    large = job("default/big", 2, cpu=4, least=2, queue="q")
+    report = simulate(tmp_path, nodes if cordoned else nodes[:1], queue("q"), large, until=2, config=config)
+    (group,) = report["podGroups"].values()
+    said = next(one["message"] for one in group["conditions"] if one["type"] == "Unschedulable")
+    assert ("can never" in said) is not cordoned
+    if cordoned:
+        assert said.startswith(f"Waiting to be admitted, insufficient cpu: 8 requested, and at most {most} can be")
+        assert f"beside {most} on nodes that take no pods now" in said
 
 
 # 5 CPUs, of which one is used. Three pods of 2 must start together: 6 requested, not 2, and 1 allocated, not 5.

@@ -83,6 +83,7 @@ class Refusal:
     kept_own: int = 0  # what is promised to other pods of the same job
     spared: int = 0  # the part of `have` that does not count, because it can be taken back
     leaving: int = 0  # what terminating pods of the queue still use, beside what it has
+    closed: int = 0  # what nodes that take no pods now would add to `total`
     factor: str = ""  # `total` is what the cluster has, times this
     creator: str = ""  # the object for which controllers create the pods that are missing
 

@@ -189,6 +189,10 @@ class Framework(ExtensionPoints):
         """May the queue take so much more, and leave what is kept for jobs of other queues with the same limits?"""
         return self._first_refusal("sharedLimits", queue, request, credit, kept)
 
+    def closed_room(self, column: int) -> int:
+        """What queues may divide some day beside what they divide now: idle on nodes that take no pods."""
+        return max(0, int(self.total[column] - self.divisible[column]))
+
     def is_limited_by_guarantees(self, refusal: Refusal) -> bool:
         """Whether the limit of a queue in a refusal is not its own capability, but what guarantees of others leave."""
         queue, column = self.queues.get(QueueName(refusal.subject)), self.axis.index.get(refusal.resource)

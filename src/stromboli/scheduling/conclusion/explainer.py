@@ -70,7 +70,7 @@ class Explainer:
         """Everything that keeps a job from starting, each reason by itself, in the order in which it is looked at. A
         sentence names one reason; whoever removes that one wants to know what comes next."""
         note = self._session.notes.known(job) or JobNote()
-        found = [Explanation(refusal.code, reasons.refused(refusal)) for refusal in note.refusals]
+        found = [self._said(refusal) for refusal in note.refusals]
         found += [Explanation(code, sentence) for code, sentence in note.said.items()]
         for hook in self._session.hooks("groupConditions"):
             found += [Explanation(code, said) for _, code, said, *_ in hook.call(job) if code in reasons.CODES]
@@ -83,12 +83,16 @@ class Explainer:
             found += self._blockers_of_tasks(job, tasks)
         return found
 
+    def _said(self, refusal: Refusal) -> Explanation:
+        guaranteed = refusal.code == Code.QUEUE_OVER_QUOTA and self._session.is_limited_by_guarantees(refusal)
+        return Explanation(refusal.code, reasons.refused(refusal, guaranteed=guaranteed))
+
     def _blockers_of_tasks(self, job: Job, tasks: list[Task]) -> list[Explanation]:
         missing = self.missing(job)
         found = []
         refusal = self._refusal(job, tasks[:missing])
         if refusal is not None:
-            found.append(Explanation(refusal.code, reasons.refused(refusal)))
+            found.append(self._said(refusal))
         fit, survey = self.fit(job)
         if fit < min(missing, len(tasks)):  # if all fit that there are, the others are what it lacks
             if missing > 1 and fit:
@@ -111,12 +115,12 @@ class Explainer:
         session = self._session
         for refusal in note.refusals:
             if refusal.code in (Code.QUEUE_CLOSED, Code.NO_PRIORITY_CLASS):
-                return Explanation(refusal.code, reasons.refused(refusal))
+                return self._said(refusal)
             if refusal.code == Code.NOT_ENOUGH_PODS:
                 refusal = session.job_valid(job) or refusal
-                return Explanation(refusal.code, reasons.refused(refusal))
+                return self._said(refusal)
             if refusal.code in reasons.OF_CLAIMS:
-                return Explanation(refusal.code, reasons.refused(refusal))
+                return self._said(refusal)
         if (held := self._held.explain_job(job)) is not None:
             return held
         if job.waiting_count and job.is_pipelined:
@@ -153,7 +157,7 @@ class Explainer:
         if job.min_resources is not None:
             never = never_within_quota(self._session, job, job.min_resources)
             never = never or never_in_cluster(self._session, job, job.min_resources)
-        return Explanation(refusal.code, never or reasons.refused(self._books.corrected(refusal, job)))
+        return Explanation(refusal.code, never) if never else self._said(self._books.corrected(refusal, job))
 
     def _at_queue_or_nodes(self, job: Job, note: JobNote) -> Finding:
         like = self._like(job, note)
@@ -202,12 +206,12 @@ class Explainer:
         never = never_on_nodes(session, job, tasks, missing) or note.never
         refusal = self._refusal(job, needed)
         if refusal is not None:
-            return Finding(Explanation(refusal.code, reasons.refused(refusal)), never)
+            return Finding(self._said(refusal), never)
         if Code.STARVING_RESERVED in note.said:
             return Finding(Explanation(Code.STARVING_RESERVED, note.said[Code.STARVING_RESERVED]), never)
         for refusal in note.refusals:
             if refusal.code == Code.QUEUE_FIRST_IN_LINE:
-                return Finding(Explanation(refusal.code, reasons.refused(refusal)), never)
+                return Finding(self._said(refusal), never)
         return self._nodes(job, tasks, missing, never, gang=gang)
 
     def _refusal(self, job: Job, needed: Sequence[Task]) -> Refusal | None:

@@ -25,8 +25,7 @@ def never_within_quota(session: Session, job: Job, whole: Vector) -> str:
     if guaranteed:
         # What is idle on nodes that take no pods now may be there again.
         column = session.axis.index[refusal.resource]
-        closed = max(0, int(session.total[column] - session.divisible[column]))
-        if refusal.need <= refusal.total + closed:
+        if refusal.need <= refusal.total + session.closed_room(column):
             return ""
     return reasons.never_within_quota(_who(job), refusal, guaranteed=guaranteed)
 

@@ -6,7 +6,7 @@ numbers, one for each code, for whoever asks about a single job.
 
 from __future__ import annotations
 
-from .reasons import Code, says_never, says_that_pods_are_created
+from .reasons import Code, says_guaranteed, says_never, says_that_pods_are_created
 
 _STEPS = {
     Code.QUEUE_CLOSED: "Open the queue, or submit the job to another one.",
@@ -60,8 +60,14 @@ _STEPS_IF_NEVER = {
 """Waiting does not help."""
 
 
+_GUARANTEED = "Wait until jobs of the queue finish, or lower the guarantees of other queues."
+_GUARANTEED_NEVER = "Request less, or lower the guarantees of other queues."
+
+
 def next_step(code: str, message: str = "") -> str:
     """`message`: the sentence with the code. Empty for codes of your own plugins."""
+    if code == Code.QUEUE_OVER_QUOTA and says_guaranteed(message):
+        return _GUARANTEED_NEVER if says_never(message) else _GUARANTEED
     if says_never(message) and code in _STEPS_IF_NEVER:
         return _STEPS_IF_NEVER[code]
     if says_that_pods_are_created(message):

@@ -13,9 +13,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from stromboli.api import names
-from stromboli.api.quantity import format_duration, readable_amount, stated_amount
+from stromboli.api.quantity import format_duration, stated_amount
 from stromboli.grammar import are, have, plural
 from stromboli.scheduling.callbacks import Refusal
+
+from .admission_reasons import not_admitted
+from .amounts import amount as _amount
 
 
 class Code:
@@ -73,12 +76,12 @@ DOMINANT_AT_A_TIE = (Code.NODE_LOCKED_BY_QUEUE, Code.NODE_RESOURCE_RESERVED, Cod
 """Which node-level reason is dominant when several apply to equally many nodes; the others follow by name."""
 
 
-_MOST_DIGITS = 8
+_GUARANTEED = "the rest is guaranteed to other queues"
 MOST_NAMES = 3
 
 
-def refused(refusal: Refusal) -> str:
-    """The sentence for a refusal."""
+def refused(refusal: Refusal, *, guaranteed: bool = False) -> str:
+    """The sentence for a refusal. `guaranteed`: the limit of the queue is what guarantees of other queues leave."""
     resource = refusal.resource
     need, have, total = (_amount(resource, number) for number in (refusal.need, refusal.have, refusal.total))
     subject = refusal.subject
@@ -90,9 +93,10 @@ def refused(refusal: Refusal) -> str:
         case Code.QUEUE_NOT_LEAF:
             return f"Queue {subject} has child queues, and only leaf queues take pods; use one of its children."
         case Code.QUEUE_OVER_QUOTA:
+            limit = f"at most {total} allowed; {_GUARANTEED}" if guaranteed else f"at most {total} allowed"
             return (
                 f"Queue {subject} would exceed its quota: {need} {resource} requested, {have} allocated"
-                f"{_beside(refusal)}, at most {total} allowed. Wait for its jobs to finish, or raise its capability."
+                f"{_beside(refusal)}, {limit}. Wait for its jobs to finish, or {_remedy(guaranteed)}."
             )
         case Code.QUEUE_OVER_DESERVED:
             return (
@@ -109,18 +113,7 @@ def refused(refusal: Refusal) -> str:
             then = _created_for(refusal.creator) or "Create the others or lower minMember."
             return f"The gang has too few pods: {need} required, {have} created. {then}"
         case Code.INSUFFICIENT_NODE:
-            times = f" (what the cluster has, times the overcommit factor {refusal.factor})" if refusal.factor else ""
-            if refusal.need > refusal.total:
-                return (
-                    f"The job can never be admitted: {need} {resource} requested, and at most {total} can be admitted"
-                    f"{times}. Request less, or add nodes."
-                )
-            kept = _amount(resource, refusal.kept)
-            promised = f", and {kept} is promised to admitted jobs that have not started" if refusal.kept else ""
-            return (
-                f"Waiting to be admitted, insufficient {resource}: {need} requested, and of {total} that may be "
-                f"promised{times}, {have} is left{promised}. The job is admitted when other jobs finish."
-            )
+            return not_admitted(refusal)
         case Code.QUEUE_FIRST_IN_LINE:
             return f"Queue {subject} is FIFO, and an earlier job in it is still waiting. See the reason of that job."
         case _:
@@ -136,14 +129,6 @@ def _created_for(creator: str) -> str:
 
 def says_that_pods_are_created(message: str) -> bool:
     return _CREATED in message
-
-
-def _amount(resource: str, number: int) -> str:
-    """Exact, but for bytes that no unit divides, such as those of a product with the overcommit factor."""
-    if not resource:
-        return str(number)
-    exact = stated_amount(resource, number)
-    return exact if len(exact) <= _MOST_DIGITS else readable_amount(resource, number)
 
 
 def bind_refused(pod: str, node: str, why: str, times: int, others: int, retry: str) -> str:
@@ -192,10 +177,19 @@ def never_within_quota(who: str, refusal: Refusal, *, guaranteed: bool) -> str:
     )
 
 
+def says_guaranteed(message: str) -> bool:
+    return _GUARANTEED in message
+
+
+def _remedy(guaranteed: bool) -> str:
+    """Against the limit of a queue."""
+    return "lower their guarantees" if guaranteed else "raise its capability"
+
+
 def _limit_of_queue(guaranteed: bool) -> str:
     """The end of a sentence about what a queue may have at most, and what to do."""
     if guaranteed:
-        return "; the rest is guaranteed to other queues. Request less, or lower their guarantees."
+        return f"; {_GUARANTEED}. Request less, or {_remedy(guaranteed)}."
     return ". Request less, or raise the queue's capability."
 
 

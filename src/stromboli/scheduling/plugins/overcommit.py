@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from stromboli.cluster import PODS, Job, QueueName, Vector
+from stromboli.cluster import PODS, Job, Matrix, QueueName, Vector
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.explanation import Code
@@ -47,9 +47,13 @@ class Overcommit(Plugin):
         self._used_at = -1  # length of the ledger's log when `_used` was computed
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         nodes = session.nodes
-        offered = (nodes.allocatable - nodes.foreign)[nodes.takes_pods].sum(axis=0)
-        self._promisable = [int(amount * self._factor) for amount in offered.tolist()]
+        offered = nodes.allocatable - nodes.foreign
+        self._promisable = self._times_factor(offered[nodes.takes_pods])
+        self._ever = self._times_factor(offered)  # if all nodes took pods
         session.add_job_enqueueable(self._has_room, all_at_once=self._has_room_for_all)
+
+    def _times_factor(self, offered: Matrix) -> list[int]:
+        return [int(amount * self._factor) for amount in offered.sum(axis=0).tolist()]
 
     def _has_room(self, job: Job) -> Vote | Refusal:
         if job.min_resources is None:
@@ -76,6 +80,7 @@ class Overcommit(Plugin):
                     have=max(left, 0),
                     total=self._promisable[column],
                     kept=int(self._promises.promised_everywhere()[column]),
+                    closed=max(self._ever[column] - self._promisable[column], 0),
                     factor=self._factor_text,
                 )
         return Vote.PERMIT

@@ -320,8 +320,9 @@ class Proportion(Plugin):
                     return _over(Code.QUEUE_OVER_QUOTA, queue, name, need[column], held[column], limit)
                 left = max(limit - held[column], 0)
                 return Refusal(
-                    Code.INSUFFICIENT_NODE, resource=name, need=need[column], have=left, total=limit
-                )
+                    Code.INSUFFICIENT_NODE, resource=name, need=need[column], have=left, total=limit,
+                    closed=self._session.closed_room(column),
+                )  # fmt: skip
         return Vote.PERMIT
 
     def _may_admit_all(self, minimums: Mapping[QueueName, list[int]]) -> bool:
