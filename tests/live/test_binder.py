@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from live.fake_api import (
     until,
     with_virtual_time,
 )
-from stromboli.api import Pod, names
+from stromboli.api import Pod, is_backfill, names
 from stromboli.cluster import BindFailed, EvictFailed, TaskKey
 from stromboli.kube.client import Failure, TokenBucket
 from stromboli.kube.scheduler.binder import CROWD, RETRYING_WORKERS, Binder, BindRequest, EvictRequest, Request
@@ -520,3 +521,39 @@ def test_the_next_cycle_waits_until_a_worker_is_free() -> None:
         assert harness.binder.outstanding < 2
 
     play(story, workers=2)
+
+
+def test_a_pod_on_lent_resources_is_marked_in_its_status_before_its_bind() -> None:
+    async def story(api: FakeApi, harness: BinderHarness) -> None:
+        harness.binder.submit([replace(harness.bind(backfill=True), mark_lent=True)])
+        await harness.binder.wait_idle()
+        assert [verb for verb, _ in api.asked] == ["patch", "bind"]
+        bound = api.stored(Pod, "ns/a")
+        assert bound is not None
+        assert is_backfill(bound)
+        bound.metadata.annotations.clear()
+        assert is_backfill(bound), "its owner cannot remove it"
+
+    play(story)
+
+
+def test_a_pod_that_cannot_be_marked_is_not_bound() -> None:
+    async def story(api: FakeApi, harness: BinderHarness) -> None:
+        harness.binder.submit([replace(harness.bind(backfill=True), mark_lent=True)])
+        await harness.binder.wait_idle()
+        assert api.binds == []
+        assert len(harness.reasons) == 1
+
+    play(story, fate=lambda verb, key: refused(403, "Forbidden") if verb == "patch" else Fate())
+
+
+def test_the_mark_of_a_bind_that_did_not_happen_is_taken_back() -> None:
+    async def story(api: FakeApi, harness: BinderHarness) -> None:
+        harness.binder.submit([replace(harness.bind(), mark_lent=True)])
+        await harness.binder.wait_idle()
+        bound = api.stored(Pod, "ns/a")
+        assert bound is not None
+        assert not is_backfill(bound)
+        assert [one.status for one in bound.status.conditions] == ["False"]
+
+    play(story)

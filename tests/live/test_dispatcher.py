@@ -196,7 +196,7 @@ def test_binds_and_evictions_are_sent_for_the_pod_that_was_decided_on() -> None:
         )
         assert harness.binder.sent == [
             BindRequest(A, harness.pod().metadata.uid, "n1"),
-            BindRequest(TaskKey("ns/b"), harness.pod("ns/b").metadata.uid, "n2", True),
+            BindRequest(TaskKey("ns/b"), harness.pod("ns/b").metadata.uid, "n2", True, mark_lent=True),
             EvictRequest(TaskKey("ns/r"), harness.pod("ns/r").metadata.uid, "n1", "Preempted", "for ns/a"),
         ]
 

@@ -14,7 +14,7 @@ from .errors import ApiError
 from .generated_groups import generated_group_name, is_generated_group
 from .kinds import *  # noqa: F403
 from .merge_patch import merge_patch
-from .pod_annotations import group_name_of, is_backfill
+from .pod_annotations import group_name_of, is_backfill, is_marked_lent
 from .unknown_fields import unknown_field
 from .validation import validate, validate_queue_tree, validate_submission, validate_update
 from .warnings import fields_without_effect, warnings_about
@@ -29,6 +29,7 @@ __all__ = [
     "group_name_of",
     "is_backfill",
     "is_generated_group",
+    "is_marked_lent",
     "merge_patch",
     "names",
     "unknown_field",

@@ -55,6 +55,7 @@ NAMESPACE_WEIGHT = "volcano.sh/namespace.weight"
 BACKFILL = "scheduling.stromboli.io/backfill"
 BACKFILL_LEGACY = "scheduling.k8s.io/kube-batch-backfill"
 BACKFILL_NAMES = (BACKFILL, BACKFILL_LEGACY)
+LENT_CONDITION = "scheduling.stromboli.io/Backfill"  # of a pod: that it runs on lent resources
 ESTIMATE = "scheduling.stromboli.io/estimate"
 GOES_WHOLE = "scheduling.stromboli.io/goes-whole"
 RESERVATION_ALLOCATED = "scheduling.stromboli.io/reservation"

@@ -248,13 +248,16 @@ class World:
     # -- pods -----------------------------------------------------------------------------------------------
 
     def bind(self, pod: Pod, node: str, at: Microseconds, *, backfill: bool, uses: str = "") -> None:
-        """`uses`: the name and UID of the Reservation it uses, which lists it already. The annotation is for people."""
+        """`backfill`: it is in its status, which users cannot write, that it runs on lent resources.
+        `uses`: the name and UID of the Reservation it uses, which lists it already. The annotation is for people."""
         meta = pod.metadata
         if backfill:
             meta = replace(meta, annotations={**meta.annotations, names.BACKFILL: "true"})
         if uses or names.RESERVATION_ALLOCATED in meta.annotations:
             meta = replace(meta, annotations={**meta.annotations, names.RESERVATION_ALLOCATED: uses})
-        bound = replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node))
+        lent = [Condition(type=names.LENT_CONDITION, status="True", reason="Lent")] if backfill else []
+        status = replace(pod.status, conditions=lent)
+        bound = replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node), status=status)
         self.journal.write(at, "Bound", key(pod), node=node)
         self._start(bound, at)
 
@@ -298,8 +301,9 @@ class World:
 
     def _start(self, pod: Pod, at: Microseconds) -> None:
         scheduled = Condition(type="PodScheduled", status="True", last_transition_time=timestamp(at))
+        conditions = [scheduled, *(one for one in pod.status.conditions if one.type == names.LENT_CONDITION)]
         status = replace(
-            pod.status, phase="Running", start_time=timestamp(at), conditions=[scheduled], nominated_node_name=""
+            pod.status, phase="Running", start_time=timestamp(at), conditions=conditions, nominated_node_name=""
         )
         running = self.store.update(replace(pod, status=status))
         self.progress += 1

@@ -68,6 +68,7 @@ class BindRequest:
     uid: str
     node: str
     backfill: bool = False
+    mark_lent: bool = False  # the status of the pod says something else about that, and has to be written first
     annotations: Mapping[str, str] = field(default_factory=dict)  # written to the pod together with the bind
 
 
@@ -277,6 +278,8 @@ class Binder:
         started = time.perf_counter()
         annotations = {**request.annotations, **({names.BACKFILL: "true"} if request.backfill else {})}
         try:
+            if request.mark_lent:
+                await self._in_time(self._mark_lent(request))
             await self._in_time(self._client.bind(request.task, request.uid, request.node, annotations=annotations))
         except Failure as failure:
             pod = await self._bound_pod(request, failure)
@@ -287,6 +290,13 @@ class Binder:
         self._refused.pop(request.task, None)
         self._accepted[request.task] = request
         self._listener.bound(request, time.perf_counter() - started)
+
+    async def _mark_lent(self, request: BindRequest) -> None:
+        """Whether the pod runs on lent resources stands in its status, where its owner cannot remove it. If the bind
+        does not happen, the mark means nothing."""
+        mark = {"type": names.LENT_CONDITION, "status": "True" if request.backfill else "False", "reason": "Lent"}
+        body = {"metadata": {"uid": request.uid}, "status": {"conditions": [mark]}}
+        await self._client.patch(PODS, request.task, body, subresource="status", strategic=True)
 
     async def _bound_pod(self, request: BindRequest, failure: Failure) -> Pod | None:
         """The pod, if it has a node although its bind failed."""

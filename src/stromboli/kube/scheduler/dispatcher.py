@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from stromboli.api import KObject, ObjectReference, Pod, PodGroup, Queue, Reservation, key, names
+from stromboli.api import KObject, ObjectReference, Pod, PodGroup, Queue, Reservation, is_marked_lent, key, names
 from stromboli.api.reservations import user_reference
 from stromboli.cluster import Cluster, JobKey, TaskKey
 from stromboli.containment import ObjectRef
@@ -145,7 +145,9 @@ class Dispatcher:
                     if bind.reservation:
                         place = (bind.reservation, bind.node)
                         uses.setdefault(place, []).append(user_reference(target.metadata))
-                    requests.append(BindRequest(bind.task, target.metadata.uid, bind.node, bind.backfill, annotations))
+                    changes = isinstance(target, Pod) and is_marked_lent(target) != bind.backfill
+                    uid = target.metadata.uid
+                    requests.append(BindRequest(bind.task, uid, bind.node, bind.backfill, changes, annotations))
                 case Evict() as evict if target is not None:
                     requests.append(
                         EvictRequest(evict.task, target.metadata.uid, evict.node, evict.reason, evict.message)
