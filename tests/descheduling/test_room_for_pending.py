@@ -6,6 +6,11 @@ import pytest
 
 from builders import group, node, pod
 from descheduling.plans import NOW, moves, plans_of, policy, replicas
+from descheduling.scenes import defragment, scene
+from descheduling.scenes import node as scenes_node
+from descheduling.scenes import pod as pending
+from descheduling.scenes import policy as scene_policy
+from descheduling.scenes import replicas as scenes_replicas
 from stromboli.api import OwnerReference
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import JobKey, Node, Task
@@ -253,3 +258,16 @@ def test_a_run_for_a_job_does_nothing_else() -> None:
     assert plans_of(objects, other, options=asked) == []
     assert asked.notes == ["no plugin of the policy makes room for a job; Defragmentation does"]
     assert not asked.is_unknown
+
+
+def test_a_job_that_moves_make_room_for_has_not_starved() -> None:
+    """It waits for 6 seconds, and the threshold is two days. The Reservations of the moves have ended, and are still in
+    the output."""
+    outcome = scene(
+        *(scenes_node(name, gpu=4) for name in "ab"), scenes_replicas("x", "a", 3, gpu=1),
+        scenes_replicas("y", "b", 3, gpu=1), pending("big", gpu=2, at=1),
+        policy=scene_policy(defragment("gpu", forPending=True)), until=20,
+    ).outcome  # fmt: skip
+    assert outcome.report["pods"]["default/big"]["phase"] == "Running"
+    assert outcome.report["summary"]["starved"] == 0
+    assert [one["phase"] for one in outcome.report["reservations"].values()] == ["Succeeded"]

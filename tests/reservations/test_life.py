@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from reservations.reservation_scenes import (
@@ -19,6 +22,7 @@ from reservations.reservation_scenes import (
     run,
 )
 from starvation.scenes import restart
+from stromboli.console.main import run as command
 
 
 def _port(number: int) -> dict[str, int]:
@@ -189,16 +193,31 @@ class TestEnds:
         outcome = play(node("n1", 4), reservation("r", 4, ttl="0"), until=200_000, restarts=[1, 100_000])
         assert outcome.reservation()["phase"] == "Available"
 
-    def test_a_day_by_default_and_a_day_until_it_is_deleted(self) -> None:
+    def test_a_day_by_default_and_a_day_until_it_is_deleted(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         scene = [node("n1", 4), reservation("r", 4)]
         assert play(scene, until=86_399, restarts=[5]).reservation()["phase"] == "Available"
         assert play(scene, until=86_400, restarts=[5]).phases()[-1] == (86_400, "Expired")
-        assert play(scene, until=2 * 86_400 - 1, restarts=[5]).reservation()["phase"] == "Expired"
-        assert play(scene, until=2 * 86_400, restarts=[5, 100_000]).report["reservations"] == {}
+        for later in (2 * 86_400 - 1, 2 * 86_400):  # in the output, it stays
+            assert play(scene, until=later, restarts=[5, 100_000]).reservation()["phase"] == "Expired"
+        file = tmp_path / "scene.yaml"
+        file.write_text("\n---\n".join(json.dumps(document) for document in scene), encoding="utf-8")
+        for time, said in (("47h59m59s", "Expired"), ("48h", "No Reservations.")):
+            assert command(["reservations", "--scenario", str(file), "--at", time]) == 0
+            assert said in capsys.readouterr().out
 
     def test_its_time_can_be_changed(self) -> None:
         outcome = play(node("n1", 4), reservation("r", 4), patch("Reservation", "r", {"spec": {"ttl": "4s"}}, at=2))
         assert outcome.phases()[-1] == (4, "Expired")
+
+    def test_a_queue_is_shown_only_if_it_names_one(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """One without a queue serves pods of all queues."""
+        file = tmp_path / "scene.yaml"
+        scene = [node("n1", 4), queue("q"), reservation("any", 1), reservation("own", 1, queue="q")]
+        file.write_text("\n---\n".join(json.dumps(document) for document in scene), encoding="utf-8")
+        assert command(["reservations", "--scenario", str(file), "--at", "1s", "-o", "json"]) == 0
+        assert {one["name"]: one["queue"] for one in json.loads(capsys.readouterr().out)} == {"any": "", "own": "q"}
 
     def test_deletion(self) -> None:
         others = [owned(pod("a", 1, at=1)), pod("b", 3, at=2)]

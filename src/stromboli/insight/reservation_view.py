@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from stromboli.api import ObjectReference, Reservation, ReservationController, ReservationOwner
 from stromboli.api.quantity import QuantityError, amounts
-from stromboli.api.reservations import expires_at, is_over, queue_of
+from stromboli.api.reservations import expires_at, is_over
 from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
 from stromboli.cluster import Cluster, Job, TaskKey
 from stromboli.cluster.object_fields import creation_time
@@ -25,7 +25,7 @@ def _reservation(cluster: Cluster, reservation: Reservation, name_of: Callable[[
         name=reservation.metadata.name,
         phase=status.phase or "Pending",
         node=reserved_node_of(reservation),
-        queue=queue_of(reservation),
+        queue=reservation.spec.queue,  # one that names none serves all queues
         owner=_owner(cluster, reservation, name_of),
         allocatable=_counted(amounts(status.allocatable)),
         allocated=_counted(amounts(status.allocated)),

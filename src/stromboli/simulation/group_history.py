@@ -15,8 +15,9 @@ from stromboli.api import Job, PodGroup, key, names
 
 STARVING = "Starving"
 """The condition of a group that has waited too long."""
-CANNOT_START = "CannotStart"
-"""The reason of that condition if no wait would be long enough."""
+_NOT_STARVED = ("CannotStart", "Reserved")
+"""Reasons of that condition: no wait would be long enough; or nodes are reserved for it, also by the descheduler, which
+does not wait so long. If it is the scheduler that reserves them, it says so with each (`reserved_for`)."""
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class GroupHistory:
         record.minimum = max(1, group.spec.min_member)
         if record.admitted is None and group.status.phase not in ("", "Pending"):
             record.admitted = at
-        if any(c.type == STARVING and c.reason != CANNOT_START for c in group.status.conditions):
+        if any(c.type == STARVING and c.reason not in _NOT_STARVED for c in group.status.conditions):
             record.starved = True
         self._check_started(record, at)
 

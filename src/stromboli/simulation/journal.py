@@ -62,6 +62,7 @@ class Journal:
         self.groups = GroupHistory()
         self.jobs: dict[str, float] = {}  # when each Job was submitted; its pods come later, if at all
         self.owners: dict[str, str] = {}  # by pod: kind and name of its controlling owner
+        self.ended_reservations: dict[str, Reservation] = {}  # those that were deleted since, as they were last
         self._listener = listener
         self._last_warning: dict[tuple[str, str], str] = {}
 

@@ -42,6 +42,7 @@ from stromboli.api import (
     warnings_about,
 )
 from stromboli.api.pod_timing import PodTiming, pod_timing
+from stromboli.api.reservations import is_over
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster.object_fields import refusals_of
 from stromboli.cluster.refused_bind import REFUSED_CONDITION
@@ -225,6 +226,8 @@ class World:
         match found:
             case PodGroup():
                 self.journal.groups.deleted(found, to_seconds(at))
+            case Reservation() if is_over(found):
+                self.journal.ended_reservations[key(found)] = found
             case Node():
                 self.meter.node_gone(found, at)
                 for pod_key in sorted(self._on_node.get(found.metadata.name, ())):

@@ -251,6 +251,9 @@ def _reserved_for(cluster: Cluster, node_name: str) -> set[JobKey]:
 
 
 def _reservations(engine: Engine) -> Section:
+    """Those that have ended stay in the output, like pods, also after they were deleted."""
+    present = {key(reservation): reservation for reservation in engine.world.store.list(Reservation)}
+    known = engine.journal.ended_reservations | present
     return {
         key(reservation): {
             "phase": reservation.status.phase,
@@ -259,7 +262,7 @@ def _reservations(engine: Engine) -> Section:
             "allocated": _format(amounts(reservation.status.allocated)),
             "owners": sorted(f"{owner.namespace}/{owner.name}" for owner in reservation.status.current_owners),
         }
-        for reservation in engine.world.store.list(Reservation)
+        for _, reservation in sorted(known.items())
     }
 
 

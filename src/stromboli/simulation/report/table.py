@@ -25,6 +25,8 @@ from rich.table import Table
 from rich.text import Text
 
 from stromboli.api.quantity import amount, format_duration, readable_amount
+from stromboli.api.reservations.fields import OVER
+from stromboli.grammar import plural
 from stromboli.printable import printable
 from stromboli.simulation.group_history import GroupRecord
 
@@ -136,6 +138,7 @@ class _Printer:
         if report["nodes"]:
             self._nodes()
         held = {name: one for name, one in report["reservations"].items() if one["phase"] != "Waiting"}
+        held = dict(sorted(held.items(), key=lambda item: item[1]["phase"] in OVER))  # those that have ended last
         if held:
             self._show("Reservations", _reservations(dict(list(held.items())[:MAX_ROWS])))
             self._remainder(list(held), "Reservations")
@@ -274,7 +277,7 @@ def _summary(summary: dict[str, Any]) -> Table:
     lost = f", {summary['workLost']:g} core-seconds of work lost" if evictions else ""
     grid.add_row("Evictions", f"{evictions}{lost}")
     if summary["starved"]:
-        grid.add_row("Starved", f"{summary['starved']} job{'s' if summary['starved'] > 1 else ''}")
+        grid.add_row("Starved", plural(summary["starved"], "job"))
     return grid
 
 
