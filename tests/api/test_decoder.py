@@ -225,7 +225,7 @@ def test_an_unknown_kind_is_told_the_known_ones() -> None:
     error = refused({"apiVersion": "v1", "kind": "Podd"})
     assert error.field == "kind"
     assert "PodGroup" in error.message
-    assert error.message.endswith('not "Podd"')
+    assert error.message.endswith('not "Podd"; did you mean Pod?')
 
 
 @pytest.mark.parametrize("document", [None, 3, "text", [POD]])

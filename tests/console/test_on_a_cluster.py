@@ -106,7 +106,10 @@ def test_the_life_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert shell.run("resume", "first")[2] == (
             "stromboli: error: Job default/first is not suspended: it is Running.\n"
         )
-        assert shell.run("submit", "-f", str(first))[0] == 3
+        assert shell.run("submit", "-f", str(first))[::2] == (
+            3, "stromboli: error: Job default/first exists already. Use another name, change it with kubectl apply, or "
+            "delete it: stromboli cancel default/first\n",
+        )  # fmt: skip
         assert shell.run("cancel", "nobody")[:3:2] == (
             2, "stromboli: error: There is no Job, PodGroup or pod default/nobody. Try: stromboli jobs\n",
         )  # fmt: skip
@@ -140,5 +143,26 @@ def test_a_group_is_cancelled_with_its_pods(tmp_path: Path, capsys: pytest.Captu
         assert shell.data("why", "gang-1")["job"]["name"] == "default/gang"
         assert shell.run("cancel", "gang")[:2] == (0, "PodGroup default/gang deleted\n")
         assert shell.data("jobs") == []
+
+    on_a_cluster(tmp_path, capsys, script)
+
+
+def test_a_submission_that_fails_says_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
+    away = volcano_job("away", 1, 1)
+    away["metadata"]["namespace"] = "nowhere"
+    manifest = tmp_path / "both.yaml"
+    manifest.write_text("\n---\n".join(json.dumps(one) for one in (queue, away)), encoding="utf-8")
+
+    def script(shell: Shell, wait: Callable[[str, str], None]) -> None:
+        assert shell.run("submit", "-f", str(manifest)) == (
+            3, "Queue q created\n",
+            "stromboli: error: Namespace nowhere of Job nowhere/away does not exist. Create it: kubectl create "
+            "namespace nowhere\n",
+        )  # fmt: skip
+        assert shell.run("submit", "-f", str(manifest)) == (
+            3, "", "stromboli: error: Queue q exists already, and nothing after it was created. Use another name, "
+            "change it with kubectl apply, or delete it: kubectl delete queues q\n",
+        )  # fmt: skip
 
     on_a_cluster(tmp_path, capsys, script)

@@ -220,6 +220,23 @@ def test_a_manifest_is_checked_without_a_cluster(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out == "Pod default/big-2 is valid (dry run, nothing was created)\n"
 
 
+@pytest.mark.parametrize("command", [["submit", "--dry-run"], ["plan", "--scenario", "nodes.yaml"]])
+def test_what_a_manifest_cannot_mean_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("nodes.yaml").write_text("{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4}}}")
+    Path("pod.yaml").write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {schedulerName: volcano, containers: [{name: main, "
+        "resources: {requests: {cpu: 400m, memory: 400m}}}]}}"
+    )
+    assert run([*command, "-f", "pod.yaml"]) == 0
+    assert capsys.readouterr().err == (
+        "stromboli: warning: Pod default/p: Less than a whole byte: spec.containers[0].resources.requests.memory is "
+        "400m. The unit m means thousandths; did you mean Mi?\n"
+    )
+
+
 def test_the_name_of_the_kubectl_plugin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.argv", ["/usr/bin/kubectl-stromboli", "jobs", "--help"])
     with pytest.raises(SystemExit) as ended:

@@ -220,6 +220,39 @@ def test_a_missing_job_of_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == f"stromboli: error: There is no job default/nobody. Try: {again}\n"
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("trainig", "default/training"), ("jbo/training", "job/training"), ("lab/training", "default/training")],
+)
+def test_a_name_that_is_almost_right(
+    typed: str, meant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = situation("training", 5, node("n1", 4), pod("training", 8)).write(tmp_path)
+    assert run(["why", typed, *options]) == 2
+    assert f"; did you mean {meant}? Try: stromboli jobs" in capsys.readouterr().err
+
+
+def test_a_kind_before_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What stands before the slash is a namespace, if there is such a job."""
+    options = situation("training", 5, node("n1", 4), volcano_job("training", 1, 8)).write(tmp_path)
+    for typed in ("job/training", "vcjob/training", "Jobs/training"):
+        assert run(["why", typed, "--no-what-if", *options]) == 0
+        assert capsys.readouterr().out.startswith("default/training has waited")
+
+
+def test_a_job_that_was_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    late = volcano_job("late", 1, 1, queue="closed")
+    closed = {**queue("closed"), "status": {"state": "Closed"}}
+    options = situation("late", 5, node("n1", 4), closed, late).write(tmp_path)
+    for typed in ("late", "job/late"):
+        assert run(["why", typed, *options]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert said.startswith("default/late was refused when it was submitted, so it does not exist.")
+        assert 'spec.queue: the queue "closed" is Closed, so it accepts no jobs. Next step Correct that' in said
+    assert run(["why", "late", *options, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "default/late"
+
+
 def test_a_pod_of_another_scheduler_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = with_spec(pod("theirs", 1), schedulerName="default-scheduler")
     options = situation("theirs", 1, node("n1", 4), other).write(tmp_path)

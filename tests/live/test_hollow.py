@@ -18,6 +18,7 @@ from stromboli.api.timestamps import format_timestamp
 from stromboli.console.main import run
 from stromboli.errors import UserError
 from stromboli.kube.client import Client, ClientConfig
+from stromboli.kube.commands.hollow_nodes import node_capacity
 from stromboli.kube.hollow import HollowNodePool, HollowNodes
 from stromboli.kube.hollow.node_pool import HOLLOW_LABEL, PROCESS_ANNOTATION
 from stromboli.kube.hollow.pod_lifecycle import PatchStatus, Remove, Wait, next_step
@@ -390,6 +391,14 @@ def test_heartbeats_are_spread_over_the_round(monkeypatch: pytest.MonkeyPatch) -
 
 
 # -- the command ------------------------------------------------------------------------------------------------
+
+
+def test_thousandths_of_a_byte_are_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    assert node_capacity("4", "400m", 0, 110) == {"cpu": "4", "memory": "400m", "pods": "110"}
+    assert capsys.readouterr().err == (
+        "stromboli: warning: --node-memory: Less than a whole byte: memory is 400m. The unit m means thousandths; did "
+        "you mean Mi?\n"
+    )
 
 
 @pytest.mark.parametrize(

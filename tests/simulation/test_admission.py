@@ -126,6 +126,34 @@ spec:
     assert warnings(run_text(tmp_path, text)) == [("ns1/p", "FractionalBytes", f"{told} {advice}")]
 
 
+CLAIM = "{accessModes: [ReadWriteOnce], resources: {requests: {storage: 400m}}}"
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "text"),
+    [
+        ("n1", "status.allocatable.memory",
+         "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4, memory: 400m}}}"),
+        ("q", "spec.capability.memory", queue("q", "{capability: {cpu: 1, memory: 400m}}")),
+        ("ns1/pvc", "spec.resources.requests.storage",
+         f"{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: pvc, namespace: ns1}}, spec: {CLAIM}}}"),
+        ("ns1/j", "spec.volumes[0].volumeClaim.resources.requests.storage",
+         "{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: j, namespace: ns1}, spec: {"
+         f"minAvailable: 1, volumes: [{{mountPath: /data, volumeClaim: {CLAIM}}}], tasks: [{{name: t, replicas: 1, "
+         "template: {spec: {containers: [{name: c, resources: {requests: {cpu: 100m}}}]}}}]}}"),
+        ("ns1/p", "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests.storage",
+         "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns1}, spec: {schedulerName: volcano, volumes:"
+         f" [{{name: scratch, ephemeral: {{volumeClaimTemplate: {{spec: {CLAIM}}}}}}}], containers: [{{name: c}}]}}}}"),
+    ],
+)  # fmt: skip
+def test_a_fraction_of_a_byte_is_reported_wherever_amounts_are(
+    tmp_path: Path, name: str, path: str, text: str
+) -> None:
+    found = [warning for warning in warnings(run_text(tmp_path, text)) if warning[1] == "FractionalBytes"]
+    told = f"Less than a whole byte: {path} is 400m. The unit m means thousandths; did you mean Mi?"
+    assert found == [(name, "FractionalBytes", told)]
+
+
 PODS_BEFORE_THEIR_CLASS = """
 {apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4}}}
 ---

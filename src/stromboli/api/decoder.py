@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from stromboli.nearest_name import did_you_mean
+
 from .defaults import default
 from .errors import ApiError, quote, shortened
 from .kinds import CLUSTER_SCOPED, KINDS, KObject
@@ -67,8 +69,8 @@ def _kind_of(document: Mapping[str, Any]) -> type[KObject]:
     versions = [version for version, known in KINDS if known == kind]
     if versions:
         raise ApiError("apiVersion", f"must be {' or '.join(versions)} for a {kind}, not {quote(api_version)}")
-    known_kinds = ", ".join(sorted({known for _, known in KINDS}))
-    raise ApiError("kind", f"must be one of {known_kinds}, not {quote(kind)}")
+    kinds = sorted({known for _, known in KINDS})
+    raise ApiError("kind", f"must be one of {', '.join(kinds)}, not {quote(kind)}{did_you_mean(str(kind), kinds)}")
 
 
 def _object_name(document: object) -> str:

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stromboli.api import ApiError, KObject, decode, key, names
+import click
+
+from stromboli.api import ApiError, KObject, decode, key, names, warnings_about
 from stromboli.errors import UserError
+from stromboli.printable import printable
 from stromboli.simulation.scenario import extract_lifetime, kind_and_key
 from stromboli.simulation.scenario.yaml_documents import Document, read_documents
 
@@ -27,6 +30,13 @@ def read_manifests(files: Sequence[str]) -> list[Manifest]:
     if list(files).count("-") > 1:
         raise UserError("-: standard input can be read only once.")
     return [_manifest(document) for path in files for document in read_documents(path)]
+
+
+def warn_about(manifests: Sequence[Manifest]) -> None:
+    """What their author cannot have meant, on standard error. On a cluster, these are events of the objects."""
+    for manifest in manifests:
+        for message in warnings_about(manifest.object).values():
+            click.echo(f"stromboli: warning: {manifest.title}: {printable(message)}", err=True)
 
 
 def _manifest(document: Document) -> Manifest:

@@ -110,10 +110,10 @@ class Source:
             return self.with_client(self._read_cluster)
 
         from stromboli.insight import State
-        from stromboli.simulation.rehearsal import objects_at
+        from stromboli.simulation.rehearsal import scenario_at
 
-        objects, now = objects_at(self.scenario, self.at, *self.scheduling())
-        return State(objects, now)
+        objects, now, refused = scenario_at(self.scenario, self.at, *self.scheduling())
+        return State(objects, now, refused=refused)
 
     async def _read_cluster(self, client: Client) -> State:
         from stromboli.kube.commands.cluster_state import read_state

@@ -9,7 +9,7 @@ picture says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from stromboli.api import ApiError, KObject, key, names
 from stromboli.api import Job as JobObject
@@ -32,6 +32,7 @@ class State:
     objects: Sequence[KObject]
     now: float
     scheduler_name: str = names.DEFAULT_SCHEDULER
+    refused: Mapping[str, str] = field(default_factory=dict)  # why objects of a scenario do not exist, by key
 
 
 @dataclass(frozen=True, slots=True)

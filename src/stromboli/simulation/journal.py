@@ -25,6 +25,9 @@ EVENT_TYPES: Final = frozenset({
     "Warning",
 })  # fmt: skip
 
+REFUSED: Final = "Refused"
+"""The reason of a warning about an object that was not accepted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

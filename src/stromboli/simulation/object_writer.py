@@ -41,7 +41,7 @@ from stromboli.scheduling.decisions import (
     VolumeDecision,
 )
 
-from .journal import EVENT_TYPES, Journal
+from .journal import EVENT_TYPES, REFUSED, Journal
 from .store import Conflict
 from .virtual_time import Microseconds, wall_clock
 from .world import World
@@ -76,7 +76,7 @@ class ObjectWriter:
         except Conflict:
             pass  # another change came first; the component sees the new version in its next pass and decides again
         except ApiError as error:
-            self._journal.warn(at, key(obj), "Refused", str(error))
+            self._journal.warn(at, key(obj), REFUSED, str(error))
 
     def carry_out(self, decision: Decision, at: Microseconds) -> BindFailed | None:
         """What became of it, for the scheduler, if it failed."""

@@ -38,7 +38,7 @@ from stromboli.scheduling.registry import Registry
 
 from .engine import Engine
 from .group_history import GroupRecord
-from .journal import Event, Journal
+from .journal import REFUSED, Event, Journal
 from .scenario import Lifetime, Origin, Scenario, ScenarioObject, check_scenario, read_scenario
 from .virtual_time import START, Microseconds, from_wall_clock, later, microseconds, to_seconds, wall_clock
 
@@ -118,7 +118,7 @@ class Rehearsal:
             ended=wall_clock(self._at),
             placements=self._placements(job),
             evictions=[event for event in self.journal.events if event.type == "Evicted"],
-            refused=next((e.message for e in self.journal.events if e.reason == "Refused" and e.object == job), ""),
+            refused=next((e.message for e in self.journal.events if e.reason == REFUSED and e.object == job), ""),
         )
 
     def starts(self, groups: Iterable[str], *, seconds: float, most_cycles: int) -> dict[str, float]:
@@ -172,19 +172,29 @@ def objects_at(
     files: Sequence[str], seconds: float, registry: Registry, configuration: Configuration
 ) -> tuple[list[KObject], float]:
     """The objects of a scenario after so many seconds, and the time there."""
+    objects, now, _ = scenario_at(files, seconds, registry, configuration)
+    return objects, now
+
+
+def scenario_at(
+    files: Sequence[str], seconds: float, registry: Registry, configuration: Configuration
+) -> tuple[list[KObject], float, dict[str, str]]:
+    """The same, and why objects that were to be created by then were not, by key."""
     scenario = read_scenario(files)
     check_scenario(scenario)
     end = microseconds(seconds)
+    journal = Journal()
     engine = Engine(
         scenario,
-        Journal(),
+        journal,
         new_scheduler=lambda: Scheduler(configuration, registry),
         period=PERIOD,
         until=end,
         new_locks=_locks(configuration),
     )
     engine.run()
-    return list(engine.world.store.everything()), wall_clock(end)
+    refused = {event.object: event.message for event in journal.events if event.reason == REFUSED}
+    return list(engine.world.store.everything()), wall_clock(end), refused
 
 
 def _locks(configuration: Configuration) -> Callable[[], QueueLocks]:

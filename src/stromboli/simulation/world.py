@@ -51,7 +51,7 @@ from stromboli.scheduling.decisions import PatchPod
 
 from .admission import admit, check_deletion
 from .event_queue import EventQueue, Rank
-from .journal import Journal
+from .journal import REFUSED, Journal
 from .scenario import ScenarioObject, ScenarioPatch, apply_patch, kind_and_key
 from .store import Conflict, Store
 from .usage_meter import UsageMeter
@@ -125,10 +125,10 @@ class World:
         try:
             created = self.store.create(admit(obj, self.store, by_user=by_user), at)
         except ApiError as error:
-            self.journal.warn(at, key(obj), "Refused", _message(error))
+            self.journal.warn(at, key(obj), REFUSED, _message(error))
             return None
         except Conflict:
-            self.journal.warn(at, key(obj), "Refused", f"A {obj.kind} of that name exists already.")
+            self.journal.warn(at, key(obj), REFUSED, f"A {obj.kind} of that name exists already.")
             return None
         self.progress += 1
         if isinstance(created, PodGroup):

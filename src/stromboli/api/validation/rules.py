@@ -13,6 +13,7 @@ from functools import lru_cache
 from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds.metadata import LabelSelector, ObjectMeta, ResourceList
 from stromboli.api.quantity import QuantityError, amount, parse_duration, parse_quantity
+from stromboli.nearest_name import did_you_mean
 
 from . import limits
 
@@ -31,7 +32,7 @@ SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 def one_of(value: str, allowed: Collection[str], at: str) -> None:
     if value not in allowed:
         choices = ", ".join(choice for choice in allowed if choice)
-        raise ApiError(at, f"must be one of {choices}, not {quote(value)}")
+        raise ApiError(at, f"must be one of {choices}, not {quote(value)}{did_you_mean(value, allowed)}")
 
 
 def between(value: int, low: int, high: int, at: str) -> None:

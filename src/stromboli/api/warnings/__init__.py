@@ -5,7 +5,7 @@ from __future__ import annotations
 from stromboli.api.kinds import KObject
 
 from .fields_without_effect import fields_without_effect, no_effect_message
-from .fractional_bytes import fractional_bytes_message
+from .fractional_bytes import fractional_bytes_in, fractional_bytes_message
 
 NO_EFFECT = "NoEffect"
 FRACTIONAL_BYTES = "FractionalBytes"
@@ -17,4 +17,4 @@ def warnings_about(obj: KObject) -> dict[str, str]:
     return {reason: message for reason, message in found.items() if message}
 
 
-__all__ = ["FRACTIONAL_BYTES", "NO_EFFECT", "fields_without_effect", "warnings_about"]
+__all__ = ["FRACTIONAL_BYTES", "NO_EFFECT", "fields_without_effect", "fractional_bytes_in", "warnings_about"]

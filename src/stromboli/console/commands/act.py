@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stromboli.console.job_names import full_name, without_kind
 from stromboli.console.source import Source, cluster_options
-from stromboli.errors import UserError
+from stromboli.errors import ClusterError, UserError
 
 if TYPE_CHECKING:
-    from stromboli.kube.client import Client, Resource
+    from stromboli.console.manifests import Manifest
+    from stromboli.kube.client import Client, Failure, Resource
 
 _ABORT = "AbortJob"
 _RESUME = "ResumeJob"
@@ -39,22 +41,50 @@ def submit(source: Source, files: tuple[str, ...], dry_run: bool) -> None:
 
     All manifests are checked before the first object is created. Objects that exist already are an error.
     """
-    from stromboli.console.manifests import read_manifests
+    from stromboli.console.manifests import read_manifests, warn_about
 
     manifests = read_manifests(files)
+    warn_about(manifests)
     if dry_run:
         for manifest in manifests:
             click.echo(f"{manifest.title} is valid (dry run, nothing was created)")
         return
 
     async def create(client: Client) -> None:
-        from stromboli.kube.client import resource_of
+        from stromboli.kube.client import Failure, resource_of
 
         for manifest in manifests:
-            await client.create(resource_of(type(manifest.object)), manifest.content)
+            try:
+                await client.create(resource_of(type(manifest.object)), manifest.content)
+            except Failure as failure:
+                known = _why_not(manifest, failure)
+                if known is None:
+                    raise
+                rest = "" if manifest is manifests[-1] else ", and nothing after it was created"
+                raise ClusterError(f"{known[0]}{rest}. {known[1]}") from None
             click.echo(f"{manifest.title} created")
 
     source.with_client(create)
+
+
+def _why_not(manifest: Manifest, failure: Failure) -> tuple[str, str] | None:
+    """Why an object was not created, and what to do; None if the server says all there is to say."""
+    from stromboli.api import key
+    from stromboli.kube.client import JOBS, NAMESPACES, POD_GROUPS, PODS, is_already_exists, is_not_found, resource_of
+
+    resource, meta = resource_of(type(manifest.object)), manifest.object.metadata
+    if is_already_exists(failure):
+        if resource in (JOBS, POD_GROUPS, PODS):
+            delete = f"stromboli cancel {key(manifest.object)}"
+        else:
+            namespace = f" -n {meta.namespace}" if meta.namespace else ""
+            delete = f"kubectl delete {resource.plural} {meta.name}{namespace}"
+        step = f"Use another name, change it with kubectl apply, or delete it: {delete}"
+        return f"{manifest.title} exists already", step
+    if is_not_found(failure) and meta.namespace and NAMESPACES.plural in failure.message:
+        missing = f"Namespace {meta.namespace} of {manifest.title} does not exist"
+        return missing, f"Create it: kubectl create namespace {meta.namespace}"
+    return None
 
 
 @click.command(
@@ -69,7 +99,7 @@ Examples:
 @cluster_options
 def cancel(source: Source, job: str, yes: bool) -> None:
     """Delete a job and its pods: a Job, a PodGroup with its pods, or a pod."""
-    name = _full(job)
+    name = full_name(job)
 
     async def delete(client: Client) -> None:
         resource, pods = await _find(client, name)
@@ -90,7 +120,7 @@ def cancel(source: Source, job: str, yes: bool) -> None:
 @cluster_options
 def suspend(source: Source, job: str) -> None:
     """Stop a Job and keep it for later: its pods are deleted, and `stromboli resume` creates them again."""
-    _command(source, _full(job), _ABORT, "suspended")
+    _command(source, full_name(job), _ABORT, "suspended")
 
 
 @click.command(epilog="\b\nExamples:\n  stromboli resume lab/training\n")
@@ -98,7 +128,7 @@ def suspend(source: Source, job: str) -> None:
 @cluster_options
 def resume(source: Source, job: str) -> None:
     """Continue a suspended Job: it waits in its queue again, and its pods start anew."""
-    _command(source, _full(job), _RESUME, "resumed")
+    _command(source, full_name(job), _RESUME, "resumed")
 
 
 def _command(source: Source, name: str, action: str, done: str) -> None:
@@ -110,7 +140,9 @@ def _command(source: Source, name: str, action: str, done: str) -> None:
         except Failure as failure:
             if not is_not_found(failure):
                 raise
-            raise UserError(f"There is no Job {name}; only Jobs can be {done}. Try: stromboli jobs") from None
+            raise UserError(
+                f"There is no Job {name}{_meant(name)} Only Jobs can be {done}. Try: stromboli jobs"
+            ) from None
         if action == _RESUME and job.status.state.phase not in ("Aborted", "Aborting"):
             raise UserError(f"Job {name} is not suspended: it is {job.status.state.phase or 'Pending'}.")
         if action == _ABORT and job.status.state.phase not in ("", "Pending", "Running"):
@@ -156,8 +188,10 @@ async def _find(client: Client, name: str) -> tuple[Resource[Any], list[str]]:
             return resource, []
         pods = (await client.list(PODS, namespace=namespace)).items
         return resource, [key(pod) for pod in pods if f"{namespace}/{group_name_of(pod)}" == name]
-    raise UserError(f"There is no Job, PodGroup or pod {name}. Try: stromboli jobs")
+    raise UserError(f"There is no Job, PodGroup or pod {name}{_meant(name)} Try: stromboli jobs")
 
 
-def _full(job: str) -> str:
-    return job if "/" in job else f"default/{job}"
+def _meant(name: str) -> str:
+    """The end of a sentence about a name that does not exist."""
+    other = without_kind(name)
+    return f"; the part before the slash is a namespace, did you mean {other}?" if other else "."

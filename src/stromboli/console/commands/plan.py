@@ -37,10 +37,12 @@ def plan(source: Source, files: tuple[str, ...], output: str) -> None:
 
     Nothing is created. The manifests are tried on a copy of the cluster, in virtual time.
     """
-    from stromboli.console.manifests import read_manifests
+    from stromboli.console.manifests import read_manifests, warn_about
     from stromboli.console.whatif.submission import plan_submission, submitted_jobs
 
-    objects = [manifest.object for manifest in read_manifests(files)]
+    manifests = read_manifests(files)
+    warn_about(manifests)
+    objects = [manifest.object for manifest in manifests]
     jobs = submitted_jobs(objects)
     if not jobs:
         where = "standard input" if files[0] == "-" else files[0]

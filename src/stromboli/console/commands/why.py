@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import click
 
-from stromboli.console.output import Answer, output_option, repeat, watch_option
+from stromboli.console.job_names import full_name, suggestion, without_kind
+from stromboli.console.output import Answer, line_width, output_option, repeat, styled, watch_option
 from stromboli.console.source import Source, state_options
 from stromboli.errors import UserError
 
@@ -32,10 +34,11 @@ Examples:
 def why(source: Source, job: str, what_if: bool, output: str, watch: float | None) -> None:
     """Explain why a job waits, and what would start it.
 
-    JOB is the name of a Job, PodGroup, ReplicaSet or pod. The scheduler decides once on a copy of the cluster, on this
-    machine, and its reasons are shown. Each line about what would start the job was tried on such a copy.
+    JOB is the name of a Job, PodGroup, ReplicaSet or pod, also written as job/NAME. The scheduler decides once on a
+    copy of the cluster, on this machine, and its reasons are shown. Each line about what would start the job was tried
+    on such a copy.
     """
-    name = job if "/" in job else f"default/{job}"
+    name = full_name(job)
     repeat(lambda: _answer(source, source.read(), name, what_if), output, watch, live=source.is_live)
 
 
@@ -44,8 +47,13 @@ def _answer(source: Source, state: State, name: str, what_if: bool) -> Answer:
     from stromboli.console.whatif.counterfactuals import prospects
     from stromboli.insight import explain, inspect
 
-    explanation = explain(state, source.scheduler(), name)
+    names = list(filter(None, (name, without_kind(name))))
+    found_as = (explain(state, source.scheduler(), one) for one in names)
+    explanation = next((one for one in found_as if one is not None), None)
     if explanation is None:
+        refused = next((one for one in names if one in state.refused), "")
+        if refused:
+            return _refused(refused, state.refused[refused])
         raise UserError(_not_found(state, name, source.options))
     found = None
     if what_if and explanation.job.waits:
@@ -57,12 +65,20 @@ def _answer(source: Source, state: State, name: str, what_if: bool) -> Answer:
     return answer
 
 
+def _refused(name: str, message: str) -> Answer:
+    head = [styled(f"{name} was refused when it was submitted, so it does not exist.", bold=True), ""]
+    head += textwrap.wrap(f"{message.rstrip('.')}.", line_width(100), initial_indent="  ", subsequent_indent="  ")
+    return Answer({"name": name, "refused": message}, head=[*head, "", "Next step   Correct that, and submit it again."])
+
+
 def _not_found(state: State, name: str, options: str) -> str:
-    from stromboli.api import Pod, key
+    from stromboli.api import Job, Pod, PodGroup, ReplicaSet, StatefulSet, key
 
     for obj in state.objects:
         if isinstance(obj, Pod) and key(obj) == name and obj.spec.scheduler_name != state.scheduler_name:
             other = obj.spec.scheduler_name or "default-scheduler"
             ours = state.scheduler_name
             return f"Pod {name} has schedulerName {other}, not {ours}; or is it --scheduler-name {other}?"
-    return f"There is no job {name}. Try: stromboli jobs{options}"
+    kinds = (Job, PodGroup, ReplicaSet, StatefulSet, Pod)
+    known = {key(obj) for obj in state.objects if isinstance(obj, kinds)} | state.refused.keys()
+    return f"There is no job {name}{suggestion(name, known)} Try: stromboli jobs{options}"

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stromboli.api import ApiError, Node, decode
+import click
+
+from stromboli.api import ApiError, Node, decode, warnings_about
 from stromboli.errors import UserError
 from stromboli.kube.client import Client
 from stromboli.kube.hollow import HollowNodePool
@@ -44,6 +46,8 @@ def read_machines(path: Path) -> list[Machines]:
             raise UserError(f"{where}: must be a Node, not a {node.kind}.")
         if node.metadata.name in names:
             raise UserError(f"{where}: the name {node.metadata.name} is used twice.")
+        for message in warnings_about(node).values():
+            click.echo(f"stromboli: warning: {where}: {message}", err=True)
         names.add(node.metadata.name)
         groups.setdefault(_size(node), []).append(node)
     if not names:

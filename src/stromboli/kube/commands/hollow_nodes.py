@@ -100,6 +100,7 @@ def hollow_nodes(
 def node_capacity(cpu: str, memory: str, gpus: int, pods: int) -> dict[str, str | int | float]:
     """The validated capacity of a node of this size."""
     from stromboli.api.quantity import QuantityError, amount
+    from stromboli.api.warnings import fractional_bytes_in
 
     for option, resource, quantity in (("--node-cpu", "cpu", cpu), ("--node-memory", "memory", memory)):
         try:
@@ -108,6 +109,8 @@ def node_capacity(cpu: str, memory: str, gpus: int, pods: int) -> dict[str, str 
             raise UserError(f"{option}: {error}.") from None
         if size <= 0:
             raise UserError(f"{option}: must be more than 0, not {quantity}.")
+    if warning := fractional_bytes_in([("", {"memory": memory})]):
+        click.echo(f"stromboli: warning: --node-memory: {warning}", err=True)
     capacity: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, "pods": str(pods)}
     if gpus:
         capacity["nvidia.com/gpu"] = str(gpus)

@@ -19,6 +19,7 @@ from stromboli.api import KINDS, ApiError, KObject, decode, is_namespaced, key, 
 from stromboli.api.errors import quote
 from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
+from stromboli.nearest_name import did_you_mean
 from stromboli.simulation.virtual_time import Microseconds, microseconds
 
 from .lifetimes import extract_lifetime
@@ -54,7 +55,8 @@ def _read(document: Document, scenario: Scenario) -> None:
             case "Run":
                 scenario.runs.append(fields.run())
             case other:
-                message = f"must be Patch, Restart or Run for {names.SIM_API_VERSION}, not {quote(other)}"
+                near = did_you_mean(str(other), ("Patch", "Restart", "Run"))
+                message = f"must be Patch, Restart or Run for {names.SIM_API_VERSION}, not {quote(other)}{near}"
                 raise origin.error(message, field="kind")
         return
     try:
@@ -133,8 +135,9 @@ class _Fields:
         version = self._text(target, "apiVersion", required=False)
         found = {api: known for (api, name), known in KINDS.items() if name == kind}
         if not found:
-            listed = ", ".join(sorted({name for _, name in KINDS}))
-            raise self._error("target.kind", f"must be one of {listed}, not {quote(kind)}")
+            kinds = sorted({name for _, name in KINDS})
+            wrong = f"not {quote(kind)}{did_you_mean(kind, kinds)}"
+            raise self._error("target.kind", f"must be one of {', '.join(kinds)}, {wrong}")
         if version and version not in found:
             raise self._error("target.apiVersion", f"must be {' or '.join(sorted(found))}, not {quote(version)}")
         return found[version] if version else next(iter(found.values()))
