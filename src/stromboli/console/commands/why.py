@@ -68,7 +68,8 @@ def _answer(source: Source, state: State, name: str, what_if: bool) -> Answer:
 def _refused(name: str, message: str) -> Answer:
     head = [styled(f"{name} was refused when it was submitted, so it does not exist.", bold=True), ""]
     head += textwrap.wrap(f"{message.rstrip('.')}.", line_width(100), initial_indent="  ", subsequent_indent="  ")
-    return Answer({"name": name, "refused": message}, head=[*head, "", "Next step   Correct that, and submit it again."])
+    head += ["", "Next step   Correct that, and submit it again."]
+    return Answer({"name": name, "refused": message}, head=head)
 
 
 def _not_found(state: State, name: str, options: str) -> str:
