@@ -65,7 +65,7 @@ def check_pod_spec(spec: PodSpec, at: str) -> None:
     nothing twice."""
     containers = [*spec.containers, *spec.init_containers]
     at_most(MAX_CONTAINERS, containers, f"{at}.containers", "containers, with its init containers")
-    if len(containers) > 1 or len(containers[0].resources.requests) + len(containers[0].resources.limits) > 8:
+    if len(containers) > 1 or any(len(one.resources.requests) + len(one.resources.limits) > 8 for one in containers):
         names = {name for one in containers for part in (one.resources.requests, one.resources.limits) for name in part}
         at_most(MAX_RESOURCES, names | (spec.overhead or {}).keys(), f"{at}.containers", "different resources together")
     ports = sum(len(container.ports) for container in containers)
