@@ -133,12 +133,15 @@ def placements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def full() -> Cluster:
-    """Two nodes of four CPUs, full of pods of low priority, and a gang of three pods with four CPUs each: too large."""
+    """Two nodes of four CPUs, full of pods of low priority, one with a pod of another scheduler, and a gang of three
+    pods with four CPUs each: too large."""
     return cluster(
         priority_class("low", 1),
         priority_class("high", 100),
         node("n1", cpu=4),
         node("n2", cpu=4),
+        node("n9", cpu=4),
+        pod("stays", cpu=4, node="n9", scheduler="another"),
         group("runs", priority_class="low", phase="Running"),
         [pod(f"runs-{n}", group="runs", cpu=2, node=f"n{n // 2 + 1}") for n in range(4)],
         group("gang", priority_class="high", min_member=3),

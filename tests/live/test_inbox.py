@@ -127,7 +127,7 @@ GROUPED = {"group": "g"}
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (None, pod("ns/p", cpu=1)),
+        (None, pod("ns/p", cpu=1, group="g")),
         (None, node("n1", cpu=1)),
         (None, group("ns/g")),
         (None, queue("q")),
@@ -190,6 +190,14 @@ def test_echoes_of_our_own_writes_are_not_urgent(
     inbox.put(Applied(established_as(after, "u1")))
     assert not inbox.urgent.is_set()
     assert described(inbox.drain()) == [f"+{key(after)}"]
+
+
+def test_a_pod_that_has_no_group_yet_is_not_urgent() -> None:
+    inbox = told()
+    inbox.put(Applied(established_as(pod("ns/p", cpu=1), "u1")))
+    assert not inbox.urgent.is_set()
+    inbox.put(Applied(established_as(pod("ns/p", cpu=1, group="g"), "u1")))
+    assert inbox.urgent.is_set()
 
 
 def test_room_that_comes_free_is_urgent() -> None:

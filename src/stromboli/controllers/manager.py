@@ -96,11 +96,15 @@ class ControllerManager:
         self._queue_locks = queue_locks
         self._validator = Validator(enabled=validate, check_job=check_job, max_job_replicas=max_job_replicas)
         self._jobs = JobController(self._pods, self._validator, run_plugins=run_job_plugins, limits=pod_limits)
+        self._groups = PodGroupController(
+            self._pods, self._validator, scheduler_name=scheduler_name,
+            visits=None if pod_limits is None else pod_limits.visits,
+        )  # fmt: skip
         self._replica_sets = ReplicaSetController(self._pods) if run_builtin_controllers else None
         self._stateful_sets = StatefulSetController() if run_builtin_controllers else None
         self._controllers: list[Controller] = [
             self._jobs,
-            PodGroupController(self._pods, self._validator, scheduler_name=scheduler_name),
+            self._groups,
             QueueController(
                 self._validator,
                 required=tuple(required_queues),
@@ -132,7 +136,7 @@ class ControllerManager:
     @property
     def unfinished(self) -> bool:
         """Whether the last pass left work for the next one, which should not wait for an event."""
-        return self._jobs.unfinished
+        return self._jobs.unfinished or self._groups.unfinished
 
     def reconcile(self, objects: Objects, now: float) -> list[Change]:
         """One pass of every controller. All see the same objects; the next pass sees what this one changed."""

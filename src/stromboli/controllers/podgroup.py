@@ -63,7 +63,12 @@ OwnerKey = tuple[str, str, str]
 class PodGroupController:
     observes: ClassVar = (PodGroup, ReplicaSet, Job, Pod, Namespace)
 
-    def __init__(self, pods: PodIndex, validator: Validator, *, scheduler_name: str) -> None:
+    def __init__(
+        self, pods: PodIndex, validator: Validator, *, scheduler_name: str, visits: int | None = None
+    ) -> None:
+        """`visits`: how many pods, and how many groups, one pass looks at."""
+        self._visits = visits
+        self.unfinished = False  # whether the last pass left some for the next one
         self._pods_by = pods
         self._validator = validator
         self._scheduler_name = scheduler_name
@@ -127,12 +132,13 @@ class PodGroupController:
     def reconcile(self, objects: Objects, now: float) -> list[Change]:
         changes: list[Change] = []
         created: set[str] = set()
+        self.unfinished = self._visits is not None and max(len(self._pods), len(self._groups)) > self._visits
         for pod in self._groupless_pods(objects, now):
             is_static = names.MIRROR in pod.metadata.annotations
             if pod.spec.scheduler_name in ("", self._scheduler_name) and not is_static and not is_finished(pod):
                 changes += _assign_group(pod, objects, created)
                 self._pods.add(key(pod))
-        for group_key in self._groups.take(now):
+        for group_key in self._groups.take(now, self._visits):
             group = objects.get(PodGroup, group_key)
             if group is not None:
                 of_group = self._changes_of(group, objects, now)
@@ -147,7 +153,7 @@ class PodGroupController:
         group waits for its user to create it."""
         without_group: list[Pod] = []
         waiting: list[tuple[str, Pod]] = []
-        for pod_key in self._pods.take(now):
+        for pod_key in self._pods.take(now, self._visits):
             pod = objects.get(Pod, pod_key)
             if pod is None:
                 continue

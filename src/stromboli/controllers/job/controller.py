@@ -30,7 +30,7 @@ from stromboli.controllers.deletion_tracker import DeletionTracker
 from stromboli.controllers.pod_index import PodIndex, owner_of
 from stromboli.controllers.pod_owners import controlling_reference, is_finished, is_terminating, refers_to_job
 from stromboli.controllers.validator import Validator
-from stromboli.controllers.work_queue import WorkQueue
+from stromboli.controllers.work_queue import WorkQueue, by_turns
 
 from .action_requests import request_from_command, request_from_policies
 from .job_record import JobRecord
@@ -132,7 +132,9 @@ class JobController:
         budget = PodBudget(self._limits)
         self._passes += 1
         self._jobs.add_all(commands)
-        for job_key in self._by_turn(self._jobs.take(now)):
+        visits = None if self._limits is None else self._limits.visits
+        leaves_some = visits is not None and len(self._jobs) > visits
+        for job_key in self._by_turn(self._jobs.take(now, visits)):
             job = objects.get(Job, job_key)
             if job is None:
                 self._records.pop(job_key, None)
@@ -143,17 +145,18 @@ class JobController:
             if job.metadata.deletion_timestamp is None:
                 changes += self._visit(job, commands.get(job_key), record, budget.allowance(), objects, now)
                 self._jobs.set_due(job_key, record.due)
-        self._unfinished = budget.cut_off
+        self._unfinished = budget.cut_off or leaves_some
         return changes
 
     def _by_turn(self, job_keys: list[str]) -> list[str]:
-        """Jobs that were cut off come last, the one that had its turn most recently at the very end."""
+        """Jobs that were cut off come last, the one that had its turn most recently at the very end. Those of equal
+        turns go by namespace in turn, as there may not be pods for all."""
 
         def last_turn(job_key: str) -> int:
             record = self._records.get(job_key)
             return record.last_turn if record is not None else 0
 
-        return sorted(job_keys, key=last_turn)
+        return sorted(by_turns(job_keys) if self._limits is not None else job_keys, key=last_turn)
 
     def _visit(
         self,

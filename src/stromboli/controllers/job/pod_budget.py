@@ -16,6 +16,7 @@ from dataclasses import dataclass
 class PodLimits:
     per_pass: int
     per_job: int
+    visits: int | None = None  # how many objects of a kind one pass looks at
 
 
 class PodBudget:

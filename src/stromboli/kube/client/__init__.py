@@ -8,14 +8,14 @@ transport        requests with credentials; over a connection_pool of http_conne
 errors           the one exception that a failed request raises, and what it means
 rate_limit       token bucket
 backoff          growing delays between attempts, of one thing or of each item of a set
-concurrency      many requests with bounded concurrency
+concurrency      many requests with bounded concurrency, and a queue in which namespaces go by turns
 merge_patch      JSON merge patches between two versions of an object
 """
 
 from .auth import ClientConfig, from_kubeconfig, in_cluster, load_client_config
 from .backoff import Backoff, ItemBackoff
 from .client import Client
-from .concurrency import for_each_concurrently
+from .concurrency import FairQueue, for_each_concurrently, namespace_of
 from .errors import (
     NO_RESPONSE,
     UNREACHABLE,
@@ -99,6 +99,7 @@ __all__ = [
     "Event",
     "EventSource",
     "Failure",
+    "FairQueue",
     "ItemBackoff",
     "Lease",
     "LeaseSpec",
@@ -116,6 +117,7 @@ __all__ = [
     "is_gone",
     "is_not_found",
     "load_client_config",
+    "namespace_of",
     "object_and_status_patches",
     "resource_of",
 ]

@@ -34,6 +34,11 @@ class Batch:
         return [change for change in self.changes if not isinstance(change, Notify) and isinstance(change.object, Pod)]
 
     @property
+    def namespace(self) -> str:
+        """Of its subject, such as `Job team/train`; the name of a Queue, which nobody has two of."""
+        return self.subject.partition(" ")[2].partition("/")[0]
+
+    @property
     def has_command(self) -> bool:
         return any(isinstance(change.object, Command) for change in self.changes)
 
@@ -51,12 +56,19 @@ class Batch:
 
 
 def batches(changes: Sequence[Change]) -> list[Batch]:
-    """Those that execute a Command come first, then those with fewer pods: a large Job keeps nobody waiting."""
+    """Those that execute a Command come first, then those with fewer pods: a large Job keeps nobody waiting. Namespaces
+    go by turns: there may be no time for all, and many Jobs of one must keep nobody waiting, either."""
     by_subject: dict[str, Batch] = {}
     for change in changes:
         subject = _subject(change)
         by_subject.setdefault(subject, Batch(subject)).changes.append(change)
-    return sorted(by_subject.values(), key=lambda batch: (not batch.has_command, len(batch.pod_changes)))
+    in_order = sorted(by_subject.values(), key=lambda batch: (not batch.has_command, len(batch.pod_changes)))
+    turns: dict[str, int] = {}
+    ranked: list[tuple[bool, int, Batch]] = []
+    for batch in in_order:
+        turn = turns[batch.namespace] = turns.get(batch.namespace, -1) + 1
+        ranked.append((not batch.has_command, turn, batch))
+    return [batch for _, _, batch in sorted(ranked, key=lambda item: item[:2])]
 
 
 def _subject(change: Change) -> str:

@@ -98,7 +98,7 @@ STANDBY_PERIOD: Final = 1.0  # seconds between two batches of events while anoth
 SETTLE: Final = 1.0  # seconds after taking over, until our watches show what the last leader wrote
 TOO_MANY_CRASHES: Final = 5
 
-POD_LIMITS: Final = PodLimits(per_pass=3000, per_job=1000)  # about what a pass has time to write
+POD_LIMITS: Final = PodLimits(per_pass=3000, per_job=1000, visits=3000)  # about what a pass has time to write
 
 KINDS: Final = (Command, Job, Namespace, Node, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, Reservation)
 

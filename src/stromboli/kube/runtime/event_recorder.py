@@ -3,7 +3,8 @@
 `record` adds an event to a queue and returns. Queued events are written one after the other, no faster than a token
 bucket allows, and let binds go first for some seconds. Warnings about pods and groups have a queue of their own and
 are written more slowly: hundreds of pods that cannot start would otherwise load the server with several events each,
-again and again. When a queue is full its oldest events are dropped and counted.
+again and again. In both, namespaces go by turns. When a queue is full, the oldest event of the namespace that has most
+is dropped and counted.
 
 Three things keep the number of events small. An event that was written before (same object, reason and message) raises
 the count of the first one. An event that is recorded again and again, perhaps in every cycle, is counted here and
@@ -22,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from stromboli.api import KINDS, KObject, is_namespaced
 from stromboli.api.timestamps import format_timestamp
-from stromboli.kube.client import EVENTS, Client, Failure, TokenBucket, is_not_found
+from stromboli.kube.client import EVENTS, Client, Failure, FairQueue, TokenBucket, is_not_found
 
 from .logs import Log
 
@@ -89,7 +90,8 @@ class _Messages:
 
 class _Queue:
     def __init__(self) -> None:
-        self.events: OrderedDict[_Event, int] = OrderedDict()  # with the number of repetitions
+        self.events: dict[_Event, int] = {}  # with the number of repetitions
+        self.turns: FairQueue[_Event] = FairQueue()  # the same events
         self.recorded = asyncio.Event()
 
 
@@ -128,9 +130,11 @@ class EventRecorder:
             known.unwritten += 1
             return
         queue = self._warnings if event.warning and event.involved.kind in _NUMEROUS else self._news
+        if event not in queue.events:
+            queue.turns.push(event.involved.namespace, event)
         queue.events[event] = queue.events.get(event, 0) + 1
         if len(queue.events) > _MAX_QUEUED:
-            queue.events.popitem(last=False)
+            del queue.events[queue.turns.drop()]
             self.dropped += 1
         queue.recorded.set()
 
@@ -166,7 +170,8 @@ class EventRecorder:
         async with self._writing:
             if not queue.events:
                 return False
-            event, times = queue.events.popitem(last=False)
+            event = queue.turns.pop()
+            times = queue.events.pop(event)
             try:
                 await self._write(event, times)
             except Failure as failure:

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -38,10 +37,12 @@ from stromboli.kube.client import (
     PODS,
     Client,
     Failure,
+    FairQueue,
     ItemBackoff,
     TokenBucket,
     is_conflict,
     is_not_found,
+    namespace_of,
 )
 from stromboli.kube.runtime import Fence, Log
 
@@ -123,8 +124,8 @@ class Binder:
         self._wall_clock = wall_clock
         self._timeout = timeout
         self._workers = workers
-        self._queue: deque[Request] = deque()
-        self._retries: deque[Request] = deque()  # binds of pods that were refused before
+        self._queue: FairQueue[Request] = FairQueue()
+        self._retries: FairQueue[Request] = FairQueue()  # binds of pods that were refused before
         self._in_flight = 0  # of both
         self._retrying = 0
         self._expected = 0  # requests that something else is written before
@@ -159,7 +160,7 @@ class Binder:
         if requests:
             for request in requests:
                 retried = self._refused.get(request.task) == request.uid
-                (self._retries if retried else self._queue).append(request)
+                (self._retries if retried else self._queue).push(namespace_of(request.task), request)
             self._idle.clear()
             self._work.set()
             self._note_crowd()
@@ -195,7 +196,7 @@ class Binder:
         """Report what was not sent as failed: before a stop, and when the lease is lost."""
         for queue in (self._queue, self._retries):
             while queue:
-                self._not_sent(queue.popleft(), why)
+                self._not_sent(queue.pop(), why)
         self._update_idle()
 
     async def run(self) -> None:
@@ -209,7 +210,7 @@ class Binder:
             while not (queue := self._next_queue()):
                 self._work.clear()
                 await self._work.wait()
-            request, retrying = queue.popleft(), queue is self._retries
+            request, retrying = queue.pop(), queue is self._retries
             self._in_flight += 1
             self._retrying += retrying
             try:
@@ -229,7 +230,7 @@ class Binder:
                 if self._retries and not self._first_attempts:
                     self._work.set()
 
-    def _next_queue(self) -> deque[Request]:
+    def _next_queue(self) -> FairQueue[Request]:
         """Empty if there is nothing to send now."""
         if self._first_attempts or self._retrying >= RETRYING_WORKERS:
             return self._queue

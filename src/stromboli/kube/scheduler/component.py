@@ -254,6 +254,8 @@ class SchedulerComponent:
             used = await self._cycles.run_cycle(stop)
             self._has_begun.set()
             await self._pause(stop, clock() - started, used)
+            while self._may_rest(stop) and await self._cycles.may_rest():
+                await self._pause(stop, 0.0, 0.0)
         await self._dispatcher.drain()
 
     async def _make_reflectors(self, stop: asyncio.Event) -> bool:
@@ -389,6 +391,9 @@ class SchedulerComponent:
         if not stop.is_set() and self._inbox.urgent.is_set():
             await first_of(stop.wait(), timeout=max(GATHER, self._rested_at - PAUSE_CREDIT - clock()))
             await first_of(stop.wait(), self._binder.wait_for_free_worker(), timeout=remaining)
+
+    def _may_rest(self, stop: asyncio.Event) -> bool:
+        return self._leadership.is_leader and not (stop.is_set() or self._inbox.urgent.is_set())
 
     # -- callbacks ----------------------------------------------------------------------------------------------
 

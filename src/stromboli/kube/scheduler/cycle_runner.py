@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _log = Log("scheduler")
 
 CHUNK: Final = 1000  # decisions that are dispatched before other tasks may use the event loop
+REST_FACTOR: Final = 20.0  # a cycle that would decide the same as the last one waits this many times as long
+LONGEST_REST: Final = 60.0  # seconds
 ORPHAN_CHECK_EVERY: Final = 5.0  # seconds between two searches for pods and groups that no cycle considers
 
 Result = TypeVar("Result")
@@ -84,6 +86,8 @@ class CycleRunner:
         self._orphans_checked_at = 0.0
         self._last_now = 0.0
         self._last_inputs = CycleInputs()
+        self._last: tuple[int, Scheduler, Cycle] | None = None  # number of changes, scheduler and result of a cycle
+        self._rest_until = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
 
     async def prepare(self, warm_up: Callable[[], None]) -> None:
@@ -104,6 +108,7 @@ class CycleRunner:
         try:
             cycle, used = await self._dispatched(lambda send: _with_time_used(lambda: self._decide(events, send)))
         except CycleFailed as failure:
+            self._last = None
             self.crashes += 1
             _log.exception("a cycle failed; rebuilding the cluster state from the API server")
             await self._charge(failure.errors)
@@ -115,7 +120,22 @@ class CycleRunner:
         self._containment.note_turns(cycle)
         self._metrics.cycle_done(time.perf_counter() - started, cycle)
         self._metrics.buffered(len(self._inbox))
+        self._rest_until = time.monotonic() + min(REST_FACTOR * used, LONGEST_REST)
         return used
+
+    async def may_rest(self) -> bool:
+        """Whether a cycle now would decide what the last one did. It is run for safety, in case a write was lost, but
+        not all the time: with a hundred thousand pods that cannot start, whoever comes next would wait for it."""
+        if time.monotonic() >= self._rest_until:
+            return False
+        await self.apply_pending()
+        if self._last is None or self._new_ignored_pods or self.cluster.put_aside:
+            return False
+        changes, scheduler, cycle = self._last
+        if changes != self.cluster.ledger.changes or scheduler is not self._configuration.current:
+            return False
+        unfinished = cycle.asks_again or cycle.cut or cycle.not_reached or cycle.postponed_searches or cycle.contained
+        return not unfinished and (cycle.next_due is None or self._clock() < cycle.next_due)
 
     async def _charge(self, errors: Sequence[ContainedError]) -> None:
         """Put the objects of these errors aside, and say so, once for each kind with a recording to replay it."""
@@ -196,6 +216,7 @@ class CycleRunner:
         inputs = self._last_inputs = self._containment.inputs(now)
         limit = self._containment.time_limit([action.name for action in scheduler.configuration.actions])
         cycle = self._metrics.timed_cycle(scheduler, self.cluster, now, outbox.send_binds, inputs, limit)
+        self._last = (self.cluster.ledger.changes, scheduler, cycle)
         if self._recording is not None:
             self._recording.cycle(scheduler.configuration, now, applied, cycle.decisions, inputs, cycle.cut)
         if now - self._orphans_checked_at >= ORPHAN_CHECK_EVERY:

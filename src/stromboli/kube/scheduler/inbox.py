@@ -17,7 +17,19 @@ from typing import Any
 
 import msgspec
 
-from stromboli.api import ApiError, KObject, Node, Pod, PodGroup, Queue, Reservation, default, key, validate
+from stromboli.api import (
+    ApiError,
+    KObject,
+    Node,
+    Pod,
+    PodGroup,
+    Queue,
+    Reservation,
+    default,
+    group_name_of,
+    key,
+    validate,
+)
 from stromboli.api.validation.acceptance import rejection_of
 from stromboli.cluster import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
 
@@ -98,7 +110,8 @@ class Inbox:
                 return
             urgent = _is_urgent(before, obj)
         else:
-            urgent = not (isinstance(obj, Pod) and obj.spec.node_name)
+            # A pod without a group cannot be placed; when it has one, that is urgent.
+            urgent = not isinstance(obj, Pod) or (not obj.spec.node_name and bool(group_name_of(obj)))
         self._events.append(Applied(obj))
         if urgent:
             self.urgent.set()

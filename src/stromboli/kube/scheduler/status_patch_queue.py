@@ -9,7 +9,7 @@ A patch equal to the one that was just written is dropped: the cycle that decide
 There are three lanes. What something waits for is sent at once, many at a time. Other statuses are sent few at a time,
 or a bind that comes in between would have to wait for all of them in the server. Patches that change only the words and
 numbers of a reason are also limited per second: nobody waits for them, and there are many, because with every pod that
-starts the numbers change for all that do not.
+starts the numbers change for all that do not. In a lane, namespaces go by turns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from stromboli.api import KObject
-from stromboli.kube.client import Client, Failure, Resource, TokenBucket, is_conflict, is_not_found
+from stromboli.kube.client import (
+    Client,
+    Failure,
+    FairQueue,
+    Resource,
+    TokenBucket,
+    is_conflict,
+    is_not_found,
+    namespace_of,
+)
 from stromboli.kube.runtime import Log
 
 _CONCURRENCY: Final = 16  # patches in flight that something waits for
@@ -31,6 +40,7 @@ _REWORDED_RATE: Final = 100.0  # of these, per second
 _ECHO: Final = 5.0  # seconds in which an equal patch may come from a cycle that had not seen the write
 _YIELD_TO_BINDS: Final = 1.0  # seconds that a patch which is not urgent lets binds go first
 _RETRY: Final = 2.0  # seconds
+_MOVED_AT_ONCE: Final = 1000  # patches that get into line for each that is sent, so that the loop is free for others
 
 _log = Log("status")
 
@@ -59,6 +69,7 @@ class StatusPatch:
 class _Lane:
     def __init__(self, concurrency: int, bucket: TokenBucket) -> None:
         self.queue: list[tuple[float, Slot]] = []  # a heap; an item is skipped if the entry of its slot is another one
+        self.due: FairQueue[tuple[float, Slot]] = FairQueue()  # those of them whose time has come
         self.changed = asyncio.Event()
         self.places = asyncio.Semaphore(concurrency)
         self.bucket = bucket
@@ -164,8 +175,13 @@ class StatusPatchQueue:
             lane.changed.clear()
             now = self._clock()
             queue = lane.queue
-            while queue and queue[0][0] <= now:
-                due, slot = heapq.heappop(queue)
+            for _ in range(_MOVED_AT_ONCE):
+                if not queue or queue[0][0] > now:
+                    break
+                moved = heapq.heappop(queue)
+                lane.due.push(namespace_of(moved[1][1]), moved)
+            while lane.due:
+                due, slot = lane.due.pop()
                 entry = self._pending.get(slot)
                 if entry is None or entry.due != due or entry.lane is not lane:
                     continue
@@ -175,7 +191,7 @@ class StatusPatchQueue:
                     continue
                 del self._pending[slot]
                 return entry.patch
-            timeout = queue[0][0] - now if queue else None
+            timeout = max(0.0, queue[0][0] - now) if queue else None
             try:
                 await asyncio.wait_for(lane.changed.wait(), timeout)
             except TimeoutError:

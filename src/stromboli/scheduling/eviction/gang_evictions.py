@@ -13,6 +13,7 @@ import numpy as np
 
 from stromboli.cluster import Job, JobKey, Node, Task
 from stromboli.scheduling.gang import (
+    EmptyNodes,
     FailedAttempts,
     TentativePlaces,
     conditionally_ready,
@@ -77,6 +78,9 @@ def place_with_evictions(
     session.state(TentativePlaces).give_up(job)
     failures = session.memory(FailedAttempts)
     if failures.repeat(session, action, job):
+        return False
+    if session.state(EmptyNodes).is_hopeless(job):  # whoever goes
+        failures.record(session, action, job)
         return False
     tasks = session.pending_tasks(job)
     if _all_fit(session, job, tasks):
