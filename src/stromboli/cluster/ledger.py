@@ -20,7 +20,7 @@ from stromboli.api.reservations import PENDING
 from .holdings import JobBooks
 from .model import OCCUPYING, WAITING, Job, Lock, Node, Queue, QueueName, Status, Task, TaskKey
 from .resources import PODS, ResourceAxis
-from .volumes.held_bind import HeldBind
+from .volumes.held_bind import FormerHold, HeldBind
 
 _OCCUPIES = (("idle", -1), ("used", +1))
 EFFECTS: dict[Status, tuple[tuple[str, int], ...]] = {
@@ -72,6 +72,8 @@ class Ledger(JobBooks):
         self.nominated: dict[TaskKey, Task] = {}
         # Tasks that have their place and wait for volumes, in the order in which they were placed.
         self.held: dict[TaskKey, HeldBind] = {}
+        # Waiting tasks that an earlier scheduler held, until a session has looked at them.
+        self.formerly_held: dict[TaskKey, FormerHold] = {}
         # Waiting tasks whose last bind the server refused.
         self.refused_binds: dict[TaskKey, Task] = {}
         # How many of these were refused again, since one of them was bound after all.

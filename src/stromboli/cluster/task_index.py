@@ -32,7 +32,7 @@ from .queue_index import QueueIndex
 from .refused_bind import RefusedBind, read_refusals
 from .reservations.listed_users import ListedUsers
 from .shapes import ShapeRegistry, is_same_shape
-from .volumes import VolumeIndex
+from .volumes import VolumeIndex, former_hold
 
 _ALIVE = frozenset({Status.BOUND, Status.RUNNING, Status.UNKNOWN})
 
@@ -72,12 +72,16 @@ class TaskIndex:
         if not pod.spec.node_name and not self._is_ours(pod):
             self.delete_pod(task_key)
             return
+        former = None
         if task is None:
             task = self._new_task(task_key, pod)
+            former = former_hold(pod)
+            if former is not None:
+                self._ledger.formerly_held[task_key] = former
         else:
             self._refresh_task(task, pod)
         if pod.spec.node_name or task.true_status is not Status.BINDING:
-            self._ledger.set_use(task, self._listed.used_by(pod))
+            self._ledger.set_use(task, self._listed.used_by(pod) if former is None else former.uses)
         status = status_of(pod)
         if status is Status.PENDING and task.true_status in (Status.BINDING, Status.RESERVED):
             return  # this version of the pod is older than our bind (or the Reservation)
@@ -99,6 +103,7 @@ class TaskIndex:
             self._volumes.remove(task)
         self._ledger.tentative.pop(task_key, None)
         self._ledger.nominated.pop(task_key, None)
+        self._ledger.formerly_held.pop(task_key, None)
         self._ledger.refused_binds.pop(task_key, None)
         self._ledger.set_use(task, "")
         for tasks in self._without_row.values():

@@ -395,12 +395,16 @@ class Engine:
         """Pods whose nodeName is set in the scenario may exceed their node. They run, and the user gets a warning."""
         if not self.world.nodes_to_check:
             return
-        table = self.cluster.snapshot().nodes
+        ledger = self.cluster.snapshot().ledger
+        table = ledger.table
         for name in sorted(self.world.nodes_to_check):
             node = table.by_name.get(name)
             if node is None:
                 continue
-            excess = table.axis.amounts((-table.idle[node.row]).clip(min=0))
+            # Who waits for volumes is not there yet.
+            held = [task.request for task in node.tasks.values() if task.key in ledger.held]
+            short = sum(held, start=table.idle[node.row])
+            excess = table.axis.amounts((-short).clip(min=0))
             if excess:
                 listed = ", ".join(f"{stated_amount(r, amount)} {r}" for r, amount in excess.items())
                 self.journal.warn(at, name, "Overcommitted", f"Its pods request {listed} more than the node offers.")

@@ -14,6 +14,7 @@ from stromboli.api import (
     PersistentVolumeClaimSpec,
     StorageClass,
     key,
+    names,
 )
 from stromboli.api.volumes.claims import (
     LOST,
@@ -129,7 +130,8 @@ class VolumeIndex:
             if before and claim_key not in self.unselecting:
                 self.given_up[claim_key] = before
             self.unselecting.discard(claim_key)
-        if node:
+        # A provisioner that gives up removes the node only, perhaps while no scheduler runs.
+        if node or names.SELECTED_AT in claim.metadata.annotations:
             self.selected.add(claim_key)
 
     def _forget_selected(self, claim_key: str) -> None:

@@ -6,6 +6,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from stromboli.cluster import HeldBind, Job, JobKey, TaskKey
+from stromboli.cluster.volumes import about_room
 from stromboli.scheduling.decisions import Explanation
 from stromboli.scheduling.explanation import Code, volume_reasons
 from stromboli.scheduling.session import Session
@@ -52,6 +53,12 @@ class HeldBinds:
             sentences = volume_reasons.each_waits_for_volume(claims, nodes)
         else:
             sentences = list(map(_sentence, binds))
+        tasks = list(map(job.tasks.__getitem__, keys))
+        if any(task.backfill or task.uses for task in tasks):
+            sentences = [
+                sentence + about_room(lent=task.backfill, uses=task.uses)
+                for task, sentence in zip(tasks, sentences, strict=True)
+            ]
         whys = [Explanation(_WAITING, sentence) for sentence in sentences]
         if not claims:
             return Held(keys, whys, whys[0])

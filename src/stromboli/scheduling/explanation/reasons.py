@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from stromboli.api import names
 from stromboli.api.quantity import format_duration, stated_amount
+from stromboli.cluster.volumes import HELD
 from stromboli.grammar import are, have, plural
 from stromboli.scheduling.callbacks import Refusal
 
@@ -59,7 +60,7 @@ class Code:
     CLAIM_MISSING = "ClaimMissing"
     CLAIM_UNBOUND = "ClaimUnbound"
     RESOURCE_CLAIMS_UNSUPPORTED = "ResourceClaimsUnsupported"
-    WAITING_FOR_VOLUMES = "WaitingForVolumes"
+    WAITING_FOR_VOLUMES = HELD
     PREDICATE_VOLUME_AFFINITY = "PredicateVolumeAffinity"
     PREDICATE_VOLUME_BINDING = "PredicateVolumeBinding"
     PREDICATE_VOLUME_LIMITS = "PredicateVolumeLimits"

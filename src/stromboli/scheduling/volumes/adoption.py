@@ -1,58 +1,89 @@
 """Binds that waited for volumes when the scheduler was restarted.
 
-A scheduler that has just started finds pending pods that are nominated to a node, with claims for which a volume was
-chosen or is made. It holds them again, before anything else is decided: otherwise plugins and the first actions of the
-cycle would see pending pods where the last scheduler saw binds, and decide differently.
+The status of a pod says that it is held, on which node, and whether the room there is lent or of a Reservation. A
+scheduler that has just started holds these pods again, exactly as the last one did, before anything else is decided:
+otherwise plugins and the first actions of the cycle would see pending pods where the last scheduler saw binds, and
+decide differently. What has become impossible meanwhile (a node or a volume is lost, a provisioner gave up) is then
+found out as it is for any pod that is held.
 
-Pods are nominated also while others leave for them. Those do not fit yet, and are left to the promises of evictions. If
-the room is there by now, it makes no difference: they would get it in this cycle, before all others.
+If the last scheduler was killed before it had written what it chose for all claims of a gang, the gang is not held. Its
+pods are nominated, so it gets its places in this cycle, before others, and what is missing is written.
+
+Pods are nominated also while others leave for them. Their status says so, and they are left to the promises of
+evictions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from stromboli.api import is_backfill
 from stromboli.api.volumes.claims import is_bound, is_for, selected_at
-from stromboli.cluster import HeldBind, Job, JobKey, Node, Status, Task
-from stromboli.scheduling.decisions import Notice
-from stromboli.scheduling.explanation import volume_reasons as reasons
+from stromboli.cluster import HeldBind, Job, JobKey, Status, Task, TaskKey
+from stromboli.cluster.volumes import FormerHold
 from stromboli.scheduling.gang import complete
 from stromboli.scheduling.session import Session
 
-from .chosen_nodes import GIVEN_BACK, ChosenNodes
+_WAITS = frozenset({Status.PENDING, Status.RESERVED})
 
 
-def hold_again(session: Session) -> dict[Task, str]:
-    """Returns the tasks that have lost their places meanwhile, and why: a volume could not be made, or a node was lost,
-    or their job cannot start without one to which that happened."""
-    jobs: dict[JobKey, Job] = {}
-    lost: dict[Task, str] = {}
-    for _, task in sorted(session.ledger.nominated.items()):
-        if task.job is None:
-            continue
-        given_up = next((claim for claim in task.volumes.claims if claim in session.snapshot.volumes.given_up), "")
-        if given_up:
-            lost[task] = reasons.provisioner_gave_up(given_up)
-        if given_up or _has_chosen_volumes(session, task):
-            jobs[task.job.key] = task.job
-    for _, job in sorted(jobs.items()):
-        _hold_job(session, job)
-        if not job.held and (_has_lost_a_node(session, job) or any(task in lost for task in _nominated(session, job))):
-            lost |= {task: "" for task in _nominated(session, job) if task not in lost}
+def hold_again(session: Session) -> None:
+    ledger = session.ledger
+    former, ledger.formerly_held = ledger.formerly_held, {}
+    jobs: dict[JobKey, list[Task]] = {}
+    for task_key in sorted(former):
+        task = ledger.nominated.get(task_key)
+        if task is not None and task.job is not None:
+            jobs.setdefault(task.job.key, []).append(task)
     if jobs:
+        for job in session.jobs:
+            _hold_job(session, job, jobs.pop(job.key, []), former)
+        _forget_uses(session, [task for tasks in jobs.values() for task in tasks])
         session.list_waiting()
-    return lost
 
 
-def _has_chosen_volumes(session: Session, task: Task) -> bool:
-    """Whether all its claims have a volume, or one is made for the node that it is nominated to."""
+def forget_former_holds(session: Session) -> None:
+    """Claims are not awaited any more, so nobody is held."""
+    ledger = session.ledger
+    _forget_uses(session, [ledger.nominated[key] for key in sorted(ledger.formerly_held) if key in ledger.nominated])
+    ledger.formerly_held = {}
+
+
+def _forget_uses(session: Session, tasks: Iterable[Task]) -> None:
+    for task in tasks:
+        session.ledger.set_use(task, "")
+
+
+def _hold_job(session: Session, job: Job, tasks: list[Task], former: Mapping[TaskKey, FormerHold]) -> None:
+    ledger = session.ledger
+    held = [task for task in tasks if _is_to_be_held(session, task)]
+    before = [(task.status, task.node) for task in held]  # somebody may have reserved a node for it
+    for task in held:
+        _lend(session, task, lent=former[task.key].lent or is_backfill(task.pod))
+        ledger.settle(task, Status.BINDING, session.nodes.by_name.get(task.nominated))
+    if len(held) < len(tasks) and not complete(job):
+        for task, (status, node) in zip(held, before, strict=True):
+            _lend(session, task, lent=is_backfill(task.pod))
+            ledger.settle(task, status, node)
+        held = []
+    _forget_uses(session, [task for task in tasks if task not in held])
+    if held:
+        ledger.hold(job, held, [_held(session, task) for task in held])
+        for task in held:
+            _use(session, task)
+
+
+def _is_to_be_held(session: Session, task: Task) -> bool:
+    """Whether all its claims have a volume, or one is made, or was to be made until a provisioner gave up."""
     index = session.snapshot.volumes
-    claims = [index.claims.get(claim) for claim in task.volumes.claims]
-    return bool(claims) and all(
-        claim is not None and (is_bound(claim) or selected_at(claim) is not None or _named(session, key))
-        for key, claim in zip(task.volumes.claims, claims, strict=True)
+    if task.status not in _WAITS or task.gated:
+        return False
+    claims = {key: index.claims.get(key) for key in task.volumes.claims}
+    return all(
+        claim is None or is_bound(claim) or key in index.selected or bool(_named(session, key))
+        for key, claim in claims.items()
     )
 
 
@@ -63,60 +94,24 @@ def _named(session: Session, key: str) -> str:
     return min((name for name, one in index.naming.get(key, {}).items() if is_for(one, claim)), default="")
 
 
-def _hold_job(session: Session, job: Job) -> None:
-    """All tasks of a job that still have their place, if the job can start with them."""
+def _lend(session: Session, task: Task, *, lent: bool) -> None:
+    if task.backfill != lent:
+        session.ledger.leave(task)
+        task.backfill = lent
+        session.ledger.enter(task)
+
+
+def _use(session: Session, task: Task) -> None:
+    """What it uses of a Reservation is not held twice."""
     ledger = session.ledger
-    tasks = [t for t in sorted(job.tasks.values(), key=lambda task: task.key) if _is_to_be_held(session, t)]
-    placed: list[Task] = []
-    for task in tasks:
-        node = session.nodes.by_name[task.nominated]
-        if _fits(session, task, node):
-            ledger.settle(task, Status.BINDING, node)
-            placed.append(task)
-    if not complete(job):
-        for task in placed:
-            ledger.settle(task, Status.PENDING, None)
+    name = task.uses.partition("/")[0]
+    holding = ledger.holdings.get(name) if task.uses else None
+    if holding is None or holding.annotation != task.uses or holding.node is not task.node:
         return
-    if placed:
-        ledger.hold(job, placed, [_held(session, task) for task in placed])
-
-
-def give_up_places(session: Session, lost: Mapping[Task, str]) -> None:
-    """These tasks give their places back, as they would have if they had been held."""
-    for task, why in lost.items():
-        if why or not session.state(ChosenNodes).why_not(task, task.nominated):  # the others were told
-            told = reasons.place_given_back(task.nominated, why or reasons.mate_failed())
-            session.cycle.decisions.append(Notice("Pod", task.key, GIVEN_BACK, told, warning=True))
-        session.ledger.nominate(task, "")
-
-
-def _has_lost_a_node(session: Session, job: Job) -> bool:
-    """Not if pods are leaving there: then the job was promised the place, and that is another matter."""
-    tasks, nodes = _nominated(session, job), session.nodes
-    present = [nodes.by_name[task.nominated] for task in tasks if task.nominated in nodes.by_name]
-    if any(nodes.releasing[node.row].any() for node in present):
-        return False
-    return any(session.state(ChosenNodes).why_not(task, task.nominated) for task in tasks)
-
-
-def _nominated(session: Session, job: Job) -> list[Task]:
-    return [task for _, task in sorted(job.tasks.items()) if task.key in session.ledger.nominated]
-
-
-def _is_to_be_held(session: Session, task: Task) -> bool:
-    if not task.nominated or task.status is not Status.PENDING or task.gated:
-        return False
-    if any(claim in session.snapshot.volumes.given_up for claim in task.volumes.claims):
-        return False
-    if task.nominated not in session.nodes.by_name or session.ledger.holdings_on.get(task.nominated):
-        return False  # what a Reservation holds there may be for the task
-    return not task.volumes.claims or _has_chosen_volumes(session, task)
-
-
-def _fits(session: Session, task: Task, node: Node) -> bool:
-    if session.state(ChosenNodes).why_not(task, node.name):
-        return False
-    return bool((np.asarray(session.nodes.idle[node.row]) >= task.request).all())
+    whole = session.snapshot.reservations[name].spec.allocate_once
+    amount = holding.remainder.copy() if whole else np.minimum(task.request, holding.remainder)
+    ledger.draw(name, amount)
+    ledger.settle_draw(name, amount)
 
 
 def _held(session: Session, task: Task) -> HeldBind:
@@ -124,8 +119,8 @@ def _held(session: Session, task: Task) -> HeldBind:
     index = session.snapshot.volumes
     since, waits, volumes = session.now, [], {}
     for key in task.volumes.claims:
-        claim = index.claims[key]
-        if is_bound(claim):
+        claim = index.claims.get(key)
+        if claim is None or is_bound(claim):
             continue
         waits.append(key)
         chosen = selected_at(claim)

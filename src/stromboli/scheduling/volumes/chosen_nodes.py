@@ -19,7 +19,7 @@ from stromboli.api import PodSpec, names
 from stromboli.api.selectors import CORDON, KEEPS_AWAY, matches_required_node, tolerates, untolerated
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Node, Task
-from stromboli.scheduling.decisions import Notice, SelectNode, UnselectNode
+from stromboli.scheduling.decisions import SelectNode, UnselectNode
 from stromboli.scheduling.explanation import volume_reasons as reasons
 from stromboli.scheduling.session import Session
 
@@ -40,8 +40,6 @@ class ChosenNodes:
         # Claims whose selected node is given up in this cycle; and those that got the node of another pod instead.
         self.freed: dict[str, None] = {}
         self.moved: dict[str, str] = {}
-        # Tasks that were held by a scheduler that is gone, with the claims that they wait for.
-        self._claimants: list[tuple[Task, str]] = []
 
     def why_not(self, task: Task, node: str) -> str:
         """Why a task cannot run on a node, whatever else runs there; "" if it can."""
@@ -74,16 +72,9 @@ class ChosenNodes:
     def free(self) -> None:
         """Give up the selected nodes that no pod can use. Pods that were held there have left them already."""
         selecting = self._index.selecting
-        self._claimants = [
-            (task, claim)
-            for _, task in sorted(self._session.ledger.nominated.items())
-            for claim in task.volumes.claims
-            if selecting.get(claim) == task.nominated and self._is_ours(claim)
-        ]
         for claim in sorted([claim for claim, node in selecting.items() if self.is_lost(claim, node)]):
             if not self._is_ours(claim):
                 continue
-            self._tell(claim, selecting[claim])
             heir = self._heir(claim)
             if heir is None:
                 self.freed[claim] = None
@@ -93,13 +84,6 @@ class ChosenNodes:
     def _is_ours(self, claim: str) -> bool:
         """Whether no other scheduler selected the node."""
         return names.SELECTED_AT in self._index.claims[claim].metadata.annotations
-
-    def _tell(self, claim: str, node: str) -> None:
-        """Say it to the pods that were held there by a scheduler that is gone; the others were told."""
-        for task, waits_for in self._claimants:
-            if waits_for == claim:
-                message = reasons.place_given_back(node, self.why_not(task, node))
-                self._session.cycle.decisions.append(Notice("Pod", task.key, GIVEN_BACK, message, warning=True))
 
     def _heir(self, claim: str) -> Task | None:
         """A pod that waits for the claim elsewhere."""
@@ -128,11 +112,7 @@ class ChosenNodes:
         self.select(decision)
 
     def close(self) -> None:
-        """Remove the selected nodes that were given up, if no others were written instead. Who was held before a
-        restart and finds no room in its place any more gives it up, too."""
-        for task, claim in self._claimants:
-            if not task.nominated and self._heir(claim) is None:
-                self.freed[claim] = None
+        """Remove the selected nodes that were given up, if no others were written instead."""
         for claim in self.freed:
             self._index.unselecting.add(claim)
             self._session.cycle.decisions.append(UnselectNode(claim))

@@ -79,12 +79,16 @@ class ClaimsFirst:
     def settle(self) -> None:
         """Pods whose volumes do not come pause, and another node is next."""
         given_up, self._index.given_up = self._index.given_up, {}
-        for claim, node in sorted(given_up.items()):
-            self._refuse(claim, node, reasons.provisioner_gave_up(claim))
+        failed = {claim: (node, reasons.provisioner_gave_up(claim)) for claim, node in given_up.items()}
         chosen = self._session.state(ChosenNodes)
         for claim in sorted([claim for claim in self._index.selecting if self._is_late(claim)]):
-            self._refuse(claim, self._index.selecting[claim], reasons.volumes_late([claim], self._timeout))
+            failed[claim] = (self._index.selecting[claim], reasons.volumes_late([claim], self._timeout))
             chosen.freed[claim] = None
+        users = {key: task for claim in failed for key, task in self._index.users.get(claim, {}).items()}
+        for _, task in sorted(users.items()):
+            if task.status is Status.PENDING:
+                # One attempt has failed, also if several of its claims did: as for a pod that keeps its place.
+                self._refuse(task, *next(failed[claim] for claim in task.volumes.claims if claim in failed))
 
     def _is_late(self, claim: str) -> bool:
         """Whether a volume that no pod keeps its place for has taken too long."""
@@ -95,14 +99,14 @@ class ClaimsFirst:
         since = selected_at(self._index.claims[claim])
         return since is not None and self._session.now > since + self._timeout
 
-    def _refuse(self, claim: str, node: str, why: str) -> None:
+    def _refuse(self, task: Task, node: str, why: str) -> None:
+        """`node`: that the volume was made for."""
         ledger = self._session.ledger
-        for _, task in sorted(self._index.users.get(claim, {}).items()):
-            if task.status is Status.PENDING:
-                task.refused = task.refused or RefusedBind()
-                task.refused.add(node, why, self._session.now, by_volumes=True)
-                ledger.refused_binds[task.key] = task
-                ledger.changes += 1
+        task.refused = task.refused or RefusedBind()
+        # Pods that share a claim have nodes of their own. What was refused is the place, not the volume's node.
+        task.refused.add(task.nominated or node, why, self._session.now, by_volumes=True)
+        ledger.refused_binds[task.key] = task
+        ledger.changes += 1
 
     def why_no_nodes(self, job: Job) -> str | None:
         """Why nodes are not set aside for a job: its volumes could not be made, and they are still missing."""

@@ -26,14 +26,14 @@ from stromboli.api import PersistentVolumeClaim, is_backfill
 from stromboli.api.timestamps import format_timestamp
 from stromboli.api.volumes.claims import LOST, is_bound, is_for, selected_at, selected_node
 from stromboli.api.volumes.topology import reaches
-from stromboli.cluster import PODS, HeldBind, Job, JobKey, Node, RefusedBind, Status, Task
+from stromboli.cluster import PODS, HeldBind, Job, Node, RefusedBind, Status, Task
 from stromboli.scheduling.configuration import Configuration
 from stromboli.scheduling.decisions import Bind, ClaimVolume, Notice, SelectNode, UnclaimVolume
 from stromboli.scheduling.explanation import volume_reasons as reasons
 from stromboli.scheduling.gang import complete
 from stromboli.scheduling.session import Session
 
-from .adoption import give_up_places, hold_again
+from .adoption import forget_former_holds, hold_again
 from .choices import VolumeChoices
 from .chosen_nodes import GIVEN_BACK, ChosenNodes
 from .claim_states import ClaimState, ClaimStates
@@ -61,13 +61,14 @@ def settle_volumes(session: Session) -> None:
     rules = volume_rules(session.configuration)
     binding = rules is not None and rules.binding
     if binding:
-        lost = hold_again(session)
+        hold_again(session)
         session.state(ClaimsFirst).settle()
+    else:
+        forget_former_holds(session)
     if session.ledger.held:
         _continue(session, rules)
     if binding:
         session.state(ChosenNodes).free()
-        give_up_places(session, lost)
 
 
 def open_volumes(session: Session) -> None:
@@ -174,24 +175,18 @@ def _stand(session: Session, tasks: Sequence[Task]) -> None:
 
 
 def _continue(session: Session, rules: VolumeRules | None) -> None:
-    by_job: dict[JobKey, list[Task]] = {}
-    for task in _held_tasks(session):
-        assert task.job is not None
-        by_job.setdefault(task.job.key, []).append(task)
-    gangs = _has_gangs(session.configuration)
-    before = len(session.ledger.held)
-    crowded = set(np.flatnonzero((session.nodes.idle < 0).any(axis=1)).tolist())
-    for tasks in by_job.values():
-        _continue_job(session, rules, tasks, crowded, gangs=gangs)
-    if len(session.ledger.held) < before:
-        session.list_waiting()  # who gave its place up is placed again in this cycle
-
-
-def _held_tasks(session: Session) -> list[Task]:
     held = session.ledger.held
-    jobs = {job.key: job for job in session.jobs if job.held}
-    found = {task.key: task for job in jobs.values() for task in job.tasks.values() if task.key in held}
-    return [found[task_key] for task_key in held if task_key in found]
+    # By name: the order in which they were placed is not known after a restart.
+    by_job = [
+        [job.tasks[task_key] for task_key in sorted(job.tasks) if task_key in held] for job in session.jobs if job.held
+    ]
+    gangs = _has_gangs(session.configuration)
+    before = len(held)
+    crowded = set(np.flatnonzero((session.nodes.idle < 0).any(axis=1)).tolist())
+    for tasks in by_job:
+        _continue_job(session, rules, tasks, crowded, gangs=gangs)
+    if len(held) < before:
+        session.list_waiting()  # who gave its place up is placed again in this cycle
 
 
 def _has_gangs(configuration: Configuration) -> bool:
