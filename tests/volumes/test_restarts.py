@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import json
+
+from reservations.reservation_scenes import owned, reservation
+from reservations.reservation_scenes import play as play_reserved
 from volumes.volume_scenes import Document, claim, gang, node, play, pod, storage_class, with_claims
 
 
@@ -71,3 +75,71 @@ def test_a_gang_gives_its_places_back_when_one_of_its_volumes_cannot_be_made() -
         until=20,
     )  # fmt: skip
     assert set(outcome.started) <= {"training-0", "training-1"}
+
+
+def test_two_volumes_of_a_pod_that_cannot_be_made_are_one_failed_attempt() -> None:
+    # Otherwise the pause after a restart would be twice as long.
+    outcome = play(
+        node("n0", 4), storage_class("slow", takes=2, fails="2"), claim("a", of="slow"), claim("b", of="slow"),
+        with_claims(pod("p", 1), "a", "b"), until=30,
+    )  # fmt: skip
+    assert [when for when, _ in outcome.gave_back()][:1] == [2.0]
+    assert outcome.nodes == {"p": "n0"}
+
+
+def test_pods_that_share_a_claim_remember_the_nodes_that_they_had_themselves() -> None:
+    # The volume is made for the node of the first pod. What was refused to the second one is its own place.
+    head, first, second = gang("training", 2, 2)
+    outcome = play(
+        [node(f"n{number}", 2) for number in range(4)], storage_class("slow", takes=2, fails="2"),
+        claim("a", of="slow", mode="ReadWriteMany"), head, with_claims(first, "a"), with_claims(second, "a"), until=40,
+    )  # fmt: skip
+    assert len(outcome.gave_back()) == 4
+    assert set(outcome.started) == {"training-0", "training-1"}
+
+
+def test_who_waits_for_its_volume_gives_its_place_back_when_the_others_of_its_gang_are_lost() -> None:
+    # Two of three must run. The third one waits on n0 when the node of the others is lost.
+    head, first, second, third = gang("training", 1, 1, 1, least=2)
+    outcome = play(
+        node("n0", 1), node("n1", 2, until=3), quick_and_slow(slow=8), claim("a", of="slow"),
+        head, with_claims(first, "a"), second, third, until=12,
+    )  # fmt: skip
+    assert set(outcome.started) == {"training-1", "training-2"}
+    assert outcome.gave_back() == [(3.0, "training-0")]
+
+
+def test_a_pod_that_uses_a_reservation_while_it_waits_goes_on_using_it() -> None:
+    # The node has 3 CPUs, of which the Reservation keeps 2 for the pod. The third one is there for others meanwhile.
+    others = [pod(f"other-{second}", 1, at=second, run=1) for second in range(2, 8)]
+    outcome = play_reserved(
+        node("n0", 3), reservation("kept", 2), quick_and_slow(), claim("a", of="slow"),
+        with_claims(owned(pod("p", 2, at=2), "kept"), "a"), others, until=10,
+    )  # fmt: skip
+    assert outcome.started["p"] == 6.0
+    assert [outcome.started[f"other-{second}"] for second in range(2, 8)] == [float(n) for n in range(2, 8)]
+    assert json.loads(outcome.text)["reservations"]["kept"]["owners"] == ["default/p"]
+
+
+def test_pods_beside_the_reservation_of_others_are_held_again() -> None:
+    # One of two suffices to start. At 2 s the volume of the first one fails; the second one keeps its place.
+    head, first, second = gang("training", 1, 1, least=1)
+    outcome = play_reserved(
+        node("n0", 4), reservation("kept", 1), quick_and_slow(5), storage_class("broken", takes=2, fails="always"),
+        claim("a", of="broken"), claim("b", of="slow"), head, with_claims(first, "a"), with_claims(second, "b"), until=8,
+    )  # fmt: skip
+    assert outcome.warnings("VolumesNotReady") == [(2.0, "training-0")]
+    assert outcome.started == {"training-1": 5.0}
+
+
+def test_room_that_was_lent_to_a_pod_while_it_waits_is_still_lent() -> None:
+    # The gang of two needs 2 CPUs each and finds one place. The small pod is lent that, and its volume takes 6 s.
+    head, first, second = gang("training", 2, 2)
+    outcome = play(
+        node("n0", 2), node("n1", 2), quick_and_slow(slow=6), claim("a", of="slow"), pod("long", 2, run=9),
+        head, first, second, with_claims(pod("small", 1, at=1, run=2), "a"), until=20,
+        backfill={"backfillNonBestEffort": True, "mode": "wait"},
+    )  # fmt: skip
+    assert outcome.started["small"] == 7.0
+    assert json.loads(outcome.text)["pods"]["default/small"]["backfill"] is True
+    assert outcome.started["training-0"] == outcome.started["training-1"] == 9.0

@@ -31,6 +31,7 @@ from volumes.volume_scenes import (
     gang,
     node,
     patch,
+    play,
     pod,
     restart,
     storage_class,
@@ -232,3 +233,12 @@ def test_random_worlds(first: int) -> None:
     for seed in range(first, first + 10):
         judged += run_world(seed)
     assert min(judged[what] for what in ("volumes of pods", "limits", "gangs", "selected nodes")) > 0
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_restarts_in_every_second_change_nothing_in_random_worlds(first: int) -> None:
+    failures = 0
+    for seed in [*range(first, first + 10), *([139] if first == 0 else [])]:
+        documents = [document for document in world(seed) if document["kind"] != "Restart"]
+        failures += len(play(documents, until=40).gave_back())
+    assert failures > 0

@@ -51,7 +51,7 @@ FEATURE = "bind_backoff"
 
 
 def retried_at(task: TaskKey, refused: RefusedBind) -> float:
-    """No attempt is made on any node before this time."""
+    """No attempt is made on any node before this time, nor at this time: limits must be exceeded (`Session.due`)."""
     if refused.next_attempt is None:
         refused.next_attempt = refused.at + _pause(task, refused.failures)
     return refused.next_attempt
@@ -101,7 +101,7 @@ class PausedJobs:
             if not is_single:
                 jobs[job.key] = job
             next_attempt = retried_at(task.key, refused)
-            if next_attempt > now:
+            if next_attempt >= now:
                 earliest = min(earliest, next_attempt)
             elif len(refused.by_node) < nodes or len(closed_rows(session, task, refused) or ()) < nodes:
                 ready.append((next_attempt, task.key, job))
@@ -162,7 +162,7 @@ def worth_trying(session: Session, jobs: Iterable[Job]) -> list[Job]:
 def closed_rows(session: Session, task: Task, refused: RefusedBind) -> list[int] | None:
     """The nodes that a task is not tried on; None if there is no attempt on any. Says when that changes."""
     next_attempt = retried_at(task.key, refused)
-    if next_attempt > session.now:
+    if next_attempt >= session.now:
         session.due(next_attempt)
         return None
     if len(refused.by_node) >= len(session.nodes):  # no other node is left
@@ -172,7 +172,7 @@ def closed_rows(session: Session, task: Task, refused: RefusedBind) -> list[int]
         known = session.nodes.by_name.get(node)
         if known is None:
             continue
-        if until > session.now:
+        if until >= session.now:
             session.due(until)
         elif refused.by_node[node][0] <= refused.tolerated:
             continue
@@ -222,12 +222,12 @@ def _close(session: Session) -> None:
 def _tolerate(session: Session, task: Task) -> None:
     """No other node took the task: those that refused least are tried again in the next cycle."""
     refused = task.refused
-    if refused is None or retried_at(task.key, refused) > session.now:
+    if refused is None or retried_at(task.key, refused) >= session.now:
         return
     failures = [
         number
         for node, until in avoided_until(task.key, refused).items()
-        if node in session.nodes.by_name and until <= session.now and (number := refused.by_node[node][0])
+        if node in session.nodes.by_name and until < session.now and (number := refused.by_node[node][0])
     ]
     if failures and min(failures) > refused.tolerated:
         refused.tolerated = min(failures)
@@ -256,7 +256,7 @@ def _say_refusals(session: Session) -> None:
         assert refused is not None
         assert job is not None
         next_attempt = retried_at(first.key, refused)
-        is_timed = next_attempt > session.now or job_key in late
+        is_timed = next_attempt >= session.now or job_key in late
         about = first.key, refused.node, refused.why, refused.failures, len(tasks), refused.by_volumes, is_timed
         was, sentence = known.get(job_key, (None, ""))
         if was != about:
