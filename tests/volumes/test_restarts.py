@@ -126,7 +126,8 @@ def test_pods_beside_the_reservation_of_others_are_held_again() -> None:
     head, first, second = gang("training", 1, 1, least=1)
     outcome = play_reserved(
         node("n0", 4), reservation("kept", 1), quick_and_slow(5), storage_class("broken", takes=2, fails="always"),
-        claim("a", of="broken"), claim("b", of="slow"), head, with_claims(first, "a"), with_claims(second, "b"), until=8,
+        claim("a", of="broken"), claim("b", of="slow"), head, with_claims(first, "a"), with_claims(second, "b"),
+        until=8,
     )  # fmt: skip
     assert outcome.warnings("VolumesNotReady") == [(2.0, "training-0")]
     assert outcome.started == {"training-1": 5.0}

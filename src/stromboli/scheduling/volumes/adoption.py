@@ -106,7 +106,7 @@ def _use(session: Session, task: Task) -> None:
     ledger = session.ledger
     name = task.uses.partition("/")[0]
     holding = ledger.holdings.get(name) if task.uses else None
-    if holding is None or holding.annotation != task.uses or holding.node is not task.node:
+    if holding is None or holding.id != task.uses or holding.node is not task.node:
         return
     whole = session.snapshot.reservations[name].spec.allocate_once
     amount = holding.remainder.copy() if whole else np.minimum(task.request, holding.remainder)
