@@ -1,15 +1,17 @@
 # Everything a newcomer needs, with nothing but Python 3.11 or later on the machine.
-# The environment is rebuilt whenever pyproject.toml or constraints.txt is newer than the stamp inside it.
+# The environment is rebuilt whenever pyproject.toml, constraints.txt or locks/ is newer than the stamp inside it.
+# LOCKED=yes installs only files whose hashes are in locks/; see scripts/install.
 
 PYTHON ?= python3
 CONSTRAINTS_PYTHON ?= python3.11
+export LOCKED
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BROWSER_STAMP := $(VENV)/.installed-browser
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons lint kube-assets test-kube test-browser bench constraints clean
+.PHONY: help demo test test-pythons lint kube-assets test-kube test-browser bench sbom audit locks constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,22 +47,31 @@ test-browser: $(BROWSER_STAMP) ## run the tests of the page in Chromium, which i
 bench: $(STAMP) ## measure the scheduler on this machine
 	@$(BIN)/stromboli bench cycle
 
-constraints: ## write constraints.txt anew, with the newest versions that pyproject.toml allows (needs Python 3.11)
+sbom: $(STAMP) ## write sbom.json: what is installed to run Stromboli, as CycloneDX
+	@$(BIN)/python scripts/make-sbom >sbom.json.new && mv sbom.json.new sbom.json
+	@echo "sbom.json lists $$(grep -c '"purl"' sbom.json) packages."
+
+audit: ## ask PyPI for known weaknesses of everything in locks/ (needs the network)
+	@scripts/audit $(PYTHON)
+
+locks: ## write locks/ anew: the versions of constraints.txt, with the hashes of their files (needs the network)
+	@scripts/make-locks $(CONSTRAINTS_PYTHON)
+
+constraints: ## write constraints.txt and locks/ anew, with the newest versions that pyproject.toml allows (needs Python 3.11)
 	@scripts/make-constraints $(CONSTRAINTS_PYTHON)
+	@scripts/make-locks $(CONSTRAINTS_PYTHON)
 
 clean: ## remove the environments and all caches
 	@rm -rf $(VENV) .venv-3.* dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt locks/build.txt locks/dev.txt scripts/install
 	@echo "Setting up $(VENV) (once; takes one to two minutes) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stromboli needs Python 3.11 or later; try: make PYTHON=python3.11")'
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check \
-		--constraint constraints.txt --editable '.[dev]'
+	@scripts/install $(VENV) dev
 	@touch $@
 
-$(BROWSER_STAMP): $(STAMP)
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check \
-		--constraint constraints.txt --editable '.[browser]'
+$(BROWSER_STAMP): $(STAMP) locks/browser.txt
+	@scripts/install $(VENV) browser
 	@touch $@
