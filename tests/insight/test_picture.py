@@ -128,7 +128,7 @@ def test_a_reservation_says_for_whom_and_how_long() -> None:
         kind = {"apiVersion": "scheduling.volcano.sh/v1alpha1", "kind": "Reservation"}
         made.append(decode({**kind, "metadata": {"name": name}, "spec": spec}))
     r1, r2, r3 = picture(queue("q"), made).reservations
-    assert (r1.owner, r1.queue, r1.phase) == ("Job ns/j or 1 more", "default", "Pending")
+    assert (r1.owner, r1.queue, r1.phase) == ("Job ns/j or 1 more", "", "Pending")
     assert r1.expires == r1.created + 86_400
     assert (r2.owner, r2.queue, r2.expires) == ("app=a", "q", None)
     assert r3.owner == "Pod ns/p"
@@ -211,3 +211,25 @@ def test_a_job_without_pods_says_what_it_will_request() -> None:
     assert [job.requested for job in alone.jobs] == [{"cpu": 6000}]
     kept_out = picture(node("n1", cpu=1), group("ns/g", min_member=2, phase="Pending", min_resources={"cpu": 4}))
     assert [job.requested for job in kept_out.jobs] == [{"cpu": 4000}]
+
+
+def test_what_a_queue_waits_for_is_what_its_jobs_lack() -> None:
+    """The Job of 2 pods with 3 CPUs is not admitted, so it has no pods. A pod of 5 waits, and one of 2 runs. A
+    Reservation that fits nowhere is no job."""
+    job = decode({
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "late", "namespace": "ns"},
+        "spec": {"minAvailable": 2, "tasks": [{"name": "t", "replicas": 2, "template": {"spec": {
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}}}]},
+    })  # fmt: skip
+    hopeless = decode({
+        "apiVersion": "scheduling.volcano.sh/v1alpha1", "kind": "Reservation", "metadata": {"name": "r"},
+        "spec": {"owners": [{"labelSelector": {"matchLabels": {"app": "r"}}}], "template": {"spec": {
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "100"}}}]}}},
+    })  # fmt: skip
+    owner = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name="late", uid="u", controller=True)
+    waiting = group("ns/late-u", min_member=2, phase="Pending", min_resources={"cpu": 6})
+    waiting = replace(waiting, metadata=replace(waiting.metadata, owner_references=[owner]))
+    some = group("ns/some", phase="Running")
+    running, other = pod("ns/some-0", group="some", cpu=2, node="n1"), pod("ns/some-1", group="some", cpu=5)
+    (default,) = picture(node("n1", cpu=4), job, waiting, hopeless, some, running, other).queues
+    assert default.waiting == {"cpu": 11000}

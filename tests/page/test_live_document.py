@@ -213,6 +213,24 @@ def test_what_ran_between_two_refreshes_is_drawn() -> None:
     assert [time - START for time in page.sent["sample"]["times"]] == [5, 15, 20]
 
 
+# Two refreshes in the second that a pod started in. Its time is that of the whole second, before both, and the first two
+# samples have not seen it: 4 of 8 CPUs from the start on, without a notch.
+def test_shares_of_queues_have_no_notch() -> None:
+    page = Watching()
+    n1, default, g, first, second = objects(
+        node("n1", cpu=8), queue("default"), group("ns/g", phase="Running"), pod("ns/p", group="g", cpu=2),
+        pod("ns/q", group="g", cpu=2),
+    )  # fmt: skip
+    assert isinstance(first, Pod)
+    assert isinstance(second, Pod)
+    page.see(n1, default, g, first, second, at=4.2)
+    page.see(running(first, "n1", 5), at=5.3)
+    page.see(at=5.6)
+    seen = page.see(running(second, "n1", 5), at=5.9)
+    shares = dict(zip((round(time - START, 1) for time in seen.series.times), seen.series.queues["default"], strict=True))
+    assert shares == {4.2: 0.0, 5.0: 0.5, 5.3: 0.5, 5.6: 0.5, 5.9: 0.5}
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_all_views_agree_at_every_instant(seed: int) -> None:
     """Resources in use over time, pods over time, the facts, the nodes and the store of a browser."""

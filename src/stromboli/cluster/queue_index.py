@@ -10,7 +10,9 @@ such jobs, so a queue lists only the others: what walks over the jobs of a queue
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable
+from typing import TypeVar
 
 from stromboli.api import PodGroup, PriorityClass, is_generated_group, key, names
 from stromboli.api import Queue as QueueObject
@@ -24,6 +26,8 @@ from .object_warnings import ObjectWarning, ObjectWarnings
 from .queue_guarantees import full_name, guaranteed_amounts
 from .relevance import is_same_but_status
 from .resources import PODS, UNLIMITED, ResourceAxis, Vector
+
+Sum = TypeVar("Sum", Vector, Counter[str])
 
 
 class QueueIndex:
@@ -319,7 +323,7 @@ class QueueIndex:
                 queue.deserved = pad(queue.deserved)
 
 
-def with_queues_below(queues: Collection[Queue], amount: Callable[[Queue], Vector]) -> dict[QueueName, Vector]:
+def with_queues_below(queues: Collection[Queue], amount: Callable[[Queue], Sum]) -> dict[QueueName, Sum]:
     """An amount of each queue that exists, with those of all queues below it: what people see of a tree. The queue
     `root`, if there is one, is above all others."""
     own = {queue.name: amount(queue) for queue in queues if queue.object is not None}

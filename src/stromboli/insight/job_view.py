@@ -60,6 +60,8 @@ def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) 
     running = [task for task in tasks if _is_running(task)]
     created = min((creation_time(task.pod) for task in tasks), default=now) if job.object is None else job.created
     reason, message = _said(job, waiting)
+    is_to_come = _is_kept_out(job) or (user_job is not None and not tasks and job.phase == "Inqueue")
+    requested = _requested_by(user_job) if user_job is not None and not tasks else _requested(cluster, job, tasks)
     return JobPicture(
         name=name,
         group=job.key,
@@ -70,7 +72,8 @@ def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) 
         phase=_phase(job, tasks, user_job),
         min_available=job.min_available if user_job is None else _minimum(user_job),
         pods=_counts(tasks),
-        requested=_requested_by(user_job) if user_job is not None and not tasks else _requested(cluster, job, tasks),
+        requested=requested,
+        wanted=requested if is_to_come else _requested(cluster, job, waiting),
         allocated=without_pods(cluster.axis, job.allocated),
         created=created if user_job is None else creation_time(user_job),
         waiting_since=_waiting_since(job, created, now) if waiting or _is_kept_out(job) else None,
@@ -98,6 +101,7 @@ def _without_group(job: JobObject) -> JobPicture:
         min_available=_minimum(job),
         pods=PodCounts(status.pending, status.running, status.terminating, status.succeeded, status.failed),
         requested=_requested_by(job),
+        wanted=_requested_by(job) if status.state.phase in ("", "Pending") else {},
         allocated={},
         created=creation_time(job),
         reason=status.state.reason,

@@ -20,7 +20,7 @@ class QueuePicture:
     weight: int
     priority: int
     allocated: Amounts  # what its pods use, and what Reservations hold for it
-    waiting: Amounts  # requests of its waiting pods
+    waiting: Amounts  # what its jobs wait for, also those that have no pods yet
     deserved: Amounts  # empty if no plugin divides the cluster
     borrowed: Amounts  # allocated beyond what it deserves
     lent: Amounts  # deserved, not allocated, and used by queues that borrow
@@ -68,6 +68,7 @@ class JobPicture:
     min_available: int
     pods: PodCounts
     requested: Amounts  # by all pods that wait or run; before it has pods, by those that it will have
+    wanted: Amounts  # by those of them that wait, or do not exist yet
     allocated: Amounts
     created: float
     waiting_since: float | None = None  # None: nothing of it waits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -38,14 +39,16 @@ def locks(cluster: Cluster) -> dict[str, str]:
 
 def queue_pictures(cluster: Cluster, capacity: Amounts, jobs: Iterable[JobPicture]) -> list[QueuePicture]:
     phases: dict[str, list[str]] = {}
+    wanted: dict[str, Counter[str]] = {}
     for job in jobs:
         phases.setdefault(job.queue, []).append(job.phase)
+        wanted.setdefault(job.queue, Counter()).update(job.wanted)
     locked: dict[str, list[str]] = {}
     for node, owner in sorted(locks(cluster).items()):
         locked.setdefault(owner, []).append(node)
     found = sorted((queue for queue in cluster.queues.values() if queue.object is not None), key=lambda q: q.name)
     has = with_queues_below(found, lambda queue: queue.occupied)
-    waits = with_queues_below(found, lambda queue: queue.wanted)
+    waits = with_queues_below(found, lambda queue: wanted.get(queue.name, Counter()))
     return [
         _queue(cluster, queue, capacity, phases, locked, has=has[queue.name], waits=waits[queue.name])
         for queue in found
@@ -54,7 +57,7 @@ def queue_pictures(cluster: Cluster, capacity: Amounts, jobs: Iterable[JobPictur
 
 def _queue(
     cluster: Cluster, queue: Queue, capacity: Amounts, phases: Mapping[str, list[str]],
-    locked: Mapping[str, list[str]], *, has: Vector, waits: Vector,
+    locked: Mapping[str, list[str]], *, has: Vector, waits: Counter[str],
 ) -> QueuePicture:  # fmt: skip
     """`has`, `waits`: what it has and waits for, with the queues below it."""
     assert queue.object is not None
@@ -66,7 +69,7 @@ def _queue(
         weight=queue.weight,
         priority=queue.priority,
         allocated=allocated,
-        waiting=without_pods(cluster.axis, waits),
+        waiting=dict(sorted(waits.items())),
         deserved={},
         borrowed={},
         lent={},

@@ -89,6 +89,8 @@ class Plan:
     config: Path | None = None
     descheduler: DeschedulerPlan | None = None
     record: Path | None = None
+    cycle_budget: float = 10.0  # seconds; 0: no limit
+    error_recordings: Path | None = None
     """Where inputs and decisions of the scheduler are written."""
     scheduler_name: str = "volcano"
     period: float = 1.0
@@ -171,7 +173,9 @@ def _components(plan: Plan, server: Server, client: Client) -> list[Component]:
     context = ProcessContext(client, ProcessMetrics(registry, LoopLag()), options, "stromboli-up")
     components = [
         controllers_component(context, plan.config, MAX_JOB_REPLICAS, RELOCK_PERIOD, DEFAULT_RETENTION),
-        scheduler_component(context, plan.config, plan.period, plan.record),
+        scheduler_component(
+            context, plan.config, plan.period, plan.record, plan.cycle_budget, plan.error_recordings
+        ),
     ]
     if plan.descheduler is not None:
         descheduler = descheduler_component(context, plan.config, plan.descheduler.policy)

@@ -140,6 +140,11 @@ def _scheduling_options(function: Callable[..., None]) -> Callable[..., None]:
         type=click.Path(dir_okay=False, path_type=Path),
         help="Append the inputs and decisions of every cycle to this file, for `stromboli replay`.",
     )
+    return period(record(containment_options(function)))
+
+
+def containment_options(function: Callable[..., None]) -> Callable[..., None]:
+    """What the scheduler does about cycles that take too long or have errors; `stromboli up` has these, too."""
     budget = click.option(
         "--cycle-budget",
         type=Seconds(zero=True),
@@ -155,7 +160,7 @@ def _scheduling_options(function: Callable[..., None]) -> Callable[..., None]:
         help="Folder for recordings of cycles in which an error was contained; by default a new one in the "
         "folder for temporary files.",
     )
-    return period(budget(record(errors(function))))
+    return budget(errors(function))
 
 
 def _controller_options(function: Callable[..., None]) -> Callable[..., None]:

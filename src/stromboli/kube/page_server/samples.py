@@ -53,9 +53,12 @@ class Samples:
         since = learned[0] if learned else now
         self._changed = bisect_left(self._times, since)
         for time in learned:
-            if time < now:
-                self._insert(time, _shares(values))
+            self._insert(time, {})
         self._insert(now, values)
+        # Also at earlier refreshes of the same second: the times of objects are whole seconds, so a pod may have
+        # started before a sample in which it was not seen yet. Otherwise there would be a notch.
+        for name, value in _shares(values).items():
+            self._columns[name][self._changed :] = [value] * (len(self._times) - self._changed)
         self._recount(spans)
 
     def _learned(self, spans: Iterable[Span], now: float) -> list[float]:
