@@ -213,8 +213,8 @@ def test_what_ran_between_two_refreshes_is_drawn() -> None:
     assert [time - START for time in page.sent["sample"]["times"]] == [5, 15, 20]
 
 
-# Two refreshes in the second that a pod started in. Its time is that of the whole second, before both, and the first two
-# samples have not seen it: 4 of 8 CPUs from the start on, without a notch.
+# Two refreshes in the second that a pod started in. Its time is that of the whole second, before both, and the first
+# two samples have not seen it: 4 of 8 CPUs from the start on, without a notch.
 def test_shares_of_queues_have_no_notch() -> None:
     page = Watching()
     n1, default, g, first, second = objects(
@@ -227,7 +227,8 @@ def test_shares_of_queues_have_no_notch() -> None:
     page.see(running(first, "n1", 5), at=5.3)
     page.see(at=5.6)
     seen = page.see(running(second, "n1", 5), at=5.9)
-    shares = dict(zip((round(time - START, 1) for time in seen.series.times), seen.series.queues["default"], strict=True))
+    times = [round(time - START, 1) for time in seen.series.times]
+    shares = dict(zip(times, seen.series.queues["default"], strict=True))
     assert shares == {4.2: 0.0, 5.0: 0.5, 5.3: 0.5, 5.6: 0.5, 5.9: 0.5}
 
 
