@@ -8,6 +8,12 @@ NAMESPACE = "stromboli-system"
 
 Permission = tuple[str, str, str]  # verb, group, resource
 
+def permissions(table: Mapping[tuple[str, str], str]) -> Iterator[Permission]:
+    for (group, resource), verbs in table.items():
+        for verb in verbs.split():
+            yield verb, group, resource
+
+
 SCHEDULER: Mapping[tuple[str, str], str] = {
     ("", "namespaces"): "list watch",
     ("", "nodes"): "list watch",
@@ -33,6 +39,16 @@ SCHEDULER: Mapping[tuple[str, str], str] = {
     ("", "events"): "create patch",
 }
 
+FINALIZERS: Mapping[tuple[str, str], str] = {
+    ("batch.volcano.sh", "jobs/finalizers"): "update",
+    ("", "pods/finalizers"): "update",
+    ("apps", "daemonsets/finalizers"): "update",
+    ("apps", "replicasets/finalizers"): "update",
+    ("apps", "statefulsets/finalizers"): "update",
+    ("batch", "jobs/finalizers"): "update",
+}
+"""Asked for by an admission plugin, of nothing that can be requested."""
+
 CONTROLLERS: Mapping[tuple[str, str], str] = {
     ("scheduling.k8s.io", "priorityclasses"): "list watch",
     ("apps", "replicasets"): "list watch",
@@ -41,22 +57,16 @@ CONTROLLERS: Mapping[tuple[str, str], str] = {
     ("scheduling.volcano.sh", "reservations"): "list watch delete",
     ("scheduling.volcano.sh", "reservations/status"): "patch",
     ("", "pods"): "list watch create patch delete",
-    ("batch.volcano.sh", "jobs"): "list watch patch delete",
+    ("batch.volcano.sh", "jobs"): "list watch delete",
     ("batch.volcano.sh", "jobs/status"): "patch",
     ("scheduling.volcano.sh", "podgroups"): "list watch create patch delete",
     ("scheduling.volcano.sh", "podgroups/status"): "patch",
     ("scheduling.volcano.sh", "queues"): "list watch create patch",
     ("scheduling.volcano.sh", "queues/status"): "patch",
     ("bus.volcano.sh", "commands"): "list watch delete",
-    ("", "persistentvolumeclaims"): "get create patch",
+    ("", "persistentvolumeclaims"): "get create",
     ("", "events"): "create patch",
-    # Asked for by an admission plugin, of nothing that can be requested.
-    ("batch.volcano.sh", "jobs/finalizers"): "update",
-    ("", "pods/finalizers"): "update",
-    ("apps", "daemonsets/finalizers"): "update",
-    ("apps", "replicasets/finalizers"): "update",
-    ("apps", "statefulsets/finalizers"): "update",
-    ("batch", "jobs/finalizers"): "update",
+    **FINALIZERS,
 }
 
 DESCHEDULER: Mapping[tuple[str, str], str] = {
@@ -109,13 +119,48 @@ EVERYBODY: Mapping[tuple[str, str], str] = {
 }
 """What every account may ask about itself, whatever it is."""
 
+_PRESENT: Mapping[tuple[str, str], str] = {
+    ("", "configmaps"): "get patch",
+    ("", "persistentvolumeclaims"): "get",
+    ("", "services"): "get patch",
+    ("networking.k8s.io", "networkpolicies"): "get patch",
+}
+
+LEASES: set[Permission] = {(verb, "coordination.k8s.io", "leases") for verb in ("create", "get", "update")}
+"""What Roles allow in our own namespace."""
+
+NOT_SEEN: Mapping[str, Mapping[Permission, str]] = {
+    "stromboli-scheduler": {
+        ("get", "", "pods"): "after a bind or an eviction without an answer",
+        ("get", "scheduling.volcano.sh", "reservations"): "after a write without an answer, or a conflict",
+        ("create", "scheduling.volcano.sh", "queues"): "if the controllers have not created the queue default",
+        ("patch", "", "events"): "when an event happens again",
+        ("patch", "", "persistentvolumes"): "for a volume that exists and is free",
+        ("watch", "storage.k8s.io", "csistoragecapacities"): "old servers do not know them",
+    },
+    "stromboli-controllers": {
+        **dict.fromkeys(permissions(FINALIZERS), "asked by an admission plugin only"),
+        **dict.fromkeys(permissions(_PRESENT), "when the object exists: whose it is, and a Job that was scaled"),
+        ("create", "scheduling.volcano.sh", "queues"): "if the scheduler has not created the queue default",
+        ("delete", "", "pods"): "when a Job is restarted, aborted or made smaller",
+        ("delete", "scheduling.volcano.sh", "reservations"): "a day after they have ended",
+        ("patch", "", "events"): "when an event happens again",
+        ("patch", "scheduling.volcano.sh", "podgroups"): "when a Job, or the queue of its namespace, has changed",
+        ("patch", "scheduling.volcano.sh", "podgroups/status"): "to say that a PodGroup is invalid",
+        ("patch", "scheduling.volcano.sh", "queues"): "to mark the queues below one that is closed",
+        ("patch", "scheduling.volcano.sh", "reservations/status"): "for Reservations that users make",
+    },
+    "stromboli-descheduler": {
+        ("get", "", "pods"): "before a place is given up, after an eviction without an answer",
+        ("list", "metrics.k8s.io", "pods"): "for LoadAware, where a metrics server is installed",
+        ("patch", "", "events"): "when an event happens again",
+        ("patch", "scheduling.volcano.sh", "reservations"): "when a plan fails and nodes stay set aside for its job",
+        ("watch", "storage.k8s.io", "csistoragecapacities"): "old servers do not know them",
+    },
+}
+"""Rights that no test of ours uses, each with the reason why it is granted all the same."""
+
 VERBS = (
     *("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy"),
     *("bind", "escalate", "impersonate", "use", "approve", "sign", "attest", "*"),
 )
-
-
-def permissions(table: Mapping[tuple[str, str], str]) -> Iterator[Permission]:
-    for (group, resource), verbs in table.items():
-        for verb in verbs.split():
-            yield verb, group, resource

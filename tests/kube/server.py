@@ -197,6 +197,13 @@ class ApiServer:
             identity.load_cert_chain(self._admin.certificate, self._admin.key)
         return Client(self.port, identity, token)
 
+    def client_as(self, user: str) -> Client:
+        """A client for any user, who has a certificate made for them now."""
+        identity = self._authority.client(user, ())
+        context = ssl.create_default_context(cafile=str(self._authority.certificate))
+        context.load_cert_chain(identity.certificate, identity.key)
+        return Client(self.port, context)
+
     def kubeconfig_for(self, user: str, *groups: str) -> Path:
         """A kubeconfig for any user. The two in `tokens` show their token, others a certificate made for them now."""
         if user in self.tokens:

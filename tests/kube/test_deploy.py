@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,20 @@ from kube.cluster import NODES, QUEUES, Cluster, configuration
 from kube.conftest import Kubectl
 from kube.crd_install import server_version
 from kube.moves import LOW_NODES, apply_with, own_address, policy_file, state_of, two_nodes
-from kube.rbac import ACCOUNTS, EVERYBODY, JOB_PLUGINS, NAMESPACE, VERBS, permissions
+from kube.rbac import (
+    ACCOUNTS,
+    CONTROLLERS,
+    DESCHEDULER,
+    EVERYBODY,
+    JOB_PLUGINS,
+    LEASES,
+    NAMESPACE,
+    NOT_SEEN,
+    SCHEDULER,
+    VERBS,
+    Permission,
+    permissions,
+)
 from kube.server import ApiServer
 from kube.volume_story import volume_story
 from live.kustomize import DEPLOY, WAYS, render
@@ -342,6 +355,12 @@ def test_the_processes_can_do_their_work_with_these_rights(
     cluster.all_bound(["late"], timeout=60)
     eventually(lambda: kept["metadata"]["name"] not in [one["metadata"]["name"] for one in cluster.reservations()])
 
+    # A command that a tenant gives to a queue is refused.
+    commands = f"/apis/bus.volcano.sh/v1alpha1/namespaces/{cluster.namespace}/commands"
+    cluster.admin.create(commands, _command("CloseQueue", "default"))
+    eventually(lambda: cluster.events("CommandRefused"))
+    assert cluster.admin.get(f"{QUEUES}/default").get("status", {}).get("state", "Open") == "Open"
+
     # A queue is closed by a command.
     queue = cluster.queue("closed")
     commands = "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands"
@@ -352,6 +371,8 @@ def test_the_processes_can_do_their_work_with_these_rights(
     for process in processes:
         assert process.terminate() == 0
         assert "forbidden" not in process.log
+    assert unused(installed, "stromboli-scheduler", SCHEDULER) == {}
+    assert unused(installed, "stromboli-controllers", {**CONTROLLERS, **JOB_PLUGINS}) == {}
 
 
 def test_the_descheduler_can_do_its_work_with_these_rights(installed: ApiServer, cluster: Cluster) -> None:
@@ -391,6 +412,16 @@ def test_the_descheduler_can_do_its_work_with_these_rights(installed: ApiServer,
     for each in processes:
         assert each.terminate() == 0
         assert "forbidden" not in each.log
+    assert unused(installed, "stromboli-descheduler", DESCHEDULER) == {}
+
+
+def unused(server: ApiServer, account: str, granted: Mapping[tuple[str, str], str]) -> dict[Permission, str]:
+    """What an account may do and has never asked for, by the audit log of the server, if no reason says why; and what
+    it asked for without being granted it here."""
+    asked = {(verb, group, resource) for who, verb, group, resource in server.asked() if who == account}
+    may, excused = set(permissions(granted)), NOT_SEEN[account]
+    found = {right: "never used" for right in may - asked if right not in excused}
+    return found | dict.fromkeys(asked - may - set(permissions(EVERYBODY)) - LEASES, "not in the table")
 
 
 def _job(cluster: Cluster, storage_class: str) -> dict[str, Any]:
