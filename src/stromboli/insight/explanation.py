@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from stromboli.api import Job as JobObject
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import OCCUPYING, UNOFFERED, Cluster, Job, JobKey, Status, TaskKey
+from stromboli.cluster import OCCUPYING, UNOFFERED, Cluster, Job, JobKey, Node, Status, TaskKey
 from stromboli.scheduling import half_gangs
 from stromboli.scheduling.conclusion import Explainer, NodeSurvey, conclude
 from stromboli.scheduling.containment import run_contained
@@ -75,7 +75,7 @@ class JobExplanation:
     pods_that_fit: int | None = None  # None if it has no pods yet
     needs: Amounts = field(default_factory=dict)  # of these together
     each: Amounts = field(default_factory=dict)  # of the first of them
-    free: Amounts = field(default_factory=dict)  # on all nodes that are ready and not cordoned
+    free: Amounts = field(default_factory=dict)  # on all nodes that are ready, not cordoned, and not locked for others
     largest: Amounts = field(default_factory=dict)  # of it on one node
     nodes: int = 0
     available: int = 0  # nodes with room for a pod of it
@@ -216,7 +216,10 @@ def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
         needs = sum((task.request for task in tasks[:missing]), start=axis.zeros())
     unoffered = [one for task in tasks[:missing] for one in task.shape.unoffered] if tasks else job.unoffered
     needed = with_unoffered(without_pods(axis, needs), unoffered)
-    usable = session.nodes.idle[session.nodes.ready & session.nodes.schedulable].clip(min=0)
+    closed = [node.row for node in session.ledger.locked.values() if not _is_open_to(node, job)]
+    usable = session.nodes.ready & session.nodes.schedulable
+    usable[closed] = False
+    idle = session.nodes.idle[usable].clip(min=0)
     columns = {name: axis.index.get(name, UNOFFERED) for name in needed}
     line = _line(session, job)
     place = line.index(job) if job in line else 0
@@ -229,8 +232,8 @@ def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
         pods_that_fit=fit,
         needs=needed,
         each=with_unoffered(without_pods(axis, tasks[0].request), tasks[0].shape.unoffered) if tasks else {},
-        free={name: int(usable[:, column].sum()) for name, column in columns.items()},
-        largest={name: int(usable[:, column].max(initial=0)) for name, column in columns.items()},
+        free={name: int(idle[:, column].sum()) for name, column in columns.items()},
+        largest={name: int(idle[:, column].max(initial=0)) for name, column in columns.items()},
         nodes=len(session.nodes),
         available=0 if survey is None else survey.available,
         node_counts=[] if survey is None else [NodeCount(*pair, number) for pair, number in survey.ranked],
@@ -239,6 +242,10 @@ def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
         ahead=[Ahead(name_of(other), _because(session, other, job)) for other in line[:place]],
         kept=_kept(session, job),
     )
+
+
+def _is_open_to(node: Node, job: Job) -> bool:
+    return node.lock is None or job.queue.name in node.lock.opens_to
 
 
 def _deadlock(session: Session, job: Job) -> list[Reason]:

@@ -21,7 +21,7 @@ from stromboli.scheduling.decisions import Cycle, Explanation
 from .job_view import job_pictures, name_of
 from .node_view import node_pictures
 from .picture import JobPicture, Picture
-from .queue_view import divide, namespace_pictures, queue_pictures, without_pods
+from .queue_view import divide, namespace_pictures, queue_pictures, with_locked, without_pods
 from .reservation_view import reservation_pictures
 
 
@@ -84,7 +84,9 @@ def with_cycle(picture: Picture, cycle: Cycle) -> Picture:
     """The picture with what a cycle on it found out."""
     return replace(
         picture,
-        queues=divide(picture.queues, cycle.deserved, picture.capacity),
+        queues=divide(
+            with_locked(picture.queues, cycle.idle_on_locked_nodes, picture.capacity), cycle.deserved, picture.capacity
+        ),
         jobs=[_with_reason(job, cycle.reasons) for job in picture.jobs],
     )
 

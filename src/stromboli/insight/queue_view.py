@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from stromboli.api import names
 from stromboli.cluster import UNLIMITED, Cluster, Queue, QueueName, ResourceAxis, Vector
 from stromboli.cluster.queue_guarantees import nodes_in_force
 from stromboli.cluster.queue_index import with_queues_below
@@ -82,16 +83,33 @@ def _queue(
     )
 
 
+def with_locked(
+    queues: list[QueuePicture], idle: Mapping[QueueName, Amounts], capacity: Amounts
+) -> list[QueuePicture]:
+    """The queues with what is idle on nodes that are locked for them or for queues below them: it counts as allocated
+    there. `idle`: by the owner of the nodes."""
+    known = {queue.name: queue for queue in queues}
+    for owner, amount in idle.items():
+        name, seen = str(owner), set[str]()
+        while name in known and name not in seen:
+            seen.add(name)
+            allocated = dict(sorted(_sum([known[name].allocated, _limited(amount)]).items()))
+            known[name] = replace(known[name], allocated=allocated, share=share_of(allocated, capacity))
+            name = known[name].parent or names.ROOT_QUEUE
+    return list(known.values())
+
+
 def divide(queues: list[QueuePicture], deserved: Mapping[QueueName, Amounts], capacity: Amounts) -> list[QueuePicture]:
     """The queues with what they deserve, borrow and lend. Queues that have children share what the children have, so
-    only leaves are added up."""
+    only leaves are added up. The queue `root` has what all have, so it can borrow from nobody."""
     if not deserved:
         return queues
-    parents = {queue.parent for queue in queues}
+    parents = {names.ROOT_QUEUE, *(queue.parent for queue in queues)}
     with_deserved = []
     for queue in queues:
         due = _limited(deserved.get(QueueName(queue.name), {}))
         over = {name: n - due.get(name, 0) for name, n in queue.allocated.items() if n > due.get(name, 0)}
+        over = {} if queue.name == names.ROOT_QUEUE else over
         with_deserved.append(replace(queue, deserved=due, borrowed=over, deserved_share=share_of(due, capacity)))
     leaves = [queue for queue in with_deserved if queue.name not in parents]
     borrowed = _sum(queue.borrowed for queue in leaves)

@@ -203,6 +203,8 @@ class Cycle:
     waiting: dict[TaskKey, Explanation] = field(default_factory=dict)  # every pending task of ours, and why
     reasons: dict[JobKey, Explanation] = field(default_factory=dict)  # every job that waits, with or without pods
     deserved: dict[QueueName, dict[str, int]] = field(default_factory=dict)  # empty if no plugin divides the cluster
+    # By owner of locked nodes, as the cycle found it: it counts as allocated in that queue.
+    idle_on_locked_nodes: dict[QueueName, dict[str, int]] = field(default_factory=dict)
     kept: dict[str, list[JobKey]] = field(default_factory=dict)  # by node: jobs that wait there for lent room
     next_due: float | None = None  # when a cycle is needed even without an event
     asks_again: bool = False  # the next cycle may decide differently although nothing changes: plugins do not say

@@ -39,6 +39,8 @@ def lock_nodes(session: Session) -> None:
             ledger.lock(node, queue, opens_to)
     if rules is not None:
         session.books = LockBooks(session)
+    owners = {owner.name: owner for owner, _ in locks.values()}
+    session.cycle.idle_on_locked_nodes = {name: session.amounts(owners[name].unused) for name in sorted(owners)}
 
 
 def _is_set_aside(node: Node, opens_to: frozenset[QueueName]) -> bool:
