@@ -49,6 +49,14 @@ def test_a_queue_borrows_what_another_lends() -> None:
     assert (a.jobs, b.jobs) == ({"Running": 1}, {"Running": 1})
 
 
+def test_the_queue_above_all_others_borrows_from_nobody() -> None:
+    # All 4 CPUs are used by a: root, which is above a, has them too, and that is no loan.
+    used = [group("ns/a", queue="a", phase="Running"), pod("ns/a-0", group="a", cpu=4, node="n1")]
+    seen = picture(node("n1", cpu=4), queue("root"), queue("a"), *used)
+    root = next(one for one in seen.queues if one.name == "root")
+    assert (root.allocated, root.borrowed, root.lent) == ({"cpu": 4000}, {}, {})
+
+
 def test_a_node_shows_its_use_and_its_jobs() -> None:
     seen = picture(
         node("n1", cpu=4, memory="8Gi"),

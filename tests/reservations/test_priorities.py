@@ -106,6 +106,7 @@ class TestItPreempts:
         outcome = play([*scene, *pods("low", 2, queue="q1", on="n1")], until=8, sharing=sharing)
         assert outcome.evictions() == []
         assert outcome.reservation()["phase"] == "Pending"
+        assert outcome.reservation()["reason"] == "QueueOverDeserved"
 
     def test_no_more_than_deserved_from_idle_room_either(self) -> None:
         """With the plugin capacity, pods borrow idle room; a Reservation does not."""

@@ -373,6 +373,11 @@ class Cluster:
         jobs = self._reservations.jobs
         return [jobs[name] for name in sorted(jobs) if jobs[name].queue.object is not None]
 
+    def reservations_without_queue(self) -> list[Reservation]:
+        """Those that wait for a node and name a queue that does not exist."""
+        jobs = self._reservations.jobs
+        return [self.reservations[name] for name in sorted(jobs) if jobs[name].queue.object is None]
+
     def validate(self) -> None:
         """Check every invariant, the ledger against a rebuild. For tests, and for diagnosing a suspected error."""
         self._assign_rows()

@@ -130,12 +130,14 @@ def _state(node: NodePicture) -> str:
 
 
 def reservations_view(picture: Picture) -> Answer:
-    table = Table(("reservation", "phase", "node", "for", "queue", "holds", "used", ">age", ">expires"))
+    table = Table(
+        ("reservation", "phase", "node", "for", "queue", "holds", "used", ">age", ">expires", "reason", "+message")
+    )
     for one in picture.reservations:
         expires = "" if one.expires is None else age(one.expires - picture.now)
         table.add(
             one.name, one.phase, one.node, one.owner, one.queue, listed(one.allocatable), listed(one.allocated),
-            age(picture.now - one.created), expires,
+            age(picture.now - one.created), expires, one.reason, one.message,
         )  # fmt: skip
     head = [] if picture.reservations else ["No Reservations."]
     return Answer(document(picture.reservations), [table] if picture.reservations else [], head)

@@ -10,19 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from stromboli.api import ApiError, KObject, key, names
 from stromboli.api import Job as JobObject
 from stromboli.cluster import Applied, Cluster, JobKey
 from stromboli.scheduling.containment import run_contained
 from stromboli.scheduling.cycle import Scheduler
-from stromboli.scheduling.decisions import Cycle, Explanation
+from stromboli.scheduling.decisions import Cycle, Explanation, PatchGroup, PatchReservation
+from stromboli.scheduling.explanation.orphans import orphans
 
 from .job_view import job_pictures, name_of
 from .node_view import node_pictures
-from .picture import JobPicture, Picture
+from .picture import JobPicture, Picture, ReservationPicture
 from .queue_view import divide, namespace_pictures, queue_pictures, with_locked, without_pods
 from .reservation_view import reservation_pictures
+
+P = TypeVar("P", JobPicture, ReservationPicture)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ def inspect(state: State, scheduler: Scheduler) -> Inspection:
     jobs = [obj for obj in state.objects if isinstance(obj, JobObject)]
     before = take_picture(cluster, jobs, state.now, ignored)
     cycle = run_contained(scheduler, cluster, state.now)
-    return Inspection(with_cycle(before, cycle), cycle)
+    return Inspection(_with_orphans(with_cycle(before, cycle), cluster), cycle)
 
 
 def load(state: State) -> tuple[Cluster, list[str]]:
@@ -91,6 +95,29 @@ def with_cycle(picture: Picture, cycle: Cycle) -> Picture:
     )
 
 
+def _with_orphans(picture: Picture, cluster: Cluster) -> Picture:
+    """With reasons for those that no cycle considers, because their group or queue does not exist."""
+    groups: dict[str, Explanation] = {}
+    reservations: dict[str, Explanation] = {}
+    for decision in orphans(cluster, picture.now):
+        if isinstance(decision, PatchGroup):
+            said = decision.conditions[0]
+            groups[decision.job] = Explanation(said.reason, said.message)
+        elif isinstance(decision, PatchReservation):
+            why = decision.conditions[0]
+            reservations[decision.reservation] = Explanation(why.reason, why.message)
+    if not groups and not reservations:
+        return picture
+    return replace(
+        picture,
+        jobs=[_told(job, groups.get(job.group)) for job in picture.jobs],
+        reservations=[_told(one, reservations.get(one.name)) for one in picture.reservations],
+    )
+
+
+def _told(one: P, why: Explanation | None) -> P:
+    return one if why is None else replace(one, reason=why.code, message=why.message)
+
+
 def _with_reason(job: JobPicture, reasons: Mapping[JobKey, Explanation]) -> JobPicture:
-    why = reasons.get(JobKey(job.group))
-    return job if why is None else replace(job, reason=why.code, message=why.message)
+    return _told(job, reasons.get(JobKey(job.group)))

@@ -117,6 +117,8 @@ class ReservationPicture:
     allocated: Amounts
     created: float
     expires: float | None = None
+    reason: str = ""  # why it has no node yet
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from stromboli.api.reservations import expires_at, is_over
 from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
 from stromboli.cluster import Cluster, Job, TaskKey
 from stromboli.cluster.object_fields import creation_time
+from stromboli.scheduling.explanation.orphans import why_reservation_waits
 
 from .picture import Amounts, ReservationPicture
 
@@ -21,6 +22,7 @@ def reservation_pictures(cluster: Cluster, name_of: Callable[[Job], str]) -> lis
 def _reservation(cluster: Cluster, reservation: Reservation, name_of: Callable[[Job], str]) -> ReservationPicture:
     status = reservation.status
     created = creation_time(reservation)
+    reason, message = why_reservation_waits(reservation)
     return ReservationPicture(
         name=reservation.metadata.name,
         phase=status.phase or "Pending",
@@ -31,6 +33,8 @@ def _reservation(cluster: Cluster, reservation: Reservation, name_of: Callable[[
         allocated=_counted(amounts(status.allocated)),
         created=created,
         expires=_expiry(reservation),
+        reason=reason,
+        message=message,
     )
 
 

@@ -1,4 +1,4 @@
-"""The types of the conditions of a PodGroup that say whether it could be scheduled."""
+"""The types of the conditions of a PodGroup that say whether it could be scheduled; Reservations have the second."""
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULED = "Scheduled"

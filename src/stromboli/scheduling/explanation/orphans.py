@@ -1,4 +1,4 @@
-"""Explains pods and groups that no session considers, because their group or queue does not exist.
+"""Explains pods, groups and Reservations that no session considers, because their group or queue does not exist.
 
 A session considers groups whose queue exists, and pods whose group exists. With a misspelt queue a pod would wait
 forever without a reason. Finding these takes a look at all objects, so a world does it now and then, not in every
@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stromboli.api import PodGroupCondition
+from stromboli.api import Condition, PodGroupCondition, Reservation
+from stromboli.api.reservations import PENDING, queue_of
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Cluster, Job, Status, Task
 from stromboli.containment import ObjectRef
-from stromboli.scheduling.decisions import Decision, Explanation, PatchGroup, PatchPod
+from stromboli.scheduling.decisions import Decision, Explanation, PatchGroup, PatchPod, PatchReservation
 
 from . import reasons
-from .conditions import UNSCHEDULABLE
+from .conditions import SCHEDULED, UNSCHEDULABLE
 from .reasons import Code
 
 
@@ -26,6 +27,9 @@ def orphans(cluster: Cluster, now: float) -> Iterator[Decision]:
         if _is_put_aside(cluster, cluster.jobs[job_key]):
             continue  # the cycle has said so
         yield from _group(cluster.jobs[job_key], now)
+    for reservation in cluster.reservations_without_queue():
+        if ObjectRef("Reservation", reservation.metadata.name) not in cluster.put_aside:
+            yield from _reservation(reservation, now)
     for task_key in sorted(key for key, task in cluster.tasks.items() if task.true_status is Status.PENDING):
         task = cluster.tasks[task_key]
         if task.job is not None and cluster.put_aside and _is_put_aside(cluster, task.job):
@@ -69,3 +73,22 @@ def _group(job: Job, now: float) -> Iterator[Decision]:
     )  # fmt: skip
     others = [condition for condition in status.conditions if condition.type != UNSCHEDULABLE]
     yield PatchGroup(job.key, status.phase, (said, *others), status.running, status.succeeded, status.failed)
+
+
+def _reservation(reservation: Reservation, now: float) -> Iterator[Decision]:
+    message = reasons.no_queue(queue_of(reservation))
+    if why_reservation_waits(reservation)[1] == message:
+        return
+    said = Condition(
+        type=SCHEDULED, status="False", reason=Code.NO_QUEUE, message=message,
+        last_transition_time=format_timestamp(now),
+    )  # fmt: skip
+    yield PatchReservation(reservation.metadata.name, reservation.metadata.uid, PENDING, "", {}, (said,))
+
+
+def why_reservation_waits(reservation: Reservation) -> tuple[str, str]:
+    """The reason and the sentence in its status; empty if it does not wait for a node."""
+    for condition in reservation.status.conditions:
+        if condition.type == SCHEDULED and condition.status == "False" and reservation.status.phase in ("", PENDING):
+            return condition.reason, condition.message
+    return "", ""

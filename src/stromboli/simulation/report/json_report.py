@@ -20,11 +20,13 @@ from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import Cluster, JobKey, QueueName, ResourceAxis, Status, TaskKey, Vector
 from stromboli.cluster.queue_guarantees import nodes_in_force
 from stromboli.cluster.queue_index import with_queues_below
+from stromboli.scheduling.decisions import PatchGroup, PatchReservation
+from stromboli.scheduling.explanation.orphans import orphans, why_reservation_waits
 from stromboli.scheduling.explanation.reasons import Code, no_group, no_queue
 from stromboli.simulation.engine import Engine
 from stromboli.simulation.group_history import GroupRecord
 from stromboli.simulation.journal import Event, PodRecord
-from stromboli.simulation.virtual_time import from_wall_clock, to_seconds
+from stromboli.simulation.virtual_time import from_wall_clock, microseconds, to_seconds, wall_clock
 
 from .summary import build_summary
 from .volumes import claims, volumes
@@ -36,17 +38,20 @@ _FINAL_PHASES = ("Completed", "Failed", "Terminated", "Aborted")
 
 def build_report(engine: Engine) -> Section:
     engine.cluster.snapshot()  # undoes tentative changes of the last cycle
+    orphaned = list(orphans(engine.cluster, wall_clock(microseconds(engine.end))))  # no cycle considers them
     return {
         "end": engine.end,
         "events": msgspec.to_builtins(engine.journal.events),
         "pods": _pods(engine),
-        "podGroups": _groups(engine),
+        "podGroups": _groups(engine, {one.job: one for one in orphaned if isinstance(one, PatchGroup)}),
         "jobs": _jobs(engine),
         "queues": _queues(engine),
         "namespaces": _namespaces(engine),
         "nodes": _nodes(engine.cluster, engine.cycle.kept, nodes_in_force(engine.world.store.list(Queue))),
         "summary": build_summary(engine),
-        "reservations": _reservations(engine),
+        "reservations": _reservations(
+            engine, {one.reservation: one for one in orphaned if isinstance(one, PatchReservation)}
+        ),
         "claims": claims(engine.world.store),
         "volumes": volumes(engine.world.store),
     }
@@ -95,7 +100,7 @@ def _unscheduled_reason(engine: Engine, pod_key: str, record: PodRecord) -> tupl
     return "", ""
 
 
-def _groups(engine: Engine) -> Section:
+def _groups(engine: Engine, orphaned: Mapping[JobKey, PatchGroup]) -> Section:
     counted: dict[str, dict[str, int]] = defaultdict(lambda: {"Running": 0, "Pending": 0})
     for pod in engine.world.store.list(Pod):
         record = engine.journal.pods[key(pod)]
@@ -107,11 +112,14 @@ def _groups(engine: Engine) -> Section:
     groups: Section = {}
     for group in engine.world.store.list(PodGroup):
         migration = group.status.migration_state
+        orphan = orphaned.get(JobKey(key(group)))
         groups[key(group)] = {
             "phase": group.status.phase,
             "running": counted[key(group)]["Running"],
             "pending": counted[key(group)]["Pending"],
-            "conditions": [_condition(condition) for condition in group.status.conditions],
+            "conditions": [
+                _condition(condition) for condition in (orphan.conditions if orphan else group.status.conditions)
+            ],
             "migrationState": None if migration is None else migration.phase,
             **_times(engine, engine.journal.groups.groups[key(group)], _group_end(members[key(group)])),
             "pods": _phases(members[key(group)]),
@@ -250,20 +258,24 @@ def _reserved_for(cluster: Cluster, node_name: str) -> set[JobKey]:
     return {task.job.key for task in tasks if task.status is Status.RESERVED and task.job is not None}
 
 
-def _reservations(engine: Engine) -> Section:
+def _reservations(engine: Engine, orphaned: Mapping[str, PatchReservation]) -> Section:
     """Those that have ended stay in the output, like pods, also after they were deleted."""
     present = {key(reservation): reservation for reservation in engine.world.store.list(Reservation)}
-    known = engine.journal.ended_reservations | present
-    return {
-        key(reservation): {
+    reservations: Section = {}
+    for name, reservation in sorted((engine.journal.ended_reservations | present).items()):
+        orphan = orphaned.get(name)
+        told = reservation if orphan is None else orphan.applied_to(reservation)
+        reason, message = why_reservation_waits(told)
+        reservations[name] = {
             "phase": reservation.status.phase,
             "node": reservation.status.node_name,
             "allocatable": _format(amounts(reservation.status.allocatable)),
             "allocated": _format(amounts(reservation.status.allocated)),
             "owners": sorted(f"{owner.namespace}/{owner.name}" for owner in reservation.status.current_owners),
+            "reason": reason,
+            "message": message,
         }
-        for _, reservation in sorted(known.items())
-    }
+    return reservations
 
 
 def _without_pods(axis: ResourceAxis, vector: Vector) -> dict[str, int]:

@@ -28,6 +28,7 @@ from stromboli.api.quantity import amount, format_duration, readable_amount
 from stromboli.api.reservations.fields import OVER
 from stromboli.grammar import plural
 from stromboli.printable import printable
+from stromboli.scheduling.explanation.reasons import Code
 from stromboli.simulation.group_history import GroupRecord
 
 PIPED_WIDTH: Final = 100
@@ -142,6 +143,10 @@ class _Printer:
         if held:
             self._show("Reservations", _reservations(dict(list(held.items())[:MAX_ROWS])))
             self._remainder(list(held), "Reservations")
+        unplaced = {name: one for name, one in held.items() if one["message"]}
+        if unplaced:
+            self._show("Reservations without a node", self._unplaced(dict(list(unplaced.items())[:MAX_ROWS])))
+            self._remainder(list(unplaced), "Reservations")
         waiting = [row for row in self._rows if row.pending]
         if waiting:
             self._show("Waiting", self._waiting(waiting[:MAX_ROWS]))
@@ -189,10 +194,14 @@ class _Printer:
             name = self._owners.get(group, group)
             if group not in with_pods and name in report["jobs"]:
                 record = self._groups[group]
-                pending = [(self._codes.get(group, ""), c["message"]) for c in status["conditions"] if c["message"]]
+                pending = [(self._code(group, c), c["message"]) for c in status["conditions"] if c["message"]]
                 submitted = report["jobs"][name]["submitted"]
                 rows.append(_JobRow(name, record.queue, submitted, None, end - submitted, [], pending or [("", "")]))
         return sorted(rows, key=lambda row: (row.submitted, row.name))
+
+    def _code(self, group: str, condition: dict[str, Any]) -> str:
+        """Of the last cycle; if that did not consider the group, its condition says why."""
+        return self._codes.get(group) or (condition["reason"] if condition["reason"] == Code.NO_QUEUE else "")
 
     def _jobs(self) -> None:
         rows, title = self._rows, "Jobs"
@@ -245,6 +254,12 @@ class _Printer:
             owner = (Text(node["lockedBy"] or "–"),) if locked else ()
             grid.add_row(Text(name), bar, f"{share:.0%}", Text(used), *owner)
         self._show(title, grid)
+
+    def _unplaced(self, reservations: dict[str, dict[str, Any]]) -> Table:
+        grid = _grid("Reservation", "Reason", "Message")
+        for name, one in reservations.items():
+            grid.add_row(Text(name), Text(one["reason"], style="yellow"), Text(self._named(one["message"])))
+        return grid
 
     def _waiting(self, rows: list[_JobRow]) -> Table:
         grid = _grid("Job", "Pods", "Reason", "Message", right=("Pods",))
