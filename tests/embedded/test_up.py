@@ -174,3 +174,15 @@ def test_a_port_in_use_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["up", "--port", str(port), "--nodes", "1", "--for", "1s"]) == 2
     told = f"cannot serve the API on 127.0.0.1:{port}: Address already in use; choose another --port"
     assert capsys.readouterr().err == f"stromboli: error: {told}\n"
+
+
+def test_it_has_the_options_of_containment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Plan] = []
+
+    async def run_nothing(plan: Plan, *rest: object) -> None:
+        seen.append(plan)
+
+    monkeypatch.setattr("stromboli.console.up.cluster.run_cluster", run_nothing)
+    folder = str(tmp_path / "errors")
+    assert run(["up", "--nodes", "1", "--cycle-budget", "3s", "--error-recordings", folder]) == 0
+    assert [(plan.cycle_budget, str(plan.error_recordings)) for plan in seen] == [(3.0, folder)]
