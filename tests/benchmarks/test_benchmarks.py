@@ -31,6 +31,7 @@ loop_lag = load("loop_lag")
 together = load("together")
 growth = load("growth")
 cliffs = load("cliffs")
+tenants = load("tenants")
 defragmentation = load("defragmentation")
 sys.modules["defragmentation"] = defragmentation  # which the model imports, as from a script beside it
 model = load("defragmentation_model")
@@ -163,3 +164,12 @@ def test_plans_of_a_large_cluster_are_measured() -> None:
 @pytest.mark.parametrize("case", [*cliffs.CASES, *cliffs.PLANS])
 def test_every_cliff_is_a_cluster_with_decisions(case: str) -> None:
     assert cliffs.measured_case(case, 20, 1)["decisions"] > 0
+
+
+def test_pods_of_a_team_are_bound_beside_a_crowd_in_their_first_cycle() -> None:
+    measured = tenants.Cycles(20).measure(5)
+    assert 0 < measured["median"] <= measured["p99"] <= measured["cycle"]
+    # 0.5 s alone; beside the others 1.2 s, with cycles of 1 s: at most 1.5 s.
+    alone, beside = {"p99": 0.5, "cycle": 0.1}, {"p99": 1.2, "cycle": 1.0}
+    assert tenants.is_within_bound(alone, beside)
+    assert not tenants.is_within_bound(alone, {**beside, "p99": 1.6})

@@ -6,15 +6,21 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from builders import pod
+import pytest
+
+from builders import cluster, group, pod
 from controllers.fake_cluster import FakeCluster, job, task
 from stromboli.api import Pod, PodGroup
 from stromboli.controllers import ControllerManager, Create, PodLimits
 from stromboli.controllers.work_queue import WorkQueue, by_turns
 from stromboli.kube.client import PODS, FairQueue, TokenBucket
 from stromboli.kube.controllers.change_batches import batches
+from stromboli.kube.runtime import LimitedLog, Log
 from stromboli.kube.runtime.event_recorder import EventRecorder
+from stromboli.kube.scheduler.state_metrics import LastCycle, state_of
 from stromboli.kube.scheduler.status_patch_queue import StatusPatch, StatusPatchQueue
+from stromboli.scheduling.cycle import Scheduler
+from stromboli.scheduling.registry import Registry
 
 
 def test_namespaces_have_equal_parts_of_a_pass() -> None:
@@ -129,3 +135,31 @@ def test_events_of_a_namespace_are_neither_delayed_nor_dropped_for_those_of_anot
         return recorder
 
     assert asyncio.run(story()).dropped == 2002
+
+
+def test_the_log_has_one_line_for_many_objects_of_a_namespace(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    log = LimitedLog(Log("costs"), lambda: now[0])
+    with caplog.at_level("WARNING"):
+        for number in range(1000):
+            log.warning("cannot read", "crowd", object=f"crowd/p{number}")
+        log.warning("cannot read", "team", object="team/p")
+        now[0] = 61.0
+        log.warning("cannot read", "crowd", object="crowd/last")
+    fields = [vars(record)["fields"] for record in caplog.records]
+    assert fields == [
+        {"object": "crowd/p0"}, {"object": "team/p"}, {"object": "crowd/last", "more_since_the_last_line": 999},
+    ]  # fmt: skip
+
+
+def test_metrics_have_a_series_for_so_many_jobs_only() -> None:
+    known = cluster(
+        (group(f"crowd/g{number}", min_member=1) for number in range(1200)),
+        (pod(f"crowd/p{number}", cpu=1, group=f"g{number}") for number in range(1200)),
+    )
+    registry = Registry()
+    collector = LastCycle()
+    collector.state = state_of(known, Scheduler(registry.default(), registry).run(known, 1.0))
+    families = {family.name: family for family in collector.collect()}
+    assert families["volcano_unschedule_job_count"].samples[0].value == 1200
+    assert len(families["volcano_unschedule_task_count"].samples) == 1000

@@ -11,6 +11,7 @@ import pytest
 from stromboli.api import ApiError, Pod, decode
 from stromboli.api.decoder import decode_json
 from stromboli.api.quantity import QuantityError
+from stromboli.api.validation import validate_queue_tree
 from stromboli.cluster import Applied, Cluster
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind
@@ -208,3 +209,25 @@ def test_sums_of_absurd_minimums_do_not_wrap_around() -> None:
 
     assert [one.task for one in cycle.decisions if isinstance(one, Bind)] == ["team/p"]
     assert cycle.deserved["default"]["memory"] == 64 * 2**30
+
+
+def line_of_queues(number: int) -> list[Any]:
+    parents = ["", *(f"q{position}" for position in range(number - 1))]
+    return [queue_below(f"q{position}", parent) for position, parent in enumerate(parents)]
+
+
+def queue_below(name: str, parent: str) -> Any:
+    return decode({**queue(), "metadata": {"name": name}, "spec": {"parent": parent} if parent else {}})
+
+
+def test_a_tree_of_queues_has_so_many_levels() -> None:
+    known = line_of_queues(32)
+    validate_queue_tree(known[-1], known)
+    with pytest.raises(ApiError, match="at most 31 queues above it"):
+        validate_queue_tree(queue_below("one-more", "q31"), known)
+
+
+def test_a_queue_is_not_below_itself() -> None:
+    known = line_of_queues(3)
+    with pytest.raises(ApiError, match="must not be below the queue itself, as q2 is"):
+        validate_queue_tree(queue_below("q0", "q2"), known)

@@ -166,6 +166,34 @@ def test_after_a_quiet_time_a_pod_does_not_wait_because_the_last_cycle_took_long
     with_virtual_time(story())
 
 
+def test_a_long_cycle_that_would_decide_the_same_again_is_not_repeated_all_the_time() -> None:
+    """A cycle takes 1 s, for a pod that no node has room for. Once it is known, the next one comes 20 s later; and who
+    comes in between does not wait for one that is under way."""
+
+    async def story() -> None:
+        api = FakeApi()
+        two_nodes(api)
+        process = make(api)
+        process.thinks = 1.0
+        async with running(process):
+            await until(lambda: process.cycles >= 1)
+            api.put(group("crowd/g"))
+            api.put(pod("crowd/p", cpu=40, group="g"))
+            await asyncio.sleep(60.0)
+            before = process.cycles
+            await asyncio.sleep(60.0)
+            assert 2 <= process.cycles - before <= 4
+            process.thinks = 0.0
+            gang_of_two(api)
+            await asyncio.sleep(1.0)
+            assert bound_keys(api) == ["ns/g-0", "ns/g-1"]
+            before = process.cycles
+            await asyncio.sleep(10.0)
+            assert process.cycles - before >= 9  # it takes no time now, so there is one in each period
+
+    with_virtual_time(story())
+
+
 def test_our_own_writes_cause_no_cycles() -> None:
     async def story() -> None:
         api = FakeApi()

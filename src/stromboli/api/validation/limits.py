@@ -34,7 +34,7 @@ MAX_POLICIES: Final = 32  # of a Job or a task
 MAX_RESOURCES: Final = 64  # names in one list, and in one pod
 MAX_QUANTITY_LENGTH: Final = 64  # characters, in our own kinds
 MAX_OWNERS: Final = 64  # of a Reservation, each of which is compared with every pod that waits
-MAX_QUEUE_DEPTH: Final = 32  # queues above a queue
+MAX_QUEUE_DEPTH: Final = 32  # levels of a tree of queues
 
 MAX_CONTAINERS: Final = 256  # of a pod, with its init containers
 MAX_PORTS: Final = 1024  # of a pod
@@ -48,7 +48,7 @@ MAX_REQUEST: Final = 2**45
 64-bit integers, so a quarter of a million pods may be there before a sum wraps around."""
 
 MAX_ANNOTATION: Final = 4096  # characters of an annotation that is copied to a PodGroup
-MAX_MESSAGE: Final = 1024  # characters of an event or a condition, as in Kubernetes
+MAX_MESSAGE: Final = 1024  # characters of an event; the server refuses longer ones
 
 
 def at_most(limit: int, things: Sized, at: str, what: str) -> None:

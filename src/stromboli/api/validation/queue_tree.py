@@ -17,10 +17,13 @@ from stromboli.api.kinds.batch import Queue
 from stromboli.api.kinds.metadata import ResourceList
 from stromboli.api.quantity import amounts, format_amount
 
+from .limits import MAX_QUEUE_DEPTH
+
 
 def validate_queue_tree(queue: Queue, queues: Sequence[Queue]) -> None:
     """Raise an ApiError if the queue, new or changed, does not fit the other queues."""
     others = {other.metadata.name: other for other in queues if other.metadata.name != queue.metadata.name}
+    _check_depth(queue, others)
     parent = others.get(_parent_of(queue))
     children = [other for other in others.values() if _parent_of(other) == queue.metadata.name]
     if parent is not None:
@@ -37,6 +40,19 @@ def _parent_of(queue: Queue) -> str:
     if queue.metadata.name == names.ROOT_QUEUE:
         return ""
     return queue.spec.parent or names.ROOT_QUEUE
+
+
+def _check_depth(queue: Queue, others: Mapping[str, Queue]) -> None:
+    above = [queue.metadata.name]
+    parent = others.get(_parent_of(queue))
+    while parent is not None:
+        above.append(parent.metadata.name)
+        if len(above) > MAX_QUEUE_DEPTH:
+            raise ApiError("spec.parent", f"must have at most {MAX_QUEUE_DEPTH - 1} queues above it, one by one")
+        name = _parent_of(parent)
+        if name == queue.metadata.name:
+            raise ApiError("spec.parent", f"must not be below the queue itself, as {above[1]} is")
+        parent = others.get(name)
 
 
 def _check_capability(child: Queue, parent: Queue, *, field: str) -> None:

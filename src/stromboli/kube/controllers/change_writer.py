@@ -49,7 +49,7 @@ from stromboli.kube.client import (
     is_not_found,
     object_and_status_patches,
 )
-from stromboli.kube.runtime import Fence, Log
+from stromboli.kube.runtime import Fence, LimitedLog, Log
 
 from .cache import kind_of
 from .change_batches import BackoffKey, Batch, batches, job_of
@@ -130,6 +130,7 @@ class ChangeWriter:
         self._slots = asyncio.Semaphore(CONCURRENCY)
         self._deadline = 0.0
         self._halted = False
+        self._log = LimitedLog(_log)
 
     async def write(self, changes: Sequence[Change], objects: Objects) -> Outcome:
         """`objects` is what the changes were decided on. Raises nothing: failures are logged and in the outcome."""
@@ -310,8 +311,9 @@ class ChangeWriter:
         if isinstance(change, Update) and (is_conflict(failure) or is_not_found(failure)):
             return  # the watch will show what changed
         self.backoff.failed(backoff_key, failure)
-        _log.warning(
+        self._log.warning(
             "cannot write a change",
+            obj.metadata.namespace,
             change=type(change).__name__,
             kind=obj.kind,
             object=key(obj),

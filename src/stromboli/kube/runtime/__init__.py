@@ -23,7 +23,7 @@ from .event_recorder import EventRecorder, InvolvedObject
 from .health import HealthServer
 from .http_service import Reply, Request
 from .leader_election import Fence, LeaderElector, Leadership, SoleReplica
-from .logs import Log, configure_logging
+from .logs import LimitedLog, Log, configure_logging
 from .loop_lag import LoopLag
 from .metrics import SECONDS_BUCKETS, ProcessMetrics, labelled_gauge
 from .process import Component, ProcessContext, ProcessOptions, run_process
@@ -42,6 +42,7 @@ __all__ = [
     "InvolvedObject",
     "LeaderElector",
     "Leadership",
+    "LimitedLog",
     "Log",
     "LoopLag",
     "ProcessContext",

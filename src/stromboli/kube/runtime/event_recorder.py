@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from stromboli.api import KINDS, KObject, is_namespaced
 from stromboli.api.timestamps import format_timestamp
+from stromboli.api.validation.limits import MAX_MESSAGE
 from stromboli.kube.client import EVENTS, Client, Failure, FairQueue, TokenBucket, is_not_found
 
 from .logs import Log
@@ -33,7 +34,6 @@ _EXPIRY: Final = 600.0  # seconds in which a repetition raises the count instead
 _MAX_MESSAGES: Final = 10  # different messages for one object and reason; the rest are combined
 _FREQUENT: Final = 5  # times that an event is written, before its repetitions are only counted here
 _MAX_INTERVAL: Final = 60.0  # seconds between two writes of a frequent event
-_MAX_MESSAGE_LENGTH: Final = 1024  # characters; the server refuses longer messages
 _NUMEROUS: Final = frozenset({"Pod", "PodGroup"})  # kinds whose warnings are written slowly
 _WARNINGS_PER_SECOND: Final = 25.0
 _WARNINGS_AT_ONCE: Final = 100
@@ -124,7 +124,7 @@ class EventRecorder:
         self.record_for(InvolvedObject.of(kind, key, uid), reason, message, warning=warning)
 
     def record_for(self, involved: InvolvedObject, reason: str, message: str, *, warning: bool = False) -> None:
-        event = self._combined(_Event(involved, reason, message[:_MAX_MESSAGE_LENGTH], warning))
+        event = self._combined(_Event(involved, reason, message[:MAX_MESSAGE], warning))
         known = self._written.get(event)
         if known is not None and known.is_recent(self._clock()):
             known.unwritten += 1

@@ -13,7 +13,10 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -23,6 +26,9 @@ Field = str | int | float | bool | None
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
+
+SILENCE: Final = 60.0  # seconds between two lines with one message about one namespace
+_MOST_SUBJECTS: Final = 10_000
 
 _ROOT: Final = "stromboli"
 _NEEDS_NO_QUOTES: Final = re.compile(r'[^\s"=]+')
@@ -49,6 +55,28 @@ class Log:
     def exception(self, message: str, /, **fields: Field) -> None:
         """An error, with the traceback of the exception that is being handled."""
         self._logger.exception(message, extra={"fields": fields})
+
+
+class LimitedLog:
+    """Warnings about objects of tenants: one line a minute for each namespace and message, and then how many there
+    were. Who writes a million objects that cannot be handled must not hide what the log says about others."""
+
+    def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._clock = clock
+        self._said: dict[tuple[str, str], tuple[float, int]] = {}  # when there was a line, and how many had none since
+
+    def warning(self, message: str, namespace: str, /, **fields: Field) -> None:
+        now, about = self._clock(), (namespace, message)
+        since, unsaid = self._said.get(about, (-math.inf, 0))
+        if now - since < SILENCE:
+            self._said[about] = (since, unsaid + 1)
+            return
+        if len(self._said) >= _MOST_SUBJECTS:
+            self._said.clear()
+        self._said[about] = (now, 0)
+        more = {"more_since_the_last_line": unsaid} if unsaid else {}
+        self._log.warning(message, **fields, **more)
 
 
 def configure_logging(level: str, format: str) -> None:

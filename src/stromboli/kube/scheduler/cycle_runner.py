@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from stromboli.api import ApiError, Pod, key
 from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted
 from stromboli.containment import ContainedError, ObjectRef, contained_error
-from stromboli.kube.runtime import ConfigurationFile, Log, first_of, garbage_collection
+from stromboli.kube.runtime import ConfigurationFile, LimitedLog, Log, first_of, garbage_collection
 from stromboli.scheduling.containment import CycleInputs, NotContained
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Cycle, Decision
@@ -88,6 +88,7 @@ class CycleRunner:
         self._last_inputs = CycleInputs()
         self._last: tuple[int, Scheduler, Cycle] | None = None  # number of changes, scheduler and result of a cycle
         self._rest_until = 0.0
+        self._log = LimitedLog(_log)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
 
     async def prepare(self, warm_up: Callable[[], None]) -> None:
@@ -120,13 +121,13 @@ class CycleRunner:
         self._containment.note_turns(cycle)
         self._metrics.cycle_done(time.perf_counter() - started, cycle)
         self._metrics.buffered(len(self._inbox))
-        self._rest_until = time.monotonic() + min(REST_FACTOR * used, LONGEST_REST)
+        self._rest_until = asyncio.get_running_loop().time() + min(REST_FACTOR * used, LONGEST_REST)
         return used
 
     async def may_rest(self) -> bool:
         """Whether a cycle now would decide what the last one did. It is run for safety, in case a write was lost, but
         not all the time: with a hundred thousand pods that cannot start, whoever comes next would wait for it."""
-        if time.monotonic() >= self._rest_until:
+        if asyncio.get_running_loop().time() >= self._rest_until:
             return False
         await self.apply_pending()
         if self._last is None or self._new_ignored_pods or self.cluster.put_aside:
@@ -247,9 +248,10 @@ class CycleRunner:
                 obj = event.object
                 if isinstance(obj, Pod) and not obj.spec.node_name and obj.spec.scheduler_name == self._scheduler_name:
                     self._new_ignored_pods[key(obj)] = (obj, str(error))
-                _log.warning(
-                    "ignoring an object that cannot be applied", kind=obj.kind, object=key(obj), reason=str(error)
-                )
+                self._log.warning(
+                    "ignoring an object that cannot be applied", obj.metadata.namespace,
+                    kind=obj.kind, object=key(obj), reason=str(error),
+                )  # fmt: skip
             except Exception as error:
                 if not isinstance(event, Applied | Deleted):
                     raise

@@ -31,7 +31,7 @@ from stromboli.kube.client import (
     is_not_found,
     namespace_of,
 )
-from stromboli.kube.runtime import Log
+from stromboli.kube.runtime import LimitedLog, Log
 
 _CONCURRENCY: Final = 16  # patches in flight that something waits for
 _ORDINARY_CONCURRENCY: Final = 4  # others
@@ -107,6 +107,7 @@ class StatusPatchQueue:
         self._writing: set[Slot] = set()
         self._cancelled: set[Slot] = set()  # slots in `_writing` whose patch was cancelled
         self._last: dict[Slot, tuple[StatusPatch, float]] = {}
+        self._log = LimitedLog(_log)
 
     def enqueue(self, patch: StatusPatch, *, delay: float = 0.0) -> None:
         now = self._clock()
@@ -216,7 +217,9 @@ class StatusPatchQueue:
             self._on_result(kind, "failed")
             if is_not_found(failure) or is_conflict(failure):
                 return  # the object is deleted or changed, or another object has its name
-            _log.warning("status write failed", kind=kind, object=patch.key, failure=failure.message)
+            self._log.warning(
+                "status write failed", namespace_of(patch.key), kind=kind, object=patch.key, failure=failure.message
+            )
             if patch.slot not in self._pending and patch.slot not in self._cancelled:
                 self.enqueue(patch, delay=_RETRY)
         else:
