@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import pod
 from controllers.fake_cluster import FakeCluster
-from stromboli.controllers.deletion_tracker import DeletionTracker
+from stromboli.controllers.job.deletion_tracker import DeletionTracker
 
 
 def test_the_second_time_is_no_news() -> None:

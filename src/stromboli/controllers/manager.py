@@ -185,9 +185,9 @@ class ControllerManager:
     def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None:
         """Report that a pod is evicted, and that its object is gone. The second report of a pod has no effect."""
         if self._replica_sets is not None:
-            self._replica_sets.pod_deleted(pod, now)
+            self._replica_sets.pod_deleted(pod)
         if self._stateful_sets is not None:
-            self._stateful_sets.pod_deleted(pod, now)
+            self._stateful_sets.pod_deleted(pod)
         self._jobs.pod_deleted(pod, now, evicted=evicted)
 
     def next_due(self, now: float) -> float | None:

@@ -11,8 +11,9 @@ that a cluster takes to react, and it allows another pending pod to take the fre
 A finished pod still counts as a replica. On a real node its containers restart and it never finishes. Where a pod of a
 set does finish, its author has given it a duration, and does not expect a replacement.
 
-The delays are kept in memory only: after a restart the missing pods are created at once. The last number used is an
-annotation of the set, because a name that is used twice would mix up the records of two pods.
+All that is remembered is in the set: its status counts the pods there were, so one that is gone since is noticed also
+after a restart; annotations have the times at which pods may be replaced (`replacement_times`), and the last number
+used, because a name that is used twice would mix up the records of two pods.
 
 The garbage collector deletes the pods of a deleted set, not this controller.
 """
@@ -26,12 +27,11 @@ from msgspec.structs import replace
 from stromboli.api import KObject, ObjectMeta, Pod, ReplicaSet, ReplicaSetStatus, key
 
 from .changes import Change, Create, Delete, Objects, Update
-from .deletion_tracker import DeletionTracker
 from .pod_index import PodIndex, owner_of
 from .pod_owners import controlling_reference, is_finished, is_terminating, owner_reference_to, was_evicted
+from .replacement_times import REPLACEMENT_DELAY, read_replacements, with_replacements
 from .work_queue import WorkQueue
 
-REPLACEMENT_DELAY = 1.0
 LAST_REPLICA = "scheduling.stromboli.io/last-replica"
 
 
@@ -41,16 +41,11 @@ class ReplicaSetController:
     def __init__(self, pods: PodIndex) -> None:
         self._pods = pods
         self._sets = WorkQueue()
-        self._replacement_times: dict[str, list[float]] = {}  # by set: when each deleted pod may be replaced
-        self._deletions = DeletionTracker()
 
-    def pod_deleted(self, pod: Pod, now: float) -> None:
+    def pod_deleted(self, pod: Pod) -> None:
         reference = controlling_reference(pod.metadata)
         if reference is not None and reference.kind == "ReplicaSet":
-            set_key = f"{pod.metadata.namespace}/{reference.name}"
-            self._note_deletion(set_key, pod, now)
-            self._sets.add(set_key)
-            self._set_due(set_key, now)
+            self._sets.add(f"{pod.metadata.namespace}/{reference.name}")
 
     def observe(self, before: KObject | None, after: KObject | None) -> None:
         for version in (before, after):
@@ -64,71 +59,58 @@ class ReplicaSetController:
 
     def reconcile(self, objects: Objects, now: float) -> list[Change]:
         changes: list[Change] = []
-        self._deletions.prune(objects)
         for set_key in self._sets.take(now):
             replica_set = objects.get(ReplicaSet, set_key)
-            if replica_set is None:
-                self._replacement_times.pop(set_key, None)
-            elif replica_set.metadata.deletion_timestamp is None:
+            if replica_set is not None and replica_set.metadata.deletion_timestamp is None:
                 of_set = self._reconcile_set(replica_set, self._pods.of_replica_set(replica_set), objects, now)
                 if of_set:
                     self._sets.add(set_key)
                 changes += of_set
-            self._set_due(set_key, now)
         return changes
-
-    def _set_due(self, set_key: str, now: float) -> None:
-        dues = (due for due in self._replacement_times.get(set_key, ()) if due > now)
-        self._sets.set_due(set_key, min(dues, default=None))
-
-    def _note_deletion(self, set_key: str, pod: Pod, now: float) -> None:
-        if self._deletions.is_unexpected(pod):
-            self._replacement_times.setdefault(set_key, []).append(now + REPLACEMENT_DELAY)
 
     def _reconcile_set(self, replica_set: ReplicaSet, pods: list[Pod], objects: Objects, now: float) -> list[Change]:
         set_key = key(replica_set)
-        active = []
-        finished = 0
-        for pod in pods:
-            if is_terminating(pod) or was_evicted(pod):
-                self._note_deletion(set_key, pod, now)
-            elif is_finished(pod):
-                finished += 1
-            else:
-                active.append(pod)
-        delayed = [due for due in self._replacement_times.pop(set_key, []) if due > now]
-        if delayed:
-            self._replacement_times[set_key] = delayed
-
-        changes: list[Change] = []
+        active = [pod for pod in pods if not (is_terminating(pod) or was_evicted(pod) or is_finished(pod))]
+        finished = sum(is_finished(pod) and not (is_terminating(pod) or was_evicted(pod)) for pod in pods)
         desired = max(0, replica_set.spec.replicas - finished)
-        for pod in _deletion_order(active)[: max(0, len(active) - desired)]:
-            self._deletions.expect_deletion(pod)
-            changes.append(Delete(pod, reason="the ReplicaSet was scaled down"))
-        missing = max(0, desired - len(active) - len(delayed))
+        surplus = _deletion_order(active)[: max(0, len(active) - desired)]
+        left = len(active) - len(surplus)
+
+        delayed = {due: _number(many) for due, many in read_replacements(replica_set.metadata).items() if due > now}
+        gone = min(replica_set.status.replicas, desired) - len(active)  # since the last visit
+        if gone > 0:
+            delayed[now + REPLACEMENT_DELAY] = delayed.get(now + REPLACEMENT_DELAY, 0) + gone
+        self._sets.set_due(set_key, min(delayed, default=None))
+
+        changes: list[Change] = [Delete(pod, reason="the ReplicaSet was scaled down") for pod in surplus]
+        missing = max(0, desired - len(active) - sum(delayed.values()))
         last = _last_number(replica_set, pods)
         for _ in range(missing):
             last += 1
             while objects.get(Pod, f"{set_key}-{last}") is not None:
                 last += 1
             changes.append(Create(_new_pod(replica_set, last)))
-        return _status_update(replica_set, active, last if missing else None) + changes
+        running = sum(pod.status.phase == "Running" for pod in active)
+        return _update(replica_set, left, running, delayed, last if missing else None) + changes
 
 
-def _status_update(replica_set: ReplicaSet, active: list[Pod], last: int | None) -> list[Change]:
-    running = sum(pod.status.phase == "Running" for pod in active)
+def _update(
+    replica_set: ReplicaSet, replicas: int, running: int, delayed: dict[float, int], last: int | None
+) -> list[Change]:
+    """`replicas`: without those that the set deletes itself, which nobody replaces."""
     status = ReplicaSetStatus(
-        replicas=len(active),
+        replicas=replicas,
         ready_replicas=running,
         available_replicas=running,
         observed_generation=replica_set.status.observed_generation,
     )
     metadata = replica_set.metadata
+    annotations = with_replacements(metadata.annotations, {due: str(many) for due, many in delayed.items()})
     if last is not None:
-        metadata = replace(metadata, annotations={**metadata.annotations, LAST_REPLICA: str(last)})
-    if status == replica_set.status and metadata is replica_set.metadata:
+        annotations[LAST_REPLICA] = str(last)
+    if status == replica_set.status and annotations == metadata.annotations:
         return []
-    return [Update(replace(replica_set, metadata=metadata, status=status))]
+    return [Update(replace(replica_set, metadata=replace(metadata, annotations=annotations), status=status))]
 
 
 def _new_pod(replica_set: ReplicaSet, number: int) -> Pod:

@@ -2,7 +2,9 @@
 
 It replaces Kubernetes' own controller where that one does not run, and reproduces only what a scheduler can observe.
 Pods are created in the order of their numbers, each when all before it run, unless `podManagementPolicy` is Parallel. A
-pod that is gone is created again one second later, under the same name.
+pod that is gone is created again one second later, under the same name. That a pod is gone follows from the status of
+the set, which counts the pods there were, and an annotation has the time of its replacement (`replacement_times`): so
+restarts change nothing.
 """
 
 from __future__ import annotations
@@ -15,9 +17,8 @@ from stromboli.api import KObject, ObjectMeta, OwnerReference, Pod, StatefulSet,
 
 from .changes import Change, Create, Delete, Objects, Update
 from .pod_owners import is_terminating
+from .replacement_times import REPLACEMENT_DELAY, read_replacements, with_replacements
 from .work_queue import WorkQueue
-
-REPLACEMENT_DELAY = 1.0
 
 
 class StatefulSetController:
@@ -25,7 +26,6 @@ class StatefulSetController:
 
     def __init__(self) -> None:
         self._sets = WorkQueue()
-        self._gone: dict[str, float] = {}  # by key of a pod: when it may be created again
 
     def observe(self, before: KObject | None, after: KObject | None) -> None:
         for version in (before, after):
@@ -34,11 +34,10 @@ class StatefulSetController:
             elif isinstance(version, Pod) and (owner := _set_of(version)) is not None:
                 self._sets.add(owner)
 
-    def pod_deleted(self, pod: Pod, now: float) -> None:
+    def pod_deleted(self, pod: Pod) -> None:
         owner = _set_of(pod)
         if owner is not None:
-            self._gone.setdefault(key(pod), now + REPLACEMENT_DELAY)
-            self._sets.set_due(owner, self._gone[key(pod)])
+            self._sets.add(owner)
 
     def next_due(self, now: float) -> float | None:
         return self._sets.next_due(now)
@@ -58,31 +57,46 @@ class StatefulSetController:
         set_key = key(owner)
         changes: list[Change] = []
         in_order = owner.spec.pod_management_policy != "Parallel"
-        running = existing = 0
+        pods = {number: objects.get(Pod, f"{set_key}-{number}") for number in range(owner.spec.replicas)}
+        there = {number for number, pod in pods.items() if pod is not None and not is_terminating(pod)}
+        times = self._replacements(owner, [number for number in pods if number not in there], now)
+        running = 0
         held_up = False
-        for number in range(owner.spec.replicas):
-            pod = objects.get(Pod, f"{set_key}-{number}")
+        for number, pod in pods.items():
             if pod is not None:
-                existing += not is_terminating(pod)
-                runs = pod.status.phase in ("Running", "Succeeded") and not is_terminating(pod)
+                runs = pod.status.phase in ("Running", "Succeeded") and number in there
                 running += runs
                 held_up = held_up or (in_order and not runs)
-                continue
-            due = self._gone.get(f"{set_key}-{number}", now)
-            if due > now:
-                self._sets.set_due(set_key, due)
+            elif times.get(number, now) > now:
                 held_up = held_up or in_order
             elif not held_up:
-                self._gone.pop(f"{set_key}-{number}", None)
+                times.pop(number, None)
                 changes.append(Create(_new_pod(owner, number)))
                 held_up = in_order
+        self._sets.set_due(set_key, min((due for due in times.values() if due > now), default=None))
         changes += self._surplus(owner, objects)
         status: StatefulSetStatus = replace(
-            owner.status, replicas=existing, ready_replicas=running, available_replicas=running
+            owner.status, replicas=len(there), ready_replicas=running, available_replicas=running
         )
-        if status != owner.status:
-            changes.append(Update(replace(owner, status=status)))
+        by_time: dict[float, str] = {}
+        for number, due in sorted(times.items()):
+            by_time[due] = f"{by_time[due]},{number}" if due in by_time else str(number)
+        annotations = with_replacements(owner.metadata.annotations, by_time)
+        if status != owner.status or annotations != owner.metadata.annotations:
+            metadata = replace(owner.metadata, annotations=annotations)
+            changes.append(Update(replace(owner, metadata=metadata, status=status)))
         return changes
+
+    def _replacements(self, owner: StatefulSet, missing: list[int], now: float) -> dict[int, float]:
+        """When each of the missing pods may be created. Those that never were there wait for their turn in any case."""
+        times: dict[int, float] = {}
+        for due, numbers in read_replacements(owner.metadata).items():
+            named = set(numbers.split(","))
+            times |= {number: due for number in missing if str(number) in named}
+        if owner.spec.replicas - len(missing) < min(owner.status.replicas, owner.spec.replicas):
+            for number in missing:
+                times.setdefault(number, now + REPLACEMENT_DELAY)
+        return times
 
     def _surplus(self, owner: StatefulSet, objects: Objects) -> list[Change]:
         """The pod with the highest number goes first."""

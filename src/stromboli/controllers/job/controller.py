@@ -26,13 +26,13 @@ from msgspec.structs import replace
 from stromboli.api import Command, Job, KObject, Pod, PodGroup, PriorityClass, key
 from stromboli.controllers.changes import Change, Create, Delete, Notify, Objects, Update
 from stromboli.controllers.commands import next_commands
-from stromboli.controllers.deletion_tracker import DeletionTracker
 from stromboli.controllers.pod_index import PodIndex, owner_of
 from stromboli.controllers.pod_owners import controlling_reference, is_finished, is_terminating, refers_to_job
 from stromboli.controllers.validator import Validator
 from stromboli.controllers.work_queue import WorkQueue, by_turns
 
 from .action_requests import request_from_command, request_from_policies
+from .deletion_tracker import DeletionTracker
 from .job_record import JobRecord
 from .lost_deletions import pods_to_delete_again
 from .pod_budget import JobAllowance, PodBudget, PodLimits

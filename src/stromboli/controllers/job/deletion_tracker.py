@@ -9,8 +9,7 @@ not grow. Losing it in a restart costs at most one deletion that is counted agai
 from __future__ import annotations
 
 from stromboli.api import Pod, key
-
-from .changes import Objects
+from stromboli.controllers.changes import Objects
 
 
 class DeletionTracker:
