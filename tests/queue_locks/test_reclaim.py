@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_locks.lock_scenes import gang, locking, node, patch, play, pod, pods, queue, tainted
+from starvation.scenes import priority_class
 
 TWO_NODES = [node("n1", 8), node("n2", 8)]
 
@@ -146,6 +147,22 @@ class TestGuaranteed:
         )  # fmt: skip
         assert outcome.locked("q1") == ["n1"]
         assert len(outcome.evictions()) == 2
+
+    def test_what_a_queue_is_promised_does_not_count_for_its_guarantee(self) -> None:
+        """q2 is guaranteed 10 CPUs. At 3 s next preempts old on n3, which is gone at 11 s; so 10 are used, and 2 are
+        promised. Until next starts, pods of q2 on n1 stay, though the node is locked from 5 s on."""
+        owner = locking("q1", {"cpu": 8}, policy="Guaranteed")
+        owner["metadata"]["annotations"] = {"sim.stromboli.io/at": "5s"}
+        outcome = play(
+            TWO_NODES, node("n3", 2, labels={"own": "3"}), owner, queue("q2", guarantee={"resource": {"cpu": 10}}),
+            pods("a", 2, queue="q2", on="n1"), pods("b", 8, queue="q2", on="n2"), priority_class("high", 100),
+            pod("old", 2, queue="q2", on="n3", grace=8),
+            pod("next", 2, queue="q2", at=3, priority="high", selector={"own": "3"}),
+            until=20, flags=("--relock-period", "2s"),
+        )  # fmt: skip
+        assert outcome.locked("q1") == ["n1"]
+        assert outcome.started == {"next": 11}
+        assert [(t, who) for t, who, _ in outcome.evictions()] == [(3.0, "old"), (12.0, "a-00"), (12.0, "a-01")]
 
     def test_queues_above_what_they_deserve_lose_first(self) -> None:
         """Of 8 CPUs in reach q2 (12 used) and q3 (2 used) deserve 6 and 2. q1's 4 CPUs come from q2's pods on n1."""

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from all_features.amounts import amounts
 from all_features.case import Case
-from all_features.history import Life, used
+from all_features.history import MIGRATED, Life, used
 from all_features.scenario import NEVER, when
 from all_features.verdict import Verdict
 
@@ -78,11 +78,27 @@ def _eviction(case: Case, life: Life, locked: dict[str, str], verdict: Verdict) 
     guarantee = case.scenario.queue(life.pod.queue, life.stop).get("guarantee") or {}
     held = [one["spec"].get("queue", "default") for one in case.scenario.of("Reservation")]
     if set(guarantee) == {"resource"} and life.pod.queue not in held:  # what is held for it counts as its own, too
-        left = [one for one in case.history.of_queue(life.pod.queue, life.stop) if one.stop > life.stop]
+        queue = [one for one in case.history.lives if one.pod.ours and one.pod.queue == life.pod.queue]
+        left = [one for one in queue if one.start <= life.stop < one.stop or _is_moved(case, one, life.stop)]
         for resource, amount in amounts(guarantee["resource"]).items():
             if life.pod.requests[resource] and used(left)[resource] < amount:
                 text = f"{life.pod.key} is evicted, and queue {life.pod.queue} has less than its guarantee"
                 verdict.fail("locks", life.stop, text)
+
+
+def _is_moved(case: Case, life: Life, time: float) -> bool:
+    """Whether a pod is between two nodes. Its place is kept, and its queue pays for it from the eviction on, as for the
+    pod (decision 62): so the queue has it, whether the move began before the lock evicts others or in the same second.
+    """
+    if life.reason != MIGRATED or life.stop > time:
+        return False
+    place = f"migration-{life.pod.key.partition('/')[2]}-"
+    return not any(
+        life.stop <= event["t"] <= time
+        and ((event["type"] == "ReservationSucceeded" and event["object"].startswith(place))
+             or (event["type"] == "MigrationFailed" and event["object"] == life.pod.key))
+        for event in case.history.events
+    )  # fmt: skip
 
 
 def _number(case: Case, verdict: Verdict) -> None:

@@ -2,8 +2,9 @@
 
 The lock itself is the claimant: no pod of the queue has to wait for the room. While what is idle on the queue's nodes,
 together with what it uses there, is less than what it is guaranteed, preemptable pods of other queues are evicted. All
-protecting plugins are asked, and no queue falls below its own guarantee. Queues that have more than they deserve lose
-first, then as few pods as possible go.
+protecting plugins are asked, and no queue falls below its own guarantee. What a queue is promised does not count there:
+until it comes true, the queue would have less than it is guaranteed, and nobody waits for this room. Queues that have
+more than they deserve lose first, then as few pods as possible go.
 
 The rate is limited by the controllers: in each of their rounds they name one node of a queue (`status.reservation.
 evicting`), and only that node is cleared.
@@ -20,6 +21,7 @@ from stromboli.cluster.ledger import SHARED
 from stromboli.cluster.queue_guarantees import evicts, is_about_nodes, never_drains
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing import LeavingPods
 from stromboli.scheduling.statement import Statement
 
 from .books import LockBooks
@@ -60,6 +62,7 @@ class _Clearing:
         assert node.lock is not None
         self._own = node.lock.opens_to
         self._deserved: dict[QueueName, Vector] | None = None  # once this node is cleared
+        self._promises: dict[QueueName, Vector] = {}
         self._nodes = [
             other
             for other in session.ledger.locked.values()
@@ -172,9 +175,17 @@ class _Clearing:
         assert task.job is not None
         return (self._session.job_key(task.job), self._session.task_key(task))
 
+    def _promised(self, queue: Queue) -> Vector:
+        """What pods of a queue are promised; evictions here do not change it."""
+        known = self._promises.get(queue.name)
+        if known is None:
+            known = self._promises[queue.name] = self._session.state(LeavingPods).promised(queue)
+        return known
+
     def _may_go(self, job: Job, tasks: list[Task], *, whole: bool) -> bool:
         gives = np.asarray(sum((task.request for task in tasks), start=self._session.axis.zeros()))
-        if self._books.falls_below_guarantee(job.queue, job.queue.allocated - gives, gives):
+        after = job.queue.allocated - self._promised(job.queue) - gives
+        if self._books.falls_below_guarantee(job.queue, after, gives):
             return False
         if any(never_drains(task.pod) for task in tasks):
             return False

@@ -33,11 +33,12 @@ CANNOT_START = "CannotStart"
 could not start on empty nodes either."""
 
 WAITS = frozenset({Status.PENDING, Status.RESERVED, Status.CONDITIONAL})
-_PROMISED = frozenset({Status.PIPELINED, Status.ALLOCATED})
+_PROMISED = frozenset({Status.PIPELINED, Status.ALLOCATED, Status.CONDITIONAL})
 
 
 def held_places(session: Session) -> Iterator[tuple[Task, Node]]:
-    """Every task that room is set aside for, and where; also while it is promised a place and not bound yet."""
+    """Every task that room is set aside for, and where; also while it is promised a place and not bound yet, or could
+    start elsewhere if lent room were given back."""
     for task in session.ledger.reserved_tasks.values():
         if task.node is not None:
             yield task, task.node
