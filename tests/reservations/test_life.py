@@ -116,6 +116,7 @@ class TestHolding:
         assert outcome.bound() == {"a": (1, "n1")}
         assert outcome.reservation() == {
             "phase": "Available", "node": "n1", "allocatable": {"cpu": "4", "pods": "1"}, "allocated": {}, "owners": [],
+            "reason": "", "message": "",
         }  # fmt: skip
         assert outcome.node()["held"] == {"cpu": "4"}
 
