@@ -44,6 +44,7 @@ from pathlib import Path
 from typing import Any
 
 from stromboli.api import decode, names
+from stromboli.files import write_output
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
 from stromboli.scheduling.registry import Registry
@@ -356,7 +357,7 @@ def main(arguments: list[str] | None = None) -> None:
     if asked.output is not None:
         asked.output.mkdir(parents=True, exist_ok=True)
         figures = [outcome.figures(week) for outcome in outcomes]
-        (asked.output / "starvation.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        write_output(asked.output / "starvation.json", (json.dumps(figures, indent=2) + "\n").encode())
         try:
             for kind in ("svg", "png"):
                 plot(week, outcomes, asked.output / f"starvation.{kind}")

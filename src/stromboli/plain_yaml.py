@@ -5,9 +5,10 @@
 
 The C parser composes nested values by recursion, without a limit: fifty thousand brackets overflow the stack, and the
 process dies without a message. Aliases are a second way to a huge value: ten lines of lists of aliases expand to
-millions of items, and `&a [*a]` never ends. So the depth is checked before a text is composed, and the aliases before
-anybody walks through the value. Nothing that Kubernetes understands comes near these limits. Both checks raise a YAML
-error with its place, like the parser itself.
+millions of items, and `&a [*a]` never ends. And each value costs some hundred bytes, however short its text is. So the
+size and the depth of documents are checked before a text is composed, and the aliases before anybody walks through the
+value. Nothing that Kubernetes understands comes near these limits. The checks raise a YAML error, like the parser
+itself.
 """
 
 from __future__ import annotations
@@ -45,19 +46,29 @@ MAX_DEPTH: Final = 100
 MAX_VALUES: Final = 1_000_000
 """The limit for the values in one document, where each alias counts as all that it stands for."""
 
+LARGEST_DOCUMENT: Final = 8 << 20  # characters; an API server takes objects of 1.5 MB
+
+_TOO_LARGE: Final = f"a document is longer than {LARGEST_DOCUMENT} characters; divide it, or the objects in it"
 _TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
 _SAFE_BOUND: Final = 200
 """Depths up to here are harmless to the parser; a text that cannot be deeper is not scanned."""
-_INDENTATION: Final = re.compile(r"^[-?: \t]*", re.MULTILINE)  # spaces and the signs of lists and mappings
+# What YAML takes for the end of a line is more than a line feed. Text that looks like a mark between documents and is
+# none (`---a`) must not divide a document here, or it would seem less deep than it is.
+_BREAKS: Final = "\r\n\x85\u2028\u2029"
+_INDENTATION: Final = re.compile(rf"(?:^|[{_BREAKS}])[-?: \t\ufeff]*")  # spaces and the signs of lists and mappings
+_MARK: Final = re.compile(rf"[{_BREAKS}]---(?=[ \t{_BREAKS}]|$)")
 _STEPS: Final = {
     yaml.SequenceStartEvent: 1, yaml.MappingStartEvent: 1,
     yaml.SequenceEndEvent: -1, yaml.MappingEndEvent: -1,
 }  # fmt: skip
 
 
-def check_depth(text: str) -> None:
-    """Raise a YAML error if a value is nested too deeply. To be called before the text is composed."""
-    if max(map(_largest_depth, text.split("\n---"))) <= _SAFE_BOUND:
+def check_text(text: str) -> None:
+    """Raise a YAML error if a document is too large or too deep. To be called before the text is composed."""
+    documents = _MARK.split(text)
+    if max(map(len, documents)) > LARGEST_DOCUMENT:
+        raise yaml.composer.ComposerError(None, None, _TOO_LARGE, None)
+    if max(map(_largest_depth, documents)) <= _SAFE_BOUND:
         return
     depth = 0
     loader = None
@@ -85,7 +96,7 @@ def check_aliases(text: str, root: yaml.Node) -> None:
 
 def load(text: str) -> object:
     """The value of a single document; None if it is empty. Raises yaml.YAMLError or ValueError."""
-    check_depth(text)
+    check_text(text)
     loader = PlainLoader(text)
     try:
         root = loader.get_single_node()

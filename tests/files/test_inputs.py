@@ -197,3 +197,57 @@ def test_a_hostile_configuration_in_a_recording_is_one_line(
         error = capsys.readouterr().err
         assert error.count("\n") == 1
         assert "bug" not in error
+
+
+# -- YAML that gets past a look at its text -------------------------------------------------------------------------
+
+DEEP = {
+    "brackets between marks that are none": "a: " + "[\n---a, " * 60_000,
+    "lists after a carriage return": "a:\r" + "- " * 60_000,
+    "lists after another end of a line": "a:\u2028" + "- " * 60_000,
+    "lists after a byte order mark": "\ufeff\ufeff" + "- " * 60_000,
+    "keys": "? " * 60_000,
+    "mappings": "a:\x85" + "{a: " * 60_000,
+    "brackets in the second document": "a: 1\r\n---\r\n" + "[" * 60_000,
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_depth_is_seen_however_it_is_written(name: str, tmp_path: Path) -> None:
+    """In a process of its own: the parser would end it without a word."""
+    file = tmp_path / "deep.yaml"
+    file.write_bytes(DEEP[name].encode())
+    for arguments in (["simulate"], ["simulate", os.devnull, "--config"], ["status", "--kubeconfig"]):
+        status, error = answered([*arguments, str(file)], memory=4 * GIGABYTE)
+        assert (status, error.count("\n")) == (2, 1), error
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_the_embedded_server_survives_the_same(name: str, tmp_path: Path) -> None:
+    """A client may send a body as YAML."""
+    script = (
+        "import sys\n"
+        "from embedded.api import Api, EmbeddedTransport\n"
+        "body = open(sys.argv[1], 'rb').read()\n"
+        "maps = '/api/v1/namespaces/default/configmaps'\n"
+        "print(Api(EmbeddedTransport()).call('POST', maps, body, kind='application/yaml').status)\n"
+    )
+    file = tmp_path / "deep.yaml"
+    file.write_bytes(DEEP[name].encode())
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (0, "400\n"), done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["simulate"], ["simulate", os.devnull, "--config"], ["status", "--kubeconfig"]])
+def test_a_document_of_many_short_values_is_one_line(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four bytes of text become four hundred of memory: ten million characters would be a gigabyte."""
+    file = tmp_path / "many.yaml"
+    file.write_text("a: 1\n---\na:\n" + "- x\n" * 2_500_000)
+    assert run([*arguments, str(file)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "YAML" in error

@@ -10,6 +10,7 @@ traceback does not help users, so it is shown only with STROMBOLI_DEBUG=1 in the
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -33,6 +34,7 @@ _COMPLETE: Final = "_STROMBOLI_COMPLETE"
 WRONG_INPUT: Final = 2
 OUR_FAULT: Final = 1
 LONGEST_MESSAGE: Final = 1000
+_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 INTERRUPTED: Final = 130  # 128 + SIGINT, as shells report it after Ctrl-C
 
 
@@ -239,6 +241,8 @@ def _explained(error: Exception) -> tuple[str, int]:
         return error.format_message(), WRONG_INPUT
     if isinstance(error, OSError):
         reason = error.strerror or str(error) or type(error).__name__
+        if error.errno in _NO_SPACE and not error.filename:  # files that we write are named; this is standard output
+            return f"the output cannot be written: {reason}", WRONG_INPUT
         return (f"{error.filename}: {reason}" if error.filename else reason), WRONG_INPUT
 
     from stromboli.api.errors import ApiError  # imported here, because only errors need it

@@ -11,7 +11,7 @@ import yaml
 from stromboli.embedded.schema import ProtobufError, decode_protobuf
 from stromboli.embedded.status import bad_request, not_acceptable, too_large, unsupported_media_type
 from stromboli.listeners import API_LIMITS, DEEPEST, is_too_deep
-from stromboli.plain_yaml import check_depth
+from stromboli.plain_yaml import check_text
 
 from .messages import JSON, Request
 
@@ -95,7 +95,7 @@ def read_yaml(body: bytes) -> Any:
         raise bad_request("error decoding YAML: anchors and aliases are not supported")
     try:
         text = body.decode()
-        check_depth(text)  # a deep text would overflow the stack of the parser, and end the process
+        check_text(text)  # a deep text would overflow the stack of the parser, and end the process
         parsed = yaml.load(text, Loader=_Loader)
         return msgspec.json.decode(msgspec.json.encode(parsed))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, UnicodeDecodeError) as error:

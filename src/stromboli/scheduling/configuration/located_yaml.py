@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import yaml
 
-from stromboli.plain_yaml import PlainLoader, check_aliases, check_depth
+from stromboli.plain_yaml import PlainLoader, check_aliases, check_text
 
 from .arguments import ConfigurationError, quoted
 
@@ -77,7 +77,7 @@ def read_located(text: str, *, where: str) -> Located:
     """The only document in `text`. An empty text is None on line 1."""
     loader = None
     try:
-        check_depth(text)
+        check_text(text)
         loader = PlainLoader(text)
         root = loader.get_single_node()
         if root is None:

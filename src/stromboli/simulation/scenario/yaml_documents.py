@@ -17,7 +17,7 @@ import yaml
 
 from stromboli.errors import UserError
 from stromboli.files import LARGEST_MANIFEST, read_input, read_standard_input
-from stromboli.plain_yaml import PlainLoader, check_aliases, check_depth
+from stromboli.plain_yaml import PlainLoader, check_aliases, check_text
 
 STANDARD_INPUT = "-"
 _MERGE = "tag:yaml.org,2002:merge"
@@ -78,7 +78,7 @@ def _documents(name: str, text: str) -> Iterator[Document]:
     number = 0
     loader: _Loader | None = None
     try:
-        check_depth(text)
+        check_text(text)
         loader = _Loader(text)
         while loader.check_node():
             number += 1
