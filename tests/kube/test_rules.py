@@ -51,6 +51,8 @@ def test_the_server_refuses_what_the_table_says(case: Case, server: tuple[int, i
     else:
         here = f"{path}/{case.bad['metadata']['name']}"
         version = admin.create(path, case.was)["metadata"]["resourceVersion"]
+        if "status" in case.was:
+            version = admin.patch(f"{here}/status", {"status": case.was["status"]})["metadata"]["resourceVersion"]
         with pytest.raises(Refused) as refused:
             admin.replace(here, _at(version, case.bad))
         admin.replace(here, _at(version, case.good))

@@ -557,3 +557,21 @@ def test_the_mark_of_a_bind_that_did_not_happen_is_taken_back() -> None:
         assert [one.status for one in bound.status.conditions] == ["False"]
 
     play(story)
+
+
+def test_a_mark_that_the_watch_has_not_shown_is_taken_back() -> None:
+    """The first bind was refused after the mark was written. The second is not for lent resources."""
+    fates = iter([refused(409, "Conflict"), Fate()])
+
+    async def story(api: FakeApi, harness: BinderHarness) -> None:
+        harness.watch_shows("ns/a")
+        harness.binder.submit([replace(harness.bind(backfill=True), mark_lent=True)])
+        await harness.binder.wait_idle()
+        harness.binder.submit([harness.bind()])
+        await harness.binder.wait_idle()
+        bound = api.stored(Pod, "ns/a")
+        assert bound is not None
+        assert bound.spec.node_name == "n1"
+        assert not is_backfill(bound)
+
+    play(story, fate=lambda verb, key: next(fates) if verb == "bind" else Fate())

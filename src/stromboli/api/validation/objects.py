@@ -21,7 +21,7 @@ from stromboli.api.kinds.core import (
 from stromboli.api.kinds.metadata import ResourceList
 from stromboli.api.kinds.pods import Pod
 from stromboli.api.kinds.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
-from stromboli.api.names import NAMESPACE_WEIGHT
+from stromboli.api.names import DEFAULT_QUEUE, NAMESPACE_WEIGHT
 from stromboli.api.selectors import matches_labels
 from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 
@@ -30,6 +30,8 @@ from .batch import check_command, check_job, check_pod_group, check_queue, check
 from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints, check_template
 from .storage import check_capacity, check_claim, check_storage_class, check_volume
 
+STARTED = ("Running", "Unknown", "Completed")
+"""Phases of a PodGroup whose pods have run."""
 POD_PHASES = ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
@@ -78,6 +80,9 @@ def validate_update(old: KObject, new: KObject) -> None:
     match old, new:
         case Job(), Job():
             _job_update(old, new)
+        case PodGroup(), PodGroup():
+            if old.status.phase in STARTED and (old.spec.queue or DEFAULT_QUEUE) != (new.spec.queue or DEFAULT_QUEUE):
+                raise ApiError("spec.queue", "must not change once pods have started: their queue is charged for them")
         case Reservation(), Reservation():
             for field in ("template", "owners", "allocate_once", "queue", "node_name", "replaces"):
                 if getattr(old.spec, field) != getattr(new.spec, field):

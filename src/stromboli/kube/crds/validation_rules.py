@@ -24,6 +24,7 @@ from stromboli.api import (
     LabelSelectorRequirement,
     LifecyclePolicy,
     NetworkTopology,
+    PodGroup,
     Queue,
     QueueSpec,
     ReservationOwner,
@@ -32,6 +33,7 @@ from stromboli.api import (
 )
 from stromboli.api.names import ROOT_QUEUE
 from stromboli.api.validation.batch import EVENTS
+from stromboli.api.validation.objects import STARTED
 from stromboli.api.validation.rules import HIGHEST_USER_PRIORITY, SYSTEM_PREFIX
 
 CEL: Final = (1, 25)
@@ -177,6 +179,13 @@ RULES: Final[Mapping[type[Struct], tuple[Rule, ...]]] = {
         Rule(
             "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || self.values.size() == 0",
             "must have no values for the operators Exists and DoesNotExist",
+        ),
+    ),
+    PodGroup: (
+        Rule(
+            "!has(self.spec) || !has(oldSelf.spec) || !has(oldSelf.status) || !has(oldSelf.status.phase) || "
+            f"!(oldSelf.status.phase in {list(STARTED)}) || self.spec.queue == oldSelf.spec.queue",
+            "spec.queue must not change once pods have started: their queue is charged for them",
         ),
     ),
     JobSpec: (

@@ -128,6 +128,8 @@ class Binder:
         self._retries: FairQueue[Request] = FairQueue()  # binds of pods that were refused before
         self._in_flight = 0  # of both
         self._retrying = 0
+        # What was written into the status of pods before binds that may have failed; the watch may not show it yet.
+        self._marked: dict[TaskKey, tuple[str, bool]] = {}
         self._expected = 0  # requests that something else is written before
         self._refused: dict[TaskKey, str] = {}  # pods whose last bind was refused, with their uids
         self._clock = asyncio.get_running_loop().time
@@ -255,6 +257,10 @@ class Binder:
             pod = self._cached_pod(task)
             if pod is None or pod.metadata.uid != uid:
                 del self._refused[task]
+        for task, (uid, _) in list(self._marked.items()):
+            pod = self._cached_pod(task)
+            if pod is None or pod.metadata.uid != uid or pod.spec.node_name:
+                del self._marked[task]
         return bool(self._accepted)
 
     def _not_sent(self, request: Request, why: str) -> None:
@@ -279,7 +285,8 @@ class Binder:
         started = time.perf_counter()
         annotations = {**request.annotations, **({names.BACKFILL: "true"} if request.backfill else {})}
         try:
-            if request.mark_lent:
+            marked = self._marked.get(request.task, ("", False))
+            if request.mark_lent or marked == (request.uid, not request.backfill):
                 await self._in_time(self._mark_lent(request))
             await self._in_time(self._client.bind(request.task, request.uid, request.node, annotations=annotations))
         except Failure as failure:
@@ -297,6 +304,7 @@ class Binder:
         does not happen, the mark means nothing."""
         mark = {"type": names.LENT_CONDITION, "status": "True" if request.backfill else "False", "reason": "Lent"}
         body = {"metadata": {"uid": request.uid}, "status": {"conditions": [mark]}}
+        self._marked[request.task] = (request.uid, request.backfill)
         await self._client.patch(PODS, request.task, body, subresource="status", strategic=True)
 
     async def _bound_pod(self, request: BindRequest, failure: Failure) -> Pod | None:
