@@ -327,6 +327,18 @@ def test_plain_pods_get_a_group_and_it_goes_with_them(place: Place) -> None:
 
 
 @pytest.mark.usefixtures("controllers")
+def test_a_pod_with_more_resources_than_a_group_may_name_gets_its_group(place: Place) -> None:
+    asks = {f"example.com/n{number:03}": "1" for number in range(100)}
+    container = {"name": "main", "image": "work", "resources": {"requests": asks, "limits": asks}}
+    spec = {"schedulerName": "volcano", "containers": [container]}
+    pod = place.admin.create(place.pods, {"metadata": {"name": "greedy"}, "spec": spec})
+    group = f"{place.groups}/podgroup-{pod['metadata']['uid']}"
+
+    eventually(lambda: place.find(group) is not None)
+    assert len(place.admin.get(group)["spec"]["minResources"]) == 64
+
+
+@pytest.mark.usefixtures("controllers")
 def test_pods_that_a_quota_forbids_are_reported_and_created_later(place: Place) -> None:
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
     place.admin.create(f"{place.core}/resourcequotas", quota)

@@ -407,3 +407,32 @@ class TestBelongings:
             assert scene.writer.backoff.next_retry() is None
 
         play(story)
+
+
+class TestNames:
+    def test_a_pod_whose_name_another_job_has_is_refused_and_not_tried_all_the_time(self) -> None:
+        async def story(scene: Scene) -> None:
+            first, second = scene.there(job("a")), scene.there(job("b"))
+            taken = pod_of(first)
+            scene.there(replace(taken, metadata=replace(taken.metadata, name="b-t-0")))
+            wanted = Create(pod_of(second))
+            for _ in range(3):
+                await scene.do(wanted)
+            assert len(scene.server.asked("POST")) == 1
+            message = "Pod b-t-0 could not be created: there is a Pod of that name that belongs to another object"
+            assert scene.recorded == [("Job ns/b", "FailedCreate", message, True)]
+
+        play(story)
+
+    def test_a_predecessor_that_is_going_is_only_waited_for(self) -> None:
+        async def story(scene: Scene) -> None:
+            first, second = scene.there(job("a")), scene.there(job("b"))
+            going = pod_of(first)
+            metadata = replace(going.metadata, name="b-t-0", deletion_timestamp="2030-01-01T00:00:00Z")
+            scene.there(replace(going, metadata=metadata))
+            for _ in range(3):
+                await scene.do(Create(pod_of(second)))
+            assert len(scene.server.asked("POST")) == 3
+            assert scene.recorded == []
+
+        play(story)

@@ -26,7 +26,7 @@ import msgspec
 
 from stromboli.api import Command, Job, KObject, Pod, PodGroup, Queue, Reservation, key
 from stromboli.controllers import Change, Create, Delete, EnsureOwned, Notify, Objects, Update
-from stromboli.controllers.pod_owners import owner_reference_to
+from stromboli.controllers.pod_owners import controlling_reference, owner_reference_to
 from stromboli.kube.client import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -215,7 +215,7 @@ class ChangeWriter:
     async def _write_change(self, change: Change, objects: Objects) -> None:
         match change:
             case Create():
-                await self._create(change)
+                await self._create(change, objects)
             case Update():
                 await self._update(change.object, objects)
             case Delete():
@@ -223,7 +223,7 @@ class ChangeWriter:
             case EnsureOwned():
                 await self._provide(change)
 
-    async def _create(self, change: Create) -> None:
+    async def _create(self, change: Create, objects: Objects) -> None:
         obj = change.object
         body = complete_pod(obj, change.task) if isinstance(obj, Pod) else obj
         resource = _resource(change)
@@ -232,6 +232,9 @@ class ChangeWriter:
         except Failure as failure:
             if not is_already_exists(failure):
                 raise
+            if _has_other_owner(obj, objects):
+                message = f"there is a {obj.kind} of that name that belongs to another object"
+                raise Failure(409, message, reason="Foreign") from None
             # Somebody else created it, or our own request succeeded and its response was lost.
 
     async def _update(self, obj: KObject, objects: Objects) -> None:
@@ -334,6 +337,15 @@ class ChangeWriter:
 
     def _record(self, obj: KObject, reason: str, message: str, *, warning: bool) -> None:
         self._events.record(kind_of(obj), key(obj), obj.metadata.uid, reason, message, warning=warning)
+
+
+def _has_other_owner(obj: KObject, objects: Objects) -> bool:
+    """Whether the name of a new object is taken, and not only until a predecessor is gone: the pods of task c in Job
+    a-b have the names of those of task b-c in Job a."""
+    present, wanted = objects.get(kind_of(obj), key(obj)), controlling_reference(obj.metadata)
+    if present is None or wanted is None or present.metadata.deletion_timestamp is not None:
+        return False
+    return all(owner.uid != wanted.uid for owner in present.metadata.owner_references)
 
 
 def _error(change: Change, failure: Failure) -> str:
