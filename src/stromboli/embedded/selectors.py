@@ -126,10 +126,12 @@ FieldRequirement = tuple[str, bool, str]
 
 def parse_field_selector(text: str) -> list[FieldRequirement]:
     requirements = []
-    for part in text.split(","):
-        if not part.strip():
+    if len(text) > _LONGEST:
+        raise bad_request(f"invalid selector: '{text[:50]}' is too long")
+    for part in map(str.strip, text.split(",")):
+        if not part:
             continue
-        found = re.fullmatch(r"\s*([^=!\s]+)\s*(==|!=|=)\s*(.*?)\s*", part)
+        found = re.fullmatch(r"([^=!\s]+)\s*(==|!=|=)\s*(.*)", part)
         if found is None:
             raise bad_request(f"invalid selector: '{text[:200]}'; can't understand '{part[:100]}'")
         requirements.append((found[1], found[2] != "!=", found[3].replace("\\", "")))

@@ -7,11 +7,11 @@ when the object was decoded; what is left are required fields, enumerations and 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any, Final
 
 from .custom import custom_schema
 from .field_errors import FieldError, duplicate, invalid, not_supported, required, type_invalid
+from .patterns import TooCostly, pattern
 from .schema import Json, Schema
 
 _DEEPEST: Final = 100
@@ -148,9 +148,9 @@ def _textual(value: str, facets: Any, path: str, errors: list[FieldError]) -> No
         errors.append(invalid(path, value, f"{path} in body should be at least {facets['minLength']} chars long"))
     if "maxLength" in facets and len(value) > facets["maxLength"]:
         errors.append(invalid(path, value, f"{path} in body should be at most {facets['maxLength']} chars long"))
-    pattern = facets.get("pattern")
-    if isinstance(pattern, str) and len(value) < 100_000 and not _matches(pattern, value):
-        errors.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
+    written = facets.get("pattern")
+    if isinstance(written, str) and len(value) < 100_000 and (problem := _pattern_problem(written, value)):
+        errors.append(invalid(path, value, f"{path} in body {problem}"))
     if facets.get("format") == "date-time" and not _DATE_TIME.fullmatch(value):
         errors.append(invalid(path, value, f'{path} in body must be of type date-time: "{value}"'))
 
@@ -158,17 +158,15 @@ def _textual(value: str, facets: Any, path: str, errors: list[FieldError]) -> No
 _DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
 
-def _matches(pattern: str, value: str) -> bool:
-    compiled = _compiled(pattern)
-    return compiled is None or compiled.search(value) is not None
-
-
-@lru_cache(maxsize=512)
-def _compiled(pattern: str) -> re.Pattern[str] | None:
+def _pattern_problem(written: str, value: str) -> str | None:
+    """What is wrong with a value that has to match."""
+    compiled = pattern(written)
     try:
-        return re.compile(pattern.replace(r"\z", r"\Z"))
-    except re.error:
-        return None  # Go's dialect has forms that Python's lacks; refusing everything would be worse
+        if compiled is None or compiled.found_in(value):
+            return None
+    except TooCostly:
+        return f"takes too long to compare with '{written[:200]}'"
+    return f"should match '{written}'"
 
 
 def _sized(value: list[Json] | dict[str, Json], facets: Any, path: str, errors: list[FieldError]) -> None:
