@@ -33,6 +33,7 @@ from .refusal_log import RefusalLog
 _BACKLOG: Final = 1024
 _SHUTDOWN_SECONDS: Final = 2.0  # that a peer has to end TLS in an orderly way
 _NO_SUCH_ADDRESS: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+_MANY_CLOSED: Final = 100  # connections; their buffers may be 30 MiB
 _PAUSE: Final = 0.05  # seconds, when the system has no more files
 
 FULL: Final = "all places are taken"
@@ -133,7 +134,7 @@ class Gate:
         self._of_holder: Counter[str] = Counter()
         self._of_peer: Counter[str] = Counter()
         self._accepting: list[asyncio.Task[None]] = []
-        self._most = 0  # connections at once since memory was last given back
+        self._closed = 0  # since memory was last given back
 
     def __len__(self) -> int:
         return len(self._strangers) + len(self._trusted)
@@ -183,10 +184,14 @@ class Gate:
         self._of_peer[connection.peer] -= 1
         if not self._of_peer[connection.peer]:
             del self._of_peer[connection.peer]
-        if self._most > self._places // 2 and len(self) < self._most // 4:
-            self._most = len(self)
+        self._closed += 1
+        if self._closed == _MANY_CLOSED:
             # A moment later: this connection and others are still being taken apart.
-            asyncio.get_running_loop().call_later(1.0, give_back_memory)
+            asyncio.get_running_loop().call_later(1.0, self._tidy_up)
+
+    def _tidy_up(self) -> None:
+        self._closed = 0
+        give_back_memory()
 
     def _makes_room(self, peer: str) -> bool:
         """Whether there is a place for one more, of this address."""
@@ -230,7 +235,6 @@ class Gate:
         connection = Connection(self, peer, self._protocols())
         self._strangers[connection] = None
         self._of_peer[peer] += 1
-        self._most = max(self._most, len(self))
         connection.connecting = asyncio.create_task(self._connect(connection, accepted))
 
     async def _connect(self, connection: Connection, accepted: socket.socket) -> None:

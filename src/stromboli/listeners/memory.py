@@ -1,7 +1,7 @@
 """Memory goes back to the system after a crowd of connections.
 
-Their buffers are freed, but the C library keeps what lies between memory that is still in use. Asked to, it gives whole
-pages back.
+The parts of a connection refer to each other, and our processes collect such garbage by hand and rarely. And the C
+library keeps freed memory between memory that is still in use; asked to, it gives whole pages back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import gc
 
 def give_back_memory() -> None:
     """Takes some milliseconds. A system without `malloc_trim` needs none."""
-    gc.collect(0)  # connections and their TLS refer to each other
+    gc.collect(1)  # only what is young, so it takes no longer in a large cluster
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError):
