@@ -27,13 +27,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .limits import Limits
-from .memory import give_back_memory
+from .memory import forget_frames, give_back_memory
 from .refusal_log import RefusalLog
 
 _BACKLOG: Final = 1024
 _SHUTDOWN_SECONDS: Final = 2.0  # that a peer has to end TLS in an orderly way
 _NO_SUCH_ADDRESS: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-_MANY_CLOSED: Final = 100  # connections; their buffers may be 30 MiB
+_MANY_CLOSED: Final = 32  # connections; their buffers may be 10 MiB
 _PAUSE: Final = 0.05  # seconds, when the system has no more files
 
 FULL: Final = "all places are taken"
@@ -44,15 +44,19 @@ HANDSHAKE: Final = "the TLS handshake failed"
 NO_FILES: Final = "too many open files"
 
 
-class Connection(asyncio.Protocol):
-    """One connection. Stands before the protocol that reads it, and knows when it ends."""
+_NOBODY: Final = asyncio.Protocol()  # does nothing
 
-    def __init__(self, gate: Gate, peer: str, inner: asyncio.Protocol) -> None:
+
+class Connection(asyncio.Protocol):
+    """One connection. Stands before the protocol that reads it, and knows when it ends. That protocol is made after the
+    handshake: many come no further."""
+
+    def __init__(self, gate: Gate, peer: str) -> None:
         self.peer = peer
         self.holder: str | None = None
         """The name of the token that it has shown."""
         self._gate = gate
-        self._inner = inner
+        self._inner = _NOBODY
         self._transport: asyncio.Transport | None = None
         self.connecting: asyncio.Task[None] | None = None
         limits = gate.limits
@@ -86,6 +90,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._inner = self._gate.protocols()
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -105,6 +110,7 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._gate.gone(self)
         self._inner.connection_lost(exc)
+        self._inner = _NOBODY
 
 
 def connection_of(transport: asyncio.BaseTransport | None) -> Connection | None:
@@ -126,7 +132,7 @@ class Gate:
     ) -> None:
         self.limits = limits
         self.log = log
-        self._protocols = protocols
+        self.protocols = protocols
         self._tls = tls
         self._places = limits.places()
         self._strangers: dict[Connection, None] = {}  # those without a token, the oldest first
@@ -232,7 +238,7 @@ class Gate:
         if not self._makes_room(peer):
             accepted.close()
             return
-        connection = Connection(self, peer, self._protocols())
+        connection = Connection(self, peer)
         self._strangers[connection] = None
         self._of_peer[peer] += 1
         connection.connecting = asyncio.create_task(self._connect(connection, accepted))
@@ -249,11 +255,13 @@ class Gate:
             with contextlib.suppress(OSError):
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted, **tls)
-        except OSError:
+        except OSError as error:
             self.log.note(HANDSHAKE)
             self._never_connected(connection, accepted)
-        except asyncio.CancelledError:
+            forget_frames(error)
+        except asyncio.CancelledError as error:
             self._never_connected(connection, accepted)
+            forget_frames(error)
         finally:
             connection.connecting = None
 

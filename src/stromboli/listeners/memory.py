@@ -17,3 +17,16 @@ def give_back_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError):
         return
+
+
+def forget_frames(error: BaseException) -> None:
+    """An error that was handled keeps the frames it went through, and these the connection and its buffers, until the
+    next collection of garbage that is as old as they are: up to an hour."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        one = pending.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = None
+            pending += [one.__context__, one.__cause__]

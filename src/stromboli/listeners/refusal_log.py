@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
+from .memory import forget_frames
+
 _EVERY: Final = 60.0  # seconds between two lines about the same kind
 
 _logger = logging.getLogger("stromboli.listeners")
@@ -46,8 +48,10 @@ class LibraryLog(logging.LoggerAdapter[logging.Logger]):
         self._refusals = refusals
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        error = kwargs.get("exc_info")
+        if isinstance(error, Exception):
+            forget_frames(error)
         if level < logging.WARNING:
             return
-        error = kwargs.get("exc_info")
         # The name of its type: the text of an error quotes what was sent.
         self._refusals.note(f"cannot be read: {type(error).__name__}" if isinstance(error, Exception) else "other")
