@@ -20,7 +20,7 @@ from stromboli.page import Document, self_contained
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 Open = Callable[..., Page]
 HOSTILE = (
-    '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"> \'"><svg onload=window.hacked=1>'
+    '</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1"> \'"><svg onload=window.hacked=1>'
     "--><a href='javascript:window.hacked=1'>\u202e\u2066 \u0000\u001b[31m\u2028 ${window.hacked=1} &lt; %00 \\"
 )
 LONG = "long" * 1000

@@ -57,6 +57,25 @@ def test_requests_that_a_browser_makes_for_another_site_are_refused(name: str) -
     play(story)
 
 
+@pytest.mark.parametrize("header", ["Accept: */*;as=Table;v=\u00ff", "User-Agent: \u00ff", "Content-Type: \u00fe/x"])
+def test_a_header_that_is_no_text_is_no_error_of_ours(name: str, header: str) -> None:
+    async def story() -> None:
+        async with listening(name) as listener:
+            assert await listener.status(listener.request(header)) < 500
+            sent = listener.request(header, "Content-Length: 2", method="POST", body="{}")
+            assert await listener.status(sent) < 500
+
+    play(story)
+
+
+def test_an_expectation_that_is_no_text_is_refused(name: str) -> None:
+    async def story() -> None:
+        async with listening(name) as listener:
+            assert 200 <= await listener.status(listener.request("Expect: 100-con\u00d2inue")) < 500
+
+    play(story)
+
+
 def test_names_that_a_listener_was_given_are_its_own(name: str) -> None:
     access = Access({}, ("Page.Example.",))
     assert access.foreign(["page.example"], "https://page.example", None) is None

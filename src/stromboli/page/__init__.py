@@ -21,6 +21,7 @@ from .document import (
     Series,
     Span,
     encode_document,
+    encode_json,
 )
 from .merged_spans import merged_spans
 from .self_contained import self_contained
@@ -45,6 +46,7 @@ __all__ = [
     "StepFunction",
     "asset",
     "encode_document",
+    "encode_json",
     "merged_spans",
     "self_contained",
     "thinned",

@@ -229,7 +229,11 @@ class HttpServer:
         query: dict[str, str] = {}
         for name, value in url.query.items():
             query.setdefault(name, value)
-        headers = {name.lower(): value for name, value in received.headers.items()}
+        # What is not UTF-8 in a header comes as lone surrogates, which no answer could quote.
+        headers = {
+            name.lower(): value if value.isascii() else value.encode("utf-8", "replace").decode()
+            for name, value in received.headers.items()
+        }
         return Request(received.method, "/".join(segments), query, headers, body)
 
     async def _stream(self, received: web.BaseRequest, outcome: Outcome) -> web.StreamResponse:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from .errors import PatchError, PatchFailed
 
 _MOST_OPERATIONS: Final = 10_000  # as in Kubernetes
+_MOST_MOVED: Final = 50_000_000  # items of lists, all operations together: a fraction of a second
 _MOST_COPIES: Final = 3_000_000  # bytes, roughly: copies of copies would fill any memory
 
 
@@ -18,7 +19,7 @@ def apply_json_patch(document: Any, operations: Any) -> Any:
     if len(operations) > _MOST_OPERATIONS:
         raise PatchError(f"the allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}, got {len(operations)}")
     document = copy.deepcopy(document)
-    copied = 0
+    copied = moved = 0
     for operation in operations:
         if not isinstance(operation, dict):
             raise PatchError("an operation of a JSON patch must be an object")
@@ -26,8 +27,21 @@ def apply_json_patch(document: Any, operations: Any) -> Any:
             copied += len(repr(_get(document, _pointer(operation, "from"))))
             if copied > _MOST_COPIES:
                 raise PatchFailed("the patch copies too much")
+        moved += _length_of_list(document, operation)
+        if moved > _MOST_MOVED:
+            raise PatchFailed("the patch changes long lists too often")
         document = _apply(document, operation)
     return document
+
+
+def _length_of_list(document: Any, operation: dict[str, Any]) -> int:
+    """Of the list that the operation changes: all items after the place are moved."""
+    path = _pointer(operation, "path")
+    try:
+        parent = _get(document, path[:-1])
+    except PatchFailed:
+        return 0
+    return len(parent) if isinstance(parent, list) else 0
 
 
 def _apply(document: Any, operation: dict[str, Any]) -> Any:

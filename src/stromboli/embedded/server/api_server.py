@@ -7,6 +7,7 @@ fixed seed, equal requests at equal times lead to equal objects, byte for byte.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable
 from random import Random
 from typing import Final
@@ -15,6 +16,7 @@ from stromboli import __version__
 from stromboli.embedded.kinds import dig
 from stromboli.embedded.status import StatusError, bad_request, method_not_allowed, not_found, not_stored, unknown_path
 from stromboli.embedded.store import ObjectKey, StorageError, Store
+from stromboli.listeners import RefusalLog
 
 from .catalog import Catalog
 from .content import read_body
@@ -51,6 +53,7 @@ class ApiServer:
         self._patcher = Patcher(store, self.writer)
         self._subresources = Subresources(store, self.writer, self.deleter)
         self._openapi = OpenApi(self.catalog)
+        self._errors = RefusalLog("api-server")
         self._handlers: dict[tuple[str, str], Handler] = self._subresource_handlers()
         self._create_system_objects(now)
 
@@ -64,8 +67,10 @@ class ApiServer:
             return error_response(not_stored(str(error)))
         except RecursionError:
             return error_response(bad_request("the request is nested too deeply"))
-        except Exception:
-            _log.exception("a request failed: %s %s", request.method, request.path[:200])
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            self._errors.note(f"an error of ours: {type(error).__name__} in {frame.name}, line {frame.lineno}")
+            _log.debug("a request failed", exc_info=True)
             return error_response(StatusError(500, "InternalError", "Internal error occurred; the server's log has it"))
 
     def _handle(self, request: Request, now: float) -> Outcome:

@@ -16,14 +16,12 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
-
 from stromboli.api import KObject
 from stromboli.insight import State, document, explain
 from stromboli.kube.client import Client, Failure
 from stromboli.kube.runtime import ConfigurationFile, ErrorReporter, Log, ProcessMetrics
 from stromboli.kube.runtime.object_containment import MOST_ERRORS, ObjectContainment
-from stromboli.page import Document
+from stromboli.page import Document, encode_json
 from stromboli.scheduling.cycle import Scheduler
 
 from .document_changes import changes, encode_event
@@ -214,13 +212,13 @@ class PageComponent:
         """What would start a job, step by step; or why nothing is tried. None: there is no such job."""
         state, scheduler, what_if = self._state(), self._new_scheduler(), self._what_if
         if what_if is None or len(state.objects) > MOST_OBJECTS:
-            yield msgspec.json.encode({"message": f"It cannot be tried here. Try: stromboli why {job}"})
+            yield encode_json({"message": f"It cannot be tried here. Try: stromboli why {job}"})
             return
         async with aclosing(
             self._trials.answers(lambda tell: what_if.prospects(state, scheduler, job, tell))
         ) as answers:
             async for answer in answers:
-                yield None if answer is None else msgspec.json.encode(answer)
+                yield None if answer is None else encode_json(answer)
 
     def _first_event(self) -> bytes | None:
         if self._document is None:
@@ -233,7 +231,7 @@ class PageComponent:
 
         def explained() -> bytes | None:
             found = explain(state, scheduler, job)
-            return None if found is None else msgspec.json.encode(document(found))
+            return None if found is None else encode_json(document(found))
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, explained)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from stromboli.page import Document, Series
+from stromboli.page import Document, Series, encode_json
 
 _KEYS: Final[dict[str, Callable[[Any], str]]] = {
     "queues": lambda row: row.name,
@@ -53,4 +51,4 @@ def _rows(before: Sequence[Any], after: Sequence[Any], key_of: Callable[[Any], s
 
 def encode_event(name: str, content: object) -> bytes:
     """A server-sent event."""
-    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(content) + b"\n\n"
+    return b"event: " + name.encode() + b"\ndata: " + encode_json(content) + b"\n\n"

@@ -109,8 +109,10 @@ class PageHttpServer:
             lingering_time=1.0, max_line_size=limits.line_bytes, max_field_size=limits.field_bytes,
         )  # fmt: skip
         await self._runner.setup()
-        assert self._runner.server is not None
-        self._gate = Gate(limits, self._refusals, self._runner.server)
+        server = self._runner.server
+        assert server is not None
+        server.request_handler = _checks_expectations(server.request_handler)
+        self._gate = Gate(limits, self._refusals, server)
         host = self._options.host
         try:
             port = await self._gate.open(host, self._options.port)
@@ -254,6 +256,19 @@ class PageHttpServer:
         except msgspec.DecodeError as error:
             return _says(HTTPStatus.BAD_REQUEST, f"The request cannot be read: {error}.")
         return _says(*await self._act(wanted))
+
+
+def _checks_expectations(
+    handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    """Before the library does: it quotes the header, which fails if that is not text."""
+
+    async def checked(request: web.BaseRequest) -> web.StreamResponse:
+        if request.headers.get("Expect", "100-continue").lower() != "100-continue":
+            return _says(HTTPStatus.EXPECTATION_FAILED, "Only 100-continue can be expected.")
+        return await handle(request)
+
+    return checked
 
 
 async def _about_job(request: web.Request, ask: Why) -> web.Response:

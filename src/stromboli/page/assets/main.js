@@ -1,6 +1,6 @@
 // Starts the page: with the document that is in the file (a report), or with the stream of a server.
 
-import { element, forgetColours, replace } from "./dom.js";
+import { element, forgetColours, parseData, replace } from "./dom.js";
 import { formatTime } from "./format.js";
 import { Store } from "./store.js";
 import { Refused, follow, keepToken, request, takeToken } from "./stream.js";
@@ -136,7 +136,7 @@ async function askForSteps(path, receive, signal) {
     if (done) return true;
     const lines = (text + value).split("\n");
     text = lines.pop();
-    for (const line of lines) receive(JSON.parse(line));
+    for (const line of lines) receive(parseData(line));
   }
 }
 
@@ -164,7 +164,7 @@ function start() {
     main.focus({ preventScroll: true });
   });
   if (embedded) {
-    store.load(JSON.parse(embedded.textContent));
+    store.load(parseData(embedded.textContent));
     draw();
   } else {
     live();

@@ -1,5 +1,6 @@
 // The pictures that the views are made of: which numbers of the document each one shows.
 
+import { emptyTable } from "./dom.js";
 import { barChart } from "./bar_chart.js";
 import { largestSeries } from "./figure.js";
 import { formatCount, formatDuration, formatPercent, formatTime, plural } from "./format.js";
@@ -180,7 +181,7 @@ function loadBars(node, spans) {
 
 // The resource of the node of which its pods requested most over time.
 function mainResource(node, spans) {
-  const totals = {};
+  const totals = emptyTable();
   for (const [, , , , start, end, , , amounts] of spans) {
     for (const [name, amount] of Object.entries(amounts)) {
       if (node.allocatable[name]) totals[name] = (totals[name] ?? 0) + (amount / node.allocatable[name]) * ((end ?? start) - start + 1);

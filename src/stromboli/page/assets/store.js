@@ -1,5 +1,7 @@
 // The document that is shown, and what follows from it. Pictures read it here; a stream changes it.
 
+import { emptyTable } from "./dom.js";
+
 const KEYED = {
   queues: (row) => row.name,
   namespaces: (row) => row.key,
@@ -162,7 +164,7 @@ export function waitOf(all, job) {
 }
 
 function past(node) {
-  return { ...node, used: {}, backfilled: {}, reserved: {}, held: {}, promised: {}, reservedFor: [], promisedTo: [], lockedBy: "", pods: 0 };
+  return { ...node, used: emptyTable(), backfilled: emptyTable(), reserved: emptyTable(), held: emptyTable(), promised: emptyTable(), reservedFor: [], promisedTo: [], lockedBy: "", pods: 0 };
 }
 
 // The part of a node that is used, in one resource or ("") in the resource where that part is largest.

@@ -4,6 +4,8 @@
 // When the connection is lost, for example because the server restarts, the page keeps what it shows, says so, and
 // tries again with growing pauses. After each loss it starts with a whole document: the server may have forgotten.
 
+import { parseData } from "./dom.js";
+
 const TOKEN = "stromboli-token";
 const PAUSES = [500, 1000, 2000, 4000, 8000];
 const SILENCE = 30_000; // the server sends something every ten seconds; a connection that is silent for longer is dead
@@ -75,7 +77,7 @@ function receive(store, text) {
     else if (line.startsWith("data: ")) data += line.slice(6);
   }
   if (!data) return false;
-  const content = JSON.parse(data);
+  const content = parseData(data);
   store.report("");
   if (name === "document") {
     store.canWrite = content.canWrite;
