@@ -140,7 +140,9 @@ def test_deep_and_large_bodies_are_refused(api: Api, body: bytes, media: str) ->
     assert answer.status == 400
 
 
-def test_an_error_of_ours_is_one_line(api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_of_ours_is_one_line(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("with a secret in it")
 
