@@ -214,12 +214,19 @@ DEEP = {
 
 @pytest.mark.parametrize("name", DEEP)
 def test_depth_is_seen_however_it_is_written(name: str, tmp_path: Path) -> None:
-    """In a process of its own: the parser would end it without a word."""
+    """In a process of its own: the parser would end it without a word. The three commands read YAML in three ways."""
     file = tmp_path / "deep.yaml"
     file.write_bytes(DEEP[name].encode())
-    for arguments in (["simulate"], ["simulate", os.devnull, "--config"], ["status", "--kubeconfig"]):
-        status, error = answered([*arguments, str(file)], memory=4 * GIGABYTE)
-        assert (status, error.count("\n")) == (2, 1), error
+    script = (
+        "import os, sys\n"
+        "from stromboli.console.main import run\n"
+        "for command in (['simulate'], ['simulate', os.devnull, '--config'], ['status', '--kubeconfig']):\n"
+        "    print(run([*command, sys.argv[1]]), flush=True)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "2\n2\n2\n", 3), done.stderr
 
 
 @pytest.mark.parametrize("name", DEEP)

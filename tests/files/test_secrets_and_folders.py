@@ -239,7 +239,7 @@ def test_up_refuses_with_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     folder = tmp_path / "data"
     folder.mkdir()
     folder.chmod(0o777)
-    assert run(["up", "--data", str(folder), "--no-web"]) == 2
+    assert run(["up", "--data", str(folder), "--no-web", "--for", "1s"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert f"run `chmod go-w {folder}`" in error
