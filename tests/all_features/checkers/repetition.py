@@ -1,4 +1,5 @@
-"""The same world gives the same output: with its documents in another order, and with restarts of the scheduler."""
+"""The same world gives the same output: with its documents in another order, and with restarts of the scheduler and of
+the controllers."""
 
 from __future__ import annotations
 
@@ -17,17 +18,19 @@ def check(run: Run, seed: int, verdict: Verdict) -> None:
     dice = Random(seed)
     # Times depend on the seed alone, so that a smaller world is restarted at the same ones. A restart would end the
     # outage of a component that is away.
-    drawn = sorted(dice.randrange(LONGEST) for _ in range(RESTARTS))
-    outages = Scenario(run.world).outages()
-    restarts = [
-        _restart(time, "scheduler") for time in drawn
-        if time <= run.world.until and not any(since <= time <= until for since, until, _ in outages)
-    ]  # fmt: skip
+    drawn = [(time, "scheduler") for time in sorted(dice.randrange(LONGEST) for _ in range(RESTARTS))]
     shuffled = list(run.world.documents)
     dice.shuffle(shuffled)
+    other = Random(seed + 1)
+    drawn += [(time, "controllers") for time in sorted(other.randrange(LONGEST) for _ in range(RESTARTS))]
+    outages = Scenario(run.world).outages()
+    restarts = [
+        _restart(time, component) for time, component in drawn
+        if time <= run.world.until and not any(since <= time <= until for since, until, _ in outages)
+    ]  # fmt: skip
     verdict.judged["repetition: another order"] += 1
     verdict.judged["repetition: restarts"] += len(restarts)
-    told = ", ".join(one["at"] for one in restarts)
+    told = ", ".join(f"{one['component']} {one['at']}" for one in restarts)
     # Both at once, which is cheaper; only if that differs it is asked which of them it is.
     if run.world.output([*shuffled, *restarts]) != run.text:
         # Reports that are made while it goes on must not change it.
