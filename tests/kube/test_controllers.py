@@ -243,7 +243,8 @@ def test_a_job_is_scaled_up_and_down_with_its_hosts_file(place: Place) -> None:
     assert service["clusterIP"] == "None"
     assert service["selector"]["volcano.sh/job-name"] == "mpi"
     assert place.exists(f"/apis/networking.k8s.io/v1/namespaces/{place.namespace}/networkpolicies/mpi")
-    secret = place.admin.get(f"{place.core}/secrets/mpi-ssh")["data"]
+    uid = place.admin.get(f"{place.jobs}/mpi")["metadata"]["uid"]
+    secret = place.admin.get(f"{place.core}/secrets/mpi-ssh-{uid}")["data"]
     assert base64.b64decode(secret["id_rsa"]).startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----")
     pod = place.admin.get(f"{place.pods}/mpi-worker-0")["spec"]
     assert (pod["hostname"], pod["subdomain"]) == ("mpi-worker-0", "mpi")
@@ -253,7 +254,7 @@ def test_a_job_is_scaled_up_and_down_with_its_hosts_file(place: Place) -> None:
     eventually(lambda: place.names(place.pods) == ["mpi-worker-0", "mpi-worker-1", "mpi-worker-2"])
     hosts = place.admin.get(f"{place.core}/configmaps/mpi-svc")["data"]["VC_WORKER_HOSTS"]
     assert hosts == "mpi-worker-0.mpi,mpi-worker-1.mpi,mpi-worker-2.mpi"
-    assert place.admin.get(f"{place.core}/secrets/mpi-ssh")["data"] == secret
+    assert place.admin.get(f"{place.core}/secrets/mpi-ssh-{uid}")["data"] == secret
 
     place.admin.patch(f"{place.jobs}/mpi", {"spec": {"tasks": [task("worker", 2)]}})
     eventually(lambda: place.names(place.pods) == ["mpi-worker-0", "mpi-worker-1"])

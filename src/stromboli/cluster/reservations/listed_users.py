@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from stromboli.api import ObjectReference, Pod, Reservation
 from stromboli.api.reservations import reservation_id
+from stromboli.cluster.model import TaskKey
 
 
 class FormerUsers(NamedTuple):
@@ -24,6 +25,7 @@ class FormerUsers(NamedTuple):
 class ListedUsers:
     def __init__(self) -> None:
         self.lists: dict[str, Reservation] = {}  # by name: those that list somebody
+        self.users: dict[str, list[tuple[TaskKey, ObjectReference]]] = {}  # by name: the same, with the keys of pods
         self._listed_in: dict[str, list[str]] = {}  # by the UID of a pod: the names of Reservations
 
     def apply(self, reservation: Reservation) -> list[ObjectReference]:
@@ -36,6 +38,7 @@ class ListedUsers:
         before = self.delete(name)
         if now:
             self.lists[name] = reservation
+            self.users[name] = [(TaskKey(f"{owner.namespace}/{owner.name}"), owner) for owner in now]
             for owner in now:
                 self._listed_in.setdefault(owner.uid, []).append(name)
         return [*before, *now]
@@ -45,6 +48,7 @@ class ListedUsers:
         known = self.lists.pop(name, None)
         if known is None:
             return []
+        del self.users[name]
         for owner in known.status.current_owners:
             here = self._listed_in.get(owner.uid, [])
             if name in here:

@@ -130,20 +130,18 @@ class ReservationIndex:
     def former_users(self) -> list[FormerUsers]:
         """Pods that are listed and have ended, are gone, or got another place: at the end of a session."""
         found: list[FormerUsers] = []
-        for name in sorted(self._listed.lists):
-            obj = self._objects[name]
-            if self._node_of.get(name) != obj.status.node_name or obj.status.node_name not in self._nodes:
-                continue
+        for name, listed in self._listed.users.items():
             users = self._ledger.users.get(self._facts[name].id, {})
             others = [
-                owner for owner in obj.status.current_owners
-                if (task := users.get(TaskKey(f"{owner.namespace}/{owner.name}"))) is None
-                or task.uid != owner.uid or task.true_status in _FINISHED
+                owner for key, owner in listed
+                if (task := users.get(key)) is None or task.uid != owner.uid or task.true_status in _FINISHED
             ]  # fmt: skip
-            if others:
+            obj = self._objects[name]
+            node = obj.status.node_name
+            if others and self._node_of.get(name) == node and node in self._nodes:
                 seen = [owner for owner in others if self._is_known(owner)]
                 found.append(FormerUsers(obj, tuple(seen), tuple(owner for owner in others if owner not in seen)))
-        return found
+        return sorted(found, key=lambda one: one.reservation.metadata.name)
 
     def _is_known(self, user: ObjectReference) -> bool:
         task = self._tasks.get(TaskKey(f"{user.namespace}/{user.name}"))
