@@ -1,0 +1,63 @@
+"""The first requests of the attack in benchmarks/attacks.py, on each listener: never an error of ours, always health.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+
+import pytest
+
+from benchmarks.test_benchmarks import load
+from listeners.servers import LOOPBACK, NAMES, TOKEN, Listener, listening, play
+from stromboli.listeners import Connection
+
+attacks = load("attacks")
+PATHS = {"api-server": attacks.API_PATHS, "page": attacks.PAGE_PATHS, "probes": attacks.PROBE_PATHS}
+REQUESTS = 150
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("with_token", [False, True])
+def test_malformed_requests_are_no_error_of_ours(
+    name: str, with_token: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with listening(name) as listener:
+            target = attacks.Listener(name, listener.port, TOKEN, PATHS[name], listener.health)
+            for number in range(REQUESTS):
+                data = attacks.malformed(random.Random(f"7:{number}"), target, with_token=with_token)
+                statuses = await attacks.ask(target, data, patience=0.05)
+                assert not any(status.startswith("5") for status in statuses), data
+            assert await listener.is_healthy()
+
+    play(story)
+    assert not any(record.exc_info for record in caplog.records)
+    assert len(caplog.records) < 20
+
+
+def test_a_closed_connection_is_freed_at_once() -> None:
+    """Without the collector, which our processes run rarely: also after requests that could not be read."""
+
+    async def story() -> None:
+        async with listening("api-server") as listener:
+            gc.collect()
+            gc.disable()
+            try:
+                for data in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nX : y\r\n\r\n", listener.request()):
+                    await touch(listener, data)
+                async with asyncio.timeout(30):
+                    while any(isinstance(one, Connection) for one in gc.get_objects()):
+                        await asyncio.sleep(0.01)
+            finally:
+                gc.enable()
+
+    play(story)
+
+
+async def touch(listener: Listener, data: bytes) -> None:
+    _, writer = await asyncio.open_connection(LOOPBACK, listener.port)
+    writer.write(data)
+    await asyncio.sleep(0.05)
+    writer.transport.abort()
