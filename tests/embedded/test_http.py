@@ -99,6 +99,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
 def test_a_file_that_is_not_ours(tmp_path: Path) -> None:
     path = tmp_path / "objects.sqlite"
     path.write_text("no database at all, but long enough to be read as one" * 100)
+    path.chmod(0o600)
     with pytest.raises(UserError, match="is not a data file of ours"):
         SqliteBackend(path)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+import numpy as np
+
 from stromboli.api import PodGroupCondition
 from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
@@ -69,8 +71,9 @@ def conclude(session: Session) -> None:
     for warning in session.snapshot.take_warnings():
         reason, message = reasons.object_warning(warning.kind, warning.value)
         session.cycle.decisions.append(Notice(warning.kind, warning.key, reason, message, warning=True))
+    offered = session.total > 0
     for name, deserved in session.deserved.items():
-        session.cycle.deserved[name] = session.amounts(deserved)
+        session.cycle.deserved[name] = session.amounts(np.where(offered, deserved, 0))  # none of what is gone
 
 
 def _explain(session: Session, jobs: Sequence[Job]) -> dict[JobKey, Explanation]:
