@@ -37,10 +37,13 @@ class Shell:
 
 
 def on_a_cluster(
-    folder: Path, capsys: pytest.CaptureFixture[str], script: Callable[[Shell, Callable[[str, str], None]], None]
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    script: Callable[[Shell, Callable[[str, str], None]], None],
+    config: Path | None = None,
 ) -> None:
     machines = [Machines(["node-0", "node-1"], {"cpu": "4", "memory": "8Gi", "pods": "110"})]
-    plan = Plan(folder=folder / "data", persistent=False, machines=machines, period=0.2)
+    plan = Plan(folder=folder / "data", persistent=False, machines=machines, period=0.2, config=config)
 
     async def main() -> None:
         stop = asyncio.Event()

@@ -7,7 +7,7 @@ or promised. Nothing is derived again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stromboli.api import Job as JobObject
@@ -15,7 +15,7 @@ from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import OCCUPYING, UNOFFERED, Cluster, Job, JobKey, Node, Status, TaskKey
 from stromboli.scheduling import half_gangs
 from stromboli.scheduling.conclusion import Explainer, NodeSurvey, conclude
-from stromboli.scheduling.containment import run_contained
+from stromboli.scheduling.containment import CopiedScheduler
 from stromboli.scheduling.cycle import Scheduler, end_actions
 from stromboli.scheduling.decisions import Bind, Cycle, Explanation, PatchGroup, PatchPod
 from stromboli.scheduling.explanation import Code, gang_reasons, orphans, waiting_since
@@ -105,13 +105,20 @@ def explain(state: State, scheduler: Scheduler, name: str) -> JobExplanation | N
     """`name`: "namespace/name" of what the user created, of its PodGroup, or of one of its pods. None: not found."""
     cluster, _ = load(state)
     jobs = [obj for obj in state.objects if isinstance(obj, JobObject)]
-    return explain_on(cluster, scheduler, state.now, name, jobs)
+    return explain_on(cluster, scheduler, state.now, name, jobs, copy_again=lambda: load(state)[0])
 
 
 def explain_on(
-    cluster: Cluster, scheduler: Scheduler, now: float, name: str, jobs: Sequence[JobObject] = ()
+    cluster: Cluster,
+    scheduler: Scheduler,
+    now: float,
+    name: str,
+    jobs: Sequence[JobObject] = (),
+    *,
+    copy_again: Callable[[], Cluster] | None = None,
 ) -> JobExplanation | None:
-    """The same on a cluster of the caller's, on which a cycle is run."""
+    """The same on a cluster of the caller's, on which a cycle is run. `copy_again`: makes that cluster
+    anew, if somebody can."""
     picture = take_picture(cluster, jobs, now)
     seen = _find(picture, cluster, name)
     if seen is None:
@@ -119,7 +126,8 @@ def explain_on(
     try:
         return _explain_in_session(cluster, scheduler, now, picture, seen)
     except Exception:
-        cycle = run_contained(scheduler, cluster, now)  # puts aside on whom the error happened
+        copied = CopiedScheduler(scheduler, copy_again)
+        cycle, cluster = copied.run_on(cluster, now)  # puts aside on whom the error happened
         why = cycle.reasons.get(JobKey(seen.group))
         if why is None:
             return JobExplanation(seen, starts_next=seen.waits, reasons=[])

@@ -15,7 +15,7 @@ from typing import TypeVar
 from stromboli.api import ApiError, KObject, key, names
 from stromboli.api import Job as JobObject
 from stromboli.cluster import Applied, Cluster, JobKey
-from stromboli.scheduling.containment import run_contained
+from stromboli.scheduling.containment import CopiedScheduler
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle, Explanation, PatchGroup, PatchReservation
 from stromboli.scheduling.explanation.orphans import orphans
@@ -49,7 +49,7 @@ def inspect(state: State, scheduler: Scheduler) -> Inspection:
     cluster, ignored = load(state)
     jobs = [obj for obj in state.objects if isinstance(obj, JobObject)]
     before = take_picture(cluster, jobs, state.now, ignored)
-    cycle = run_contained(scheduler, cluster, state.now)
+    cycle, cluster = CopiedScheduler(scheduler, lambda: load(state)[0]).run_on(cluster, state.now)
     return Inspection(_with_orphans(with_cycle(before, cycle), cluster), cycle)
 
 

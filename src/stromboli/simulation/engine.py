@@ -337,10 +337,15 @@ class Engine:
         if self.descheduler is not None:
             self.descheduler.observe(event)
 
-    def _restart_scheduler(self) -> None:
+    def build_cluster_again(self) -> Cluster:
+        """What the scheduler sees, from the objects as they are now."""
         self.cluster = Cluster(scheduler_name=names.DEFAULT_SCHEDULER)
         for obj in self.world.store.everything():
             self.cluster.apply(Applied(obj))
+        return self.cluster
+
+    def _restart_scheduler(self) -> None:
+        self.build_cluster_again()
         self._scheduler = self._new_scheduler()
 
     def _restart_controllers(self) -> None:

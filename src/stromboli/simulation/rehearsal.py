@@ -5,6 +5,8 @@ A copy of the objects goes into a simulation that starts now, with the scheduler
 
 How long a pod runs is known only if it says so (`scheduling.stromboli.io/estimate`, `runningEstimate` of its Job, or on
 hollow nodes `sim.stromboli.io/run`). All others run forever here. Evicted pods stop at once.
+
+Unlike a simulation of a scenario, it goes on after an error in the scheduler, as the cluster that it is a copy of.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from stromboli.api.pod_timing import pod_timing
 from stromboli.api.quantity import QuantityError, format_duration, parse_duration
 from stromboli.controllers import QueueLocks
 from stromboli.scheduling.configuration import Configuration
+from stromboli.scheduling.containment import CopiedScheduler
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.queue_locks import lock_rules
 from stromboli.scheduling.registry import Registry
@@ -84,7 +87,9 @@ class Rehearsal:
         self._engine = Engine(
             Scenario([ScenarioObject(obj, Lifetime(self._now), _ORIGIN) for obj in with_known_ends(submitted)]),
             self.journal,
-            new_scheduler=lambda: Scheduler(configuration, registry),
+            new_scheduler=lambda: CopiedScheduler(
+                Scheduler(configuration, registry), lambda: self._engine.build_cluster_again()
+            ),
             period=PERIOD,
             new_locks=_locks(configuration),
             start=self._now,

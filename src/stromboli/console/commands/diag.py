@@ -14,6 +14,8 @@ from stromboli.console.source import Source, state_options
 
 if TYPE_CHECKING:
     from stromboli.insight import Picture, State
+    from stromboli.scheduling.decisions import Cycle
+    from stromboli.scheduling.session import Session
 
 _EXAMPLES = """\b
 Examples:
@@ -127,28 +129,36 @@ def _waits(pod: Any, scheduler_name: str) -> bool:
 def _timed(source: Source, state: State) -> dict[str, Any]:
     """One cycle on a copy; the second one, because the first loads code."""
     from stromboli.insight.inspection import load
-    from stromboli.scheduling.cycle import close_session
+    from stromboli.scheduling.containment import CopiedScheduler
 
-    steps: dict[str, float] = {}
+    watch = _StopWatch()
     for _ in range(2):
-        steps = {}
         cluster, _ignored = load(state)
-        scheduler = source.scheduler()
-        before = time.perf_counter()
-        session = scheduler.open(cluster.snapshot(), state.now)
-        before = _note(steps, "open", before)
-        for option in scheduler.configuration.actions:
-            scheduler.registry.action(option.name)(option.arguments).execute(session)
-            before = _note(steps, option.name, before)
-        close_session(session)
-        _note(steps, "close", before)
+        copied = CopiedScheduler(source.scheduler(), lambda: load(state)[0])
+        watch = _StopWatch()
+        copied.run_on(cluster, state.now, watch)
+        watch.note("close")
+    steps = {name: round(seconds * 1000, 1) for name, seconds in watch.steps.items()}
     return {"count": 1, "milliseconds": round(sum(steps.values()), 1), "steps": steps}
 
 
-def _note(steps: dict[str, float], name: str, since: float) -> float:
-    now = time.perf_counter()
-    steps[name] = round((now - since) * 1000, 1)
-    return now
+class _StopWatch:
+    """Is told how far a cycle is. After an error it begins again; what that took is part of it."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, float] = {}  # seconds
+        self._since = time.perf_counter()
+
+    def opened(self, session: Session) -> None:
+        self.note("open")
+
+    def acted(self, action: str, cycle: Cycle) -> None:
+        self.note(action)
+
+    def note(self, step: str) -> None:
+        now = time.perf_counter()
+        self.steps[step] = self.steps.get(step, 0.0) + now - self._since
+        self._since = now
 
 
 def _served(url: str, token_file: Path | None) -> dict[str, Any] | None:

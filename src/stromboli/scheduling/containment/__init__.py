@@ -7,6 +7,7 @@ that nobody can be charged with, ends the cycle; the world then builds its state
 
     attribution      whom an error is charged to
     contained_cycle  the sessions of one cycle
+    copied_cluster   cycles on copies of a live cluster
     put_aside_said   what users are told
     time_limit       when a cycle is cut
 
@@ -16,6 +17,16 @@ these decides wrongly for others without anybody noticing.
 """
 
 from .contained_cycle import Aside, CycleInputs, CycleObserver, NotContained, run_contained
+from .copied_cluster import CopiedScheduler
 from .time_limit import RecordedCuts, TimeLimit
 
-__all__ = ["Aside", "CycleInputs", "CycleObserver", "NotContained", "RecordedCuts", "TimeLimit", "run_contained"]
+__all__ = [
+    "Aside",
+    "CopiedScheduler",
+    "CycleInputs",
+    "CycleObserver",
+    "NotContained",
+    "RecordedCuts",
+    "TimeLimit",
+    "run_contained",
+]
