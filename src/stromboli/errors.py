@@ -24,6 +24,10 @@ class ClusterError(UserError):
     exit_status = 3
 
 
+class NotPermitted(ClusterError):
+    """Something has to be read that this user may not read."""
+
+
 class NotReproduced(UserError):
     """A check that the user ordered has failed: a recording could not be reproduced."""
 

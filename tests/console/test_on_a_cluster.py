@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from console.situations import volcano_job
 from stromboli.console.main import run
@@ -120,6 +121,34 @@ def test_the_life_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert shell.run("why", "nobody")[2] == (
             "stromboli: error: There is no job default/nobody. Try: stromboli jobs\n"
         )
+
+    on_a_cluster(tmp_path, capsys, script)
+
+
+def test_names_without_a_namespace_are_in_that_of_the_context(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace, job = tmp_path / "namespace.yaml", tmp_path / "job.yaml"
+    namespace.write_text('{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}}', encoding="utf-8")
+    job.write_text(json.dumps(volcano_job("huge", 1, 64, run=600)), encoding="utf-8")
+
+    def script(shell: Shell, wait: Callable[[str, str], None]) -> None:
+        config = tmp_path / "data" / "kubeconfig"
+        content = yaml.safe_load(config.read_text(encoding="utf-8"))
+        content["contexts"][0]["context"]["namespace"] = "lab"
+        other = tmp_path / "lab.kubeconfig"
+        other.write_text(json.dumps(content), encoding="utf-8")
+        other.chmod(0o600)
+        shell.options = ["--kubeconfig", str(other)]
+        assert shell.run("submit", "-f", str(namespace))[0] == 0
+        assert shell.run("submit", "-f", str(job), "--dry-run")[1].startswith("Job lab/huge is valid")
+        assert shell.data("plan", "-f", str(job))["job"] == "lab/huge"
+        assert shell.run("submit", "-f", str(job))[:2] == (0, "Job lab/huge created\n")
+        wait("lab/huge", "Pending")
+        assert shell.data("why", "huge")["job"]["name"] == "lab/huge"
+        assert shell.data("why", "job/huge")["job"]["name"] == "lab/huge"
+        assert shell.run("suspend", "huge")[:2] == (0, "Job lab/huge suspended\n")
+        assert shell.run("cancel", "huge")[:2] == (0, "Job lab/huge deleted\n")
 
     on_a_cluster(tmp_path, capsys, script)
 

@@ -6,6 +6,7 @@ all that it has, and tries to write what it must not.
 
 from __future__ import annotations
 
+import json
 import secrets
 from typing import Any
 
@@ -18,6 +19,7 @@ from kube.test_reservations import reservation, status
 from live.kustomize import DEPLOY
 from security.test_table_of_marks import in_table
 from stromboli.api import names
+from stromboli.console.main import run
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 TIMEOUT = 60.0
@@ -42,15 +44,19 @@ def gather_role(admin: Client, role: str) -> None:
 def tenant(server: ApiServer, namespace: str) -> Client:
     """A user who may edit one namespace."""
     user = f"tenant-{secrets.token_hex(3)}"
+    bind(server, f"/namespaces/{namespace}/rolebindings", user, "edit")
+    return server.client_as(user)
+
+
+def bind(server: ApiServer, where: str, user: str, role: str) -> None:
     server.client().create(
-        f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+        f"/apis/rbac.authorization.k8s.io/v1{where}",
         {
             "metadata": {"name": user},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         },
     )
-    return server.client_as(user)
 
 
 @pytest.fixture
@@ -186,3 +192,38 @@ def test_what_tenants_must_not_write_is_refused(cluster: Cluster, api_server: Ap
         assert answer.value.status == 403, path
     assert attacker.list(groups), "its own it may read"
     attacker.delete(f"{groups}/evil")
+
+
+@pytest.mark.usefixtures("roles")
+def test_a_tenant_asks_why_a_job_waits(
+    cluster: Cluster, api_server: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the role of the namespace: the reason in the status. With the role of readers: the forecast, too."""
+    mine = cluster.namespace
+    user = f"tenant-{secrets.token_hex(3)}"
+    bind(api_server, f"/namespaces/{mine}/rolebindings", user, "edit")
+    cluster.hollow_nodes(1, cpu=4)
+    cluster.scheduler()
+    submit(api_server.client_as(user), cluster, mine, "wide", "8")
+    options = ["--kubeconfig", str(api_server.kubeconfig_for(user)), "--scheduler-name", cluster.name]
+
+    def said(*arguments: str) -> Any:
+        status = run([*arguments, *options, "-o", "json"])
+        text = capsys.readouterr()
+        return status, json.loads(text.out) if status == 0 else text.err
+
+    why = "why", f"{mine}/wide", "--no-what-if"
+    eventually(lambda: said(*why)[1]["reasons"], timeout=TIMEOUT)
+    status, answer = said(*why)
+    assert status == 0
+    assert "8 cpu requested for one pod" in answer["reasons"][0]["message"]
+    assert "stromboli-reader" in answer["forecast"]
+    assert [job["name"] for job in said("jobs", "-n", mine)[1]] == [f"{mine}/wide"]
+    status, error = said("status")
+    assert status == 3
+    assert "--clusterrole stromboli-reader" in error
+
+    bind(api_server, "/clusterrolebindings", user, "stromboli-reader")
+    eventually(lambda: said("status")[0] == 0, timeout=TIMEOUT)  # the server learns of the binding a moment later
+    status, answer = said(*why)
+    assert (status, answer["reasons"][0]["code"], "forecast" in answer) == (0, "InsufficientNode", False)

@@ -23,6 +23,26 @@ def explanation_view(explanation: JobExplanation, prospects: Prospects | None, n
     return Answer(_data(explanation, prospects), head=list(_lines(explanation, prospects, now)))
 
 
+def not_forecast(problem: str) -> str:
+    return f"These are the reasons in the status; forecasts need the whole cluster. {problem}"
+
+
+def written_view(explanation: JobExplanation, now: float, problem: str) -> Answer:
+    """Without a forecast, because this user may not read the whole cluster. `problem`: why, and what to do."""
+    job = explanation.job
+    lines: list[str] = [styled(_headline(explanation, now), bold=True)]
+    if job.waits and not explanation.reasons:
+        since = age(now - (now if job.waiting_since is None else job.waiting_since))
+        lines = [styled(f"{job.name} has waited for {since}. The scheduler has not written a reason yet.", bold=True)]
+    if job.waits:
+        lines += [*reason_lines(explanation), ""]
+        if explanation.next_step:
+            lines += _paragraph("Next step", explanation.next_step)
+        lines += _paragraph("Forecast", not_forecast(problem))
+    data = {**document(explanation), "configuration": None, "forecast": not_forecast(problem)}
+    return Answer(data, head=lines)
+
+
 def _data(explanation: JobExplanation, prospects: Prospects | None) -> dict[str, Any]:
     data: dict[str, Any] = document(explanation)
     data["waitsFor"] = explanation.waits_for

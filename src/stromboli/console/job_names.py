@@ -1,6 +1,7 @@
 """Names of jobs as people type them: `training`, `lab/training`, or `job/training` as for kubectl.
 
-What stands before the slash is a namespace. Only if there is nothing of that name, it may be meant as a kind.
+What stands before the slash is a namespace. Only if there is nothing of that name, it may be meant as a kind. A name
+without a slash is in the namespace of the context, as for kubectl.
 """
 
 from __future__ import annotations
@@ -8,32 +9,31 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from stromboli.api.names import DEFAULT_NAMESPACE
 from stromboli.nearest_name import nearest_name
 
 _KINDS: Final = ("job", "podgroup", "pod", "replicaset", "statefulset")
 _SHORT: Final = {"pg": "podgroup", "po": "pod", "rs": "replicaset", "sts": "statefulset", "vcjob": "job", "vj": "job"}
 
 
-def full_name(name: str) -> str:
-    return name if "/" in name else f"{DEFAULT_NAMESPACE}/{name}"
+def full_name(name: str, namespace: str) -> str:
+    return name if "/" in name else f"{namespace}/{name}"
 
 
-def without_kind(name: str) -> str:
+def without_kind(name: str, namespace: str) -> str:
     """The full name of what is meant if the part before the slash is a kind; "" if it is none."""
     first, _, rest = name.partition("/")
     first = first.lower()
     is_kind = first in _SHORT or first.removesuffix("s") in _KINDS
-    return full_name(rest) if is_kind and rest else ""
+    return full_name(rest, namespace) if is_kind and rest else ""
 
 
-def suggestion(name: str, known: Collection[str]) -> str:
+def suggestion(name: str, known: Collection[str], namespace: str) -> str:
     """The end of a message about a job that does not exist: the name that was probably meant; or "". `known`: the full
     names of all jobs."""
     first, _, rest = name.partition("/")
     here = [one for one in known if one.startswith(f"{first}/")]
     near = nearest_name(name, here)
-    if not near and (kind := nearest_name(first.removesuffix("s"), _KINDS)) and full_name(rest) in known:
+    if not near and (kind := nearest_name(first.removesuffix("s"), _KINDS)) and full_name(rest, namespace) in known:
         near = f"{kind}/{rest}"
     if not near:
         near = next((one for one in sorted(known) if one.endswith(f"/{rest}")), "")

@@ -25,11 +25,11 @@ class Manifest:
         return kind_and_key(type(self.object), key(self.object))
 
 
-def read_manifests(files: Sequence[str]) -> list[Manifest]:
-    """All or nothing; raises UserError with the file, the document and the field."""
+def read_manifests(files: Sequence[str], namespace: str) -> list[Manifest]:
+    """All or nothing; raises UserError with the file, the document and the field. `namespace`: of those without one."""
     if list(files).count("-") > 1:
         raise UserError("-: standard input can be read only once.")
-    return [_manifest(document) for path in files for document in read_documents(path)]
+    return [_manifest(document, namespace) for path in files for document in read_documents(path)]
 
 
 def warn_about(manifests: Sequence[Manifest]) -> None:
@@ -39,7 +39,7 @@ def warn_about(manifests: Sequence[Manifest]) -> None:
             click.echo(f"stromboli: warning: {manifest.title}: {printable(message)}", err=True)
 
 
-def _manifest(document: Document) -> Manifest:
+def _manifest(document: Document, namespace: str) -> Manifest:
     content, origin = document.content, document.origin
     if isinstance(content, Mapping) and content.get("apiVersion") == names.SIM_API_VERSION:
         raise origin.error("belongs to scenarios and cannot be submitted", field="kind")
@@ -49,5 +49,7 @@ def _manifest(document: Document) -> Manifest:
         raise origin.error(error.message, title=error.what, field=error.field) from None
     whole = dict(content)
     if obj.metadata.namespace:
+        if not whole["metadata"].get("namespace"):
+            obj.metadata.namespace = namespace
         whole["metadata"] = {**whole["metadata"], "namespace": obj.metadata.namespace}
     return Manifest(whole, obj)

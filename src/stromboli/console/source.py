@@ -105,6 +105,21 @@ class Source:
         registry, configuration = self.scheduling()
         return Scheduler(configuration, registry)
 
+    @property
+    def namespace(self) -> str:
+        """Of names without one: that of the context, as for kubectl."""
+        if not self.is_live:
+            return names.DEFAULT_NAMESPACE
+        from stromboli.kube.commands.cluster_state import client_config
+
+        return client_config(self.kubeconfig, self.context).namespace
+
+    def read_namespace(self, namespace: str) -> State:
+        """For users who may not read the whole cluster: what can be told without it."""
+        from stromboli.kube.commands.cluster_state import read_namespace
+
+        return self.with_client(lambda client: read_namespace(client, namespace, self.scheduler_name))
+
     def read(self) -> State:
         if self.is_live:
             return self.with_client(self._read_cluster)
@@ -119,9 +134,8 @@ class Source:
         from stromboli.kube.commands.cluster_state import read_state
         from stromboli.kube.runtime.published_configuration import published_configuration
 
-        state, published = await asyncio.gather(
-            read_state(client, self.scheduler_name), published_configuration(client)
-        )
+        published = await published_configuration(client)
+        state = await read_state(client, self.scheduler_name)
         if published != self._published:
             self._published, self._scheduling = published, None
         return state

@@ -7,6 +7,8 @@ picture       the types
 inspection    objects in, picture out: the scheduler runs one cycle on a copy
 queue_view, job_view, node_view, reservation_view
               the parts of a picture, from the scheduler's own books
+written_reasons
+              what is in the status of jobs, where the whole cluster may not be read
 explanation   why one job waits, with all that is known about it
 document      a picture as plain data, for JSON and YAML
 recording     the events and decisions of a scheduler, as lines of a file
@@ -26,6 +28,7 @@ from .picture import (
     QueuePicture,
     ReservationPicture,
 )
+from .written_reasons import written_explanation, written_picture
 
 __all__ = [
     "Ahead",
@@ -46,4 +49,6 @@ __all__ = [
     "document",
     "explain",
     "inspect",
+    "written_explanation",
+    "written_picture",
 ]

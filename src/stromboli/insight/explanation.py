@@ -120,7 +120,7 @@ def explain_on(
     """The same on a cluster of the caller's, on which a cycle is run. `copy_again`: makes that cluster
     anew, if somebody can."""
     picture = take_picture(cluster, jobs, now)
-    seen = _find(picture, cluster, name)
+    seen = find_job(picture, cluster, name)
     if seen is None:
         return None
     try:
@@ -158,7 +158,7 @@ def _explain_in_session(
     return replace(facts, job=seen, starts_next=_starts(cycle, job), reasons=reasons)
 
 
-def _find(picture: Picture, cluster: Cluster, name: str) -> JobPicture | None:
+def find_job(picture: Picture, cluster: Cluster, name: str) -> JobPicture | None:
     found = picture.job(name)
     if found is None:
         task = cluster.tasks.get(TaskKey(name))

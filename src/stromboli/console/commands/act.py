@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stromboli.api.names import DEFAULT_NAMESPACE
 from stromboli.console.job_names import full_name, without_kind
 from stromboli.console.source import Source, cluster_options
 from stromboli.errors import ClusterError, UserError
@@ -43,7 +44,7 @@ def submit(source: Source, files: tuple[str, ...], dry_run: bool) -> None:
     """
     from stromboli.console.manifests import read_manifests, warn_about
 
-    manifests = read_manifests(files)
+    manifests = read_manifests(files, _namespace(source) if dry_run else source.namespace)
     warn_about(manifests)
     if dry_run:
         for manifest in manifests:
@@ -65,6 +66,16 @@ def submit(source: Source, files: tuple[str, ...], dry_run: bool) -> None:
             click.echo(f"{manifest.title} created")
 
     source.with_client(create)
+
+
+def _namespace(source: Source) -> str:
+    """That of the context; a dry run needs no cluster, so it needs no kubeconfig either."""
+    if source.kubeconfig is not None or source.context is not None:
+        return source.namespace
+    try:
+        return source.namespace
+    except UserError:
+        return DEFAULT_NAMESPACE
 
 
 def _why_not(manifest: Manifest, failure: Failure) -> tuple[str, str] | None:
@@ -99,7 +110,7 @@ Examples:
 @cluster_options
 def cancel(source: Source, job: str, yes: bool) -> None:
     """Delete a job and its pods: a Job, a PodGroup with its pods, or a pod."""
-    name = full_name(job)
+    name = full_name(job, source.namespace)
 
     async def delete(client: Client) -> None:
         resource, pods = await _find(client, name)
@@ -120,7 +131,7 @@ def cancel(source: Source, job: str, yes: bool) -> None:
 @cluster_options
 def suspend(source: Source, job: str) -> None:
     """Stop a Job and keep it for later: its pods are deleted, and `stromboli resume` creates them again."""
-    _command(source, full_name(job), _ABORT, "suspended")
+    _command(source, full_name(job, source.namespace), _ABORT, "suspended")
 
 
 @click.command(epilog="\b\nExamples:\n  stromboli resume lab/training\n")
@@ -128,7 +139,7 @@ def suspend(source: Source, job: str) -> None:
 @cluster_options
 def resume(source: Source, job: str) -> None:
     """Continue a suspended Job: it waits in its queue again, and its pods start anew."""
-    _command(source, full_name(job), _RESUME, "resumed")
+    _command(source, full_name(job, source.namespace), _RESUME, "resumed")
 
 
 def _command(source: Source, name: str, action: str, done: str) -> None:
@@ -141,7 +152,7 @@ def _command(source: Source, name: str, action: str, done: str) -> None:
             if not is_not_found(failure):
                 raise
             raise UserError(
-                f"There is no Job {name}{_meant(name)} Only Jobs can be {done}. Try: stromboli jobs"
+                f"There is no Job {name}{_meant(name, client)} Only Jobs can be {done}. Try: stromboli jobs"
             ) from None
         if action == _RESUME and job.status.state.phase not in ("Aborted", "Aborting"):
             raise UserError(f"Job {name} is not suspended: it is {job.status.state.phase or 'Pending'}.")
@@ -188,10 +199,10 @@ async def _find(client: Client, name: str) -> tuple[Resource[Any], list[str]]:
             return resource, []
         pods = (await client.list(PODS, namespace=namespace)).items
         return resource, [key(pod) for pod in pods if f"{namespace}/{group_name_of(pod)}" == name]
-    raise UserError(f"There is no Job, PodGroup or pod {name}{_meant(name)} Try: stromboli jobs")
+    raise UserError(f"There is no Job, PodGroup or pod {name}{_meant(name, client)} Try: stromboli jobs")
 
 
-def _meant(name: str) -> str:
+def _meant(name: str, client: Client) -> str:
     """The end of a sentence about a name that does not exist."""
-    other = without_kind(name)
+    other = without_kind(name, client.config.namespace)
     return f"; the part before the slash is a namespace, did you mean {other}?" if other else "."

@@ -9,6 +9,7 @@ import click
 
 from stromboli.console.output import Answer, output_option, repeat, watch_option
 from stromboli.console.source import Source, state_options
+from stromboli.errors import NotPermitted
 
 if TYPE_CHECKING:
     from stromboli.insight import Picture
@@ -83,7 +84,20 @@ def jobs(
         ]
         return jobs_view(picture, chosen)
 
-    _show(source, output, watch, view)
+    def look() -> Answer:
+        try:
+            return view(picture_of(source))
+        except NotPermitted as problem:
+            if namespace is None:
+                raise NotPermitted(f"{problem}. Without it, list one namespace: stromboli jobs -n NAMESPACE") from None
+            from stromboli.console.explanation_view import not_forecast
+            from stromboli.insight import written_picture
+
+            answer = view(written_picture(source.read_namespace(namespace)))
+            answer.hints.append(not_forecast(str(problem)))
+            return answer
+
+    repeat(look, output, watch, live=source.is_live)
 
 
 @click.command(epilog=_examples("nodes", "-o wide"))

@@ -10,7 +10,7 @@ import click
 from stromboli.console.job_names import full_name, suggestion, without_kind
 from stromboli.console.output import Answer, line_width, output_option, repeat, styled, watch_option
 from stromboli.console.source import Source, state_options
-from stromboli.errors import UserError
+from stromboli.errors import NotPermitted, UserError
 
 if TYPE_CHECKING:
     from stromboli.insight import State
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   stromboli why lab/training
-  stromboli why training                      (in namespace default)
+  stromboli why training                      (in the namespace of the context)
   stromboli why lab/training --no-what-if     (faster on a large cluster)
   stromboli why lab/training -o json | jq '.reasons[0].code'
   stromboli why lab/training-2 --scenario examples/gang.yaml --at 10s
@@ -38,8 +38,36 @@ def why(source: Source, job: str, what_if: bool, output: str, watch: float | Non
     copy of the cluster, on this machine, and its reasons are shown. Each line about what would start the job was tried
     on such a copy.
     """
-    name = full_name(job)
-    repeat(lambda: _answer(source, source.read(), name, what_if), output, watch, live=source.is_live)
+    name = full_name(job, source.namespace)
+    repeat(lambda: _look(source, name, what_if), output, watch, live=source.is_live)
+
+
+def _look(source: Source, name: str, what_if: bool) -> Answer:
+    try:
+        state = source.read()
+    except NotPermitted as problem:
+        return _written(source, name, problem)
+    return _answer(source, state, name, what_if)
+
+
+def _written(source: Source, name: str, problem: NotPermitted) -> Answer:
+    """For users who may read one namespace only: what the scheduler wrote into the status of the job."""
+    from stromboli.console.explanation_view import written_view
+    from stromboli.insight import written_explanation
+
+    other = without_kind(name, source.namespace)
+    try:
+        state = source.read_namespace(name.partition("/")[0])
+    except NotPermitted:
+        if not other:
+            raise
+        return _written(source, other, problem)
+    explanation = written_explanation(state, name)
+    if explanation is not None:
+        return written_view(explanation, state.now, str(problem))
+    if other:
+        return _written(source, other, problem)
+    raise UserError(_not_found(source, state, name))
 
 
 def _answer(source: Source, state: State, name: str, what_if: bool) -> Answer:
@@ -47,14 +75,14 @@ def _answer(source: Source, state: State, name: str, what_if: bool) -> Answer:
     from stromboli.console.whatif.counterfactuals import prospects
     from stromboli.insight import explain, inspect
 
-    names = list(filter(None, (name, without_kind(name))))
+    names = list(filter(None, (name, without_kind(name, source.namespace))))
     found_as = (explain(state, source.scheduler(), one) for one in names)
     explanation = next((one for one in found_as if one is not None), None)
     if explanation is None:
         refused = next((one for one in names if one in state.refused), "")
         if refused:
             return _refused(refused, state.refused[refused])
-        raise UserError(_not_found(state, name, source.options))
+        raise UserError(_not_found(source, state, name))
     found = None
     if what_if and explanation.job.waits:
         picture = inspect(state, source.scheduler()).picture
@@ -72,7 +100,7 @@ def _refused(name: str, message: str) -> Answer:
     return Answer({"name": name, "refused": message}, head=head)
 
 
-def _not_found(state: State, name: str, options: str) -> str:
+def _not_found(source: Source, state: State, name: str) -> str:
     from stromboli.api import Job, Pod, PodGroup, ReplicaSet, StatefulSet, key
 
     for obj in state.objects:
@@ -82,4 +110,4 @@ def _not_found(state: State, name: str, options: str) -> str:
             return f"Pod {name} has schedulerName {other}, not {ours}; or is it --scheduler-name {other}?"
     kinds = (Job, PodGroup, ReplicaSet, StatefulSet, Pod)
     known = {key(obj) for obj in state.objects if isinstance(obj, kinds)} | state.refused.keys()
-    return f"There is no job {name}{suggestion(name, known)} Try: stromboli jobs{options}"
+    return f"There is no job {name}{suggestion(name, known, source.namespace)} Try: stromboli jobs{source.options}"

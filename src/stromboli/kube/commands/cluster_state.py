@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 from stromboli.api import KINDS, Command, KObject, PodDisruptionBudget
-from stromboli.errors import ClusterError
+from stromboli.errors import ClusterError, NotPermitted
 from stromboli.insight import State
 from stromboli.kube.client import (
+    JOBS,
     LEGACY_BUDGETS,
     NODES,
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
     QUEUES,
+    REPLICA_SETS,
+    STATEFUL_SETS,
     Client,
     ClientConfig,
     Failure,
@@ -29,6 +33,8 @@ from stromboli.kube.client import (
     resource_of,
 )
 
+READER: Final = "stromboli-reader"
+"""The ClusterRole of deploy/ with what is read here, and no more."""
 _REQUIRED: Final[tuple[Resource[Any], ...]] = (QUEUES, NODES, POD_GROUPS, PODS)
 _NOT_READ: Final = frozenset({Command, PodDisruptionBudget})  # exist for a moment; have two versions
 
@@ -40,6 +46,10 @@ def _optional() -> list[Resource[Any]]:
     return [resource_of(kind) for kind in kinds]
 
 
+def all_read() -> list[Resource[Any]]:
+    return [*_REQUIRED, *_optional(), POD_DISRUPTION_BUDGETS]
+
+
 _DENIED: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
 
@@ -48,13 +58,13 @@ def client_config(kubeconfig: Path | None, context: str | None) -> ClientConfig:
 
 
 async def read_state(client: Client, scheduler_name: str) -> State:
-    """Raises ClusterError with the next step."""
+    """Raises ClusterError with the next step; NotPermitted if this user may not read the whole cluster."""
     try:
         budgets = POD_DISRUPTION_BUDGETS
         if not await client.serves(budgets.group_version):
             budgets = LEGACY_BUDGETS
         optional = [*_optional(), budgets]
-        listed = await asyncio.gather(
+        listed = await _all(
             *(_list(client, resource) for resource in _REQUIRED),
             *(_list(client, resource, optional=True) for resource in optional),
         )
@@ -63,9 +73,32 @@ async def read_state(client: Client, scheduler_name: str) -> State:
     return State([obj for objects in listed for obj in objects], time.time(), scheduler_name)
 
 
-async def _list(client: Client, resource: Resource[Any], *, optional: bool = False) -> list[KObject]:
+async def read_namespace(client: Client, namespace: str, scheduler_name: str) -> State:
+    """What users see who may read no more than this namespace. Raises NotPermitted."""
     try:
-        return list((await client.list(resource)).items)
+        listed = await _all(
+            *(_list(client, resource, namespace) for resource in (POD_GROUPS, PODS)),
+            *(_list(client, resource, namespace, optional=True) for resource in (JOBS, REPLICA_SETS, STATEFUL_SETS)),
+        )
+    except Failure as failure:
+        raise cluster_error(client.config, failure) from None
+    return State([obj for objects in listed for obj in objects], time.time(), scheduler_name)
+
+
+async def _all(*lists: Awaitable[list[KObject]]) -> list[list[KObject]]:
+    """Waits for all of them before it raises the first error: the client must not be closed while one is under way."""
+    found = await asyncio.gather(*lists, return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return [one for one in found if not isinstance(one, BaseException)]
+
+
+async def _list(
+    client: Client, resource: Resource[Any], namespace: str = "", *, optional: bool = False
+) -> list[KObject]:
+    try:
+        return list((await client.list(resource, namespace=namespace)).items)
     except Failure as failure:
         if optional and failure.status in _DENIED:
             return []
@@ -73,6 +106,14 @@ async def _list(client: Client, resource: Resource[Any], *, optional: bool = Fal
             raise ClusterError(
                 f"The API server at {client.config.server} has no {resource.plural}.{resource.group_version}; "
                 "install the definitions: kubectl apply -k deploy/crds"
+            ) from None
+        if failure.status == HTTPStatus.FORBIDDEN:
+            where = f"of namespace {namespace}" if namespace else "of the whole cluster"
+            role = "view in the namespace" if namespace else f"{READER} in the whole cluster"
+            raise NotPermitted(
+                f"You may not list {resource.plural} {where}. Ask an administrator for the role {role}: kubectl create "
+                f"{'rolebinding' if namespace else 'clusterrolebinding'} NAME --clusterrole "
+                f"{f'view -n {namespace}' if namespace else READER} --user YOU"
             ) from None
         raise
 
