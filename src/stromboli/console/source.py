@@ -114,6 +114,16 @@ class Source:
 
         return client_config(self.kubeconfig, self.context).namespace
 
+    @property
+    def namespace_of_manifests(self) -> str:
+        """The same. Manifests are checked before anything else, and a dry run needs no cluster at all."""
+        try:
+            return self.namespace
+        except UserError:
+            if self.kubeconfig is not None or self.context is not None:
+                raise
+            return names.DEFAULT_NAMESPACE
+
     def read_namespace(self, namespace: str) -> State:
         """For users who may not read the whole cluster: what can be told without it."""
         from stromboli.kube.commands.cluster_state import read_namespace

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stromboli.api.names import DEFAULT_NAMESPACE
 from stromboli.console.job_names import full_name, without_kind
 from stromboli.console.source import Source, cluster_options
 from stromboli.errors import ClusterError, UserError
@@ -44,7 +43,7 @@ def submit(source: Source, files: tuple[str, ...], dry_run: bool) -> None:
     """
     from stromboli.console.manifests import read_manifests, warn_about
 
-    manifests = read_manifests(files, _namespace(source) if dry_run else source.namespace)
+    manifests = read_manifests(files, source.namespace_of_manifests)
     warn_about(manifests)
     if dry_run:
         for manifest in manifests:
@@ -66,16 +65,6 @@ def submit(source: Source, files: tuple[str, ...], dry_run: bool) -> None:
             click.echo(f"{manifest.title} created")
 
     source.with_client(create)
-
-
-def _namespace(source: Source) -> str:
-    """That of the context; a dry run needs no cluster, so it needs no kubeconfig either."""
-    if source.kubeconfig is not None or source.context is not None:
-        return source.namespace
-    try:
-        return source.namespace
-    except UserError:
-        return DEFAULT_NAMESPACE
 
 
 def _why_not(manifest: Manifest, failure: Failure) -> tuple[str, str] | None:

@@ -40,7 +40,7 @@ def plan(source: Source, files: tuple[str, ...], output: str) -> None:
     from stromboli.console.manifests import read_manifests, warn_about
     from stromboli.console.whatif.submission import plan_submission, submitted_jobs
 
-    manifests = read_manifests(files, source.namespace)
+    manifests = read_manifests(files, source.namespace_of_manifests)
     warn_about(manifests)
     objects = [manifest.object for manifest in manifests]
     jobs = submitted_jobs(objects)
