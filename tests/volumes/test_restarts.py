@@ -144,3 +144,23 @@ def test_room_that_was_lent_to_a_pod_while_it_waits_is_still_lent() -> None:
     assert outcome.started["small"] == 7.0
     assert json.loads(outcome.text)["pods"]["default/small"]["backfill"] is True
     assert outcome.started["training-0"] == outcome.started["training-1"] == 9.0
+
+
+def test_a_provisioner_that_gave_up_at_once_is_not_forgotten() -> None:
+    # It fails in the second in which the node is selected, so a scheduler that starts in the next one sees a claim
+    # without a selected node.
+    outcome = play(
+        node("n0", 4), storage_class(takes=0, fails="1"), claim("a"), with_claims(pod("p", 1), "a"), until=12
+    )
+    assert outcome.gave_back() == [(1.0, "p")]
+    assert outcome.started == {"p": 10.0}
+
+
+def test_a_node_on_which_a_provisioner_gave_up_at_once_is_avoided() -> None:
+    head, first, second = gang("training", 2, 2)
+    outcome = play(
+        [node(f"n{number}", 4 - number) for number in range(3)], storage_class(takes=0, fails="n0"), claim("a"),
+        claim("b"), head, with_claims(first, "a"), with_claims(second, "b"), until=40,
+    )  # fmt: skip
+    assert (1.0, "training-0") in outcome.gave_back()
+    assert outcome.nodes["training-0"] == "n1"

@@ -168,7 +168,7 @@ class VolumeProvisioner:
         except ApiError:
             how = Provisioning()
         attempts = _attempts(claim)
-        started = selected_at(claim)
+        started = selected_at(claim) if node else None
         if started is None:
             started = _created(claim) + (attempts * _RETRY if not node else 0.0)
         if now < started + how.seconds:
@@ -349,9 +349,10 @@ def _released(volume: PersistentVolume) -> Iterator[Change]:
 
 
 def _give_up(claim: PersistentVolumeClaim, node: str, attempts: int) -> Iterator[Change]:
+    """As other provisioners do, it leaves alone what schedulers write beside the node: one that has just started sees
+    from it that a volume was to be made."""
     annotations = dict(claim.metadata.annotations)
     annotations.pop(names.SELECTED_NODE, None)
-    annotations.pop(names.SELECTED_AT, None)
     annotations[ATTEMPTS] = str(attempts + 1)
     yield Update(replace(claim, metadata=replace(claim.metadata, annotations=annotations)))
     where = f" for node {node}" if node else ""
