@@ -245,10 +245,13 @@ def _explained(error: Exception) -> tuple[str, int]:
             return f"the output cannot be written: {reason}", WRONG_INPUT
         return (f"{error.filename}: {reason}" if error.filename else reason), WRONG_INPUT
 
-    from stromboli.api.errors import ApiError  # imported here, because only errors need it
+    from stromboli.api.errors import ApiError  # imported here, because only errors need them
+    from stromboli.containment import plugin_failure
 
     if isinstance(error, ApiError):
         return str(error), WRONG_INPUT
+    if (failure := plugin_failure(error)) is not None:
+        return f"{failure}; please report it to its author with the output of STROMBOLI_DEBUG=1", OUR_FAULT
     return (
         f"this is a bug in stromboli ({type(error).__name__}: {error}); "
         "please report it with the output of STROMBOLI_DEBUG=1",

@@ -8,6 +8,17 @@ an error is charged to and what is known about it (`ContainedError`), and for ho
 """
 
 from .contained_error import ContainedError, ObjectRef, Strictness, contained_error
+from .plugin_failure import PluginFailure, WrongAnswer, announce_plugin, plugin_failure
 from .put_aside import PutAside
 
-__all__ = ["ContainedError", "ObjectRef", "PutAside", "Strictness", "contained_error"]
+__all__ = [
+    "ContainedError",
+    "ObjectRef",
+    "PluginFailure",
+    "PutAside",
+    "Strictness",
+    "WrongAnswer",
+    "announce_plugin",
+    "contained_error",
+    "plugin_failure",
+]

@@ -12,6 +12,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, TypeVar
 
+from stromboli.containment import announce_plugin
 from stromboli.scheduling.configuration import Configuration, ConfigurationError, quoted
 
 from .plugin import EvictorPlugin, Plugin
@@ -32,10 +33,12 @@ class Registry:
     def __init__(self, *, installed: Iterable[EntryPoint] | None = None) -> None:
         self._paths = dict(_BUILT_IN)
         self._classes: dict[str, type[Plugin]] = {}
+        self._distributions: dict[str, str] = {}  # of plugins that are not built in
         for entry in entry_points(group="stromboli.descheduler_plugins") if installed is None else installed:
             if entry.name in self._paths:
                 raise ConfigurationError(f"descheduler plugin {quoted(entry.name)} is provided twice; uninstall one")
             self._paths[entry.name] = entry.value
+            self._distributions[entry.name] = entry.dist.name if entry.dist is not None else "(unnamed)"
 
     def plugin(self, name: str) -> type[Plugin]:
         if name not in self._classes:
@@ -44,6 +47,9 @@ class Registry:
             if not (isinstance(found, type) and issubclass(found, Plugin)):
                 raise ConfigurationError(f"descheduler plugin {quoted(name)} is not a plugin")
             self._classes[name] = found
+            if name in self._distributions:
+                of = quoted(self._distributions[name])
+                announce_plugin(found, f"descheduler plugin {quoted(name)} of distribution {of}")
         return self._classes[name]
 
     def register(self, name: str, plugin: type[Plugin]) -> None:

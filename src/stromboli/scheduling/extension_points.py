@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from stromboli.cluster import Job, NodeTable, Queue, Shape, Task, TaskKey, Vector
+from stromboli.containment import WrongAnswer
 
 from . import callbacks as cb
 from .callbacks import DependsOn, Hook, KeyOfTask, NodeReason, Refusal, Scope, Signature, key_of
@@ -134,8 +135,11 @@ class ExtensionPoints:
             def judge(rows: cb.Rows) -> cb.ReasonIds:
                 answers = np.zeros(len(rows), dtype=np.int32)
                 for position, row in enumerate(rows.tolist()):
-                    sentence = check(task, self.nodes.nodes[row])
+                    sentence: object = check(task, self.nodes.nodes[row])
                     if sentence is not None:
+                        if not isinstance(sentence, str):
+                            problem = f"a node filter returns None or a sentence, not {sentence!r}"
+                            raise WrongAnswer(plugin, check, problem)
                         answers[position] = self.node_reason(f"Predicate{plugin}", sentence, resolvable=False)
                 return answers
 

@@ -17,7 +17,10 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Generic, TypeVar
 
+from stromboli.containment import announce_plugin, plugin_failure
+from stromboli.errors import UserError
 from stromboli.scheduling.configuration import (
+    Arguments,
     Configuration,
     ConfigurationError,
     default_configuration,
@@ -127,6 +130,8 @@ class _Catalogue(Generic[_Part]):
                 + (f" of distribution {quoted(target.distribution)}" if target.distribution else "")
                 + f") is not a subclass of {self._base.__module__}.{self._base.__qualname__}"
             )
+        if target.distribution:
+            announce_plugin(found, f"{self._kind} {quoted(name)} of distribution {quoted(target.distribution)}")
         return found
 
 
@@ -192,14 +197,28 @@ class Registry:
             )
         for action in configuration.actions:
             arguments = action.arguments.unasked()
-            self.action(action.name)(arguments)
+            _try_out(self.action(action.name), arguments, where, action.line)
             warnings.extend(arguments.warnings())
         for tier in configuration.tiers:
             for plugin in tier.plugins:
                 arguments = plugin.arguments.unasked()
-                self.plugin(plugin.name)(arguments)
+                _try_out(self.plugin(plugin.name), arguments, where, plugin.line)
                 warnings.extend(arguments.warnings())
         return tuple(dict.fromkeys(warnings))
+
+
+def _try_out(part: type[Plugin | Action], arguments: Arguments, where: str, line: int) -> None:
+    """An error in the constructor of somebody's plugin is one of the configuration: whoever names the plugin can remove
+    it there, and a process that runs keeps the configuration that it has."""
+    try:
+        part(arguments)
+    except UserError:
+        raise
+    except Exception as error:
+        failure = plugin_failure(error)
+        if failure is None:
+            raise
+        raise ConfigurationError(str(failure), where=where, line=line) from error
 
 
 def _distribution(entry: EntryPoint) -> str:

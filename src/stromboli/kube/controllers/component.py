@@ -77,7 +77,8 @@ from stromboli.kube.runtime import (
     missing_definitions,
 )
 from stromboli.kube.runtime.object_containment import MOST_ERRORS, ObjectContainment
-from stromboli.scheduling.explanation import reasons
+from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.explanation.error_reasons import internal_error
 
 from .cache import Cache, kind_of
 from .change_writer import ChangeWriter
@@ -321,8 +322,8 @@ class ControllersComponent:
         kind = next((kind for kind in KINDS if kind.__name__ == ref.kind), None)
         found = None if kind is None else self._cache.get(kind, ref.key)
         if kind is not None and found is not None:
-            message = reasons.internal_error(ref.kind, ref.key, "in the controllers")
-            self._recorder.record(kind, ref.key, found.metadata.uid, reasons.Code.INTERNAL_ERROR, message, warning=True)
+            message = internal_error(ref.kind, ref.key, "in the controllers")
+            self._recorder.record(kind, ref.key, found.metadata.uid, Code.INTERNAL_ERROR, message, warning=True)
 
     def _next_pass(self, controllers: ControllerManager, now: float, incomplete: bool) -> float | None:
         delays = [RETRY] if incomplete or self._containment.hides_any else []

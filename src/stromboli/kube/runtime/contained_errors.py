@@ -38,7 +38,8 @@ class ErrorReporter:
             self._said.clear()
         self._said.add(error.signature)
         self._log.error(
-            "an error while one object was handled; it is put aside, and all others go on. Please report this bug",
+            "an error while one object was handled; it is put aside, and all others go on. Please report "
+            + ("it to the author of the plugin" if error.of_plugin else "this bug"),
             kind=error.subject.kind,
             object=error.subject.key,
             error=error.error,

@@ -15,11 +15,13 @@ import json
 import logging
 import math
 import re
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
+from stromboli.containment import plugin_failure
 from stromboli.errors import UserError
 
 Field = str | int | float | bool | None
@@ -53,7 +55,11 @@ class Log:
         self._logger.error(message, extra={"fields": fields})
 
     def exception(self, message: str, /, **fields: Field) -> None:
-        """An error, with the traceback of the exception that is being handled."""
+        """An error, with the traceback of the exception that is being handled, and whose plugin it is in."""
+        error = sys.exception()
+        failure = None if error is None else plugin_failure(error)
+        if failure is not None:
+            fields["failure"] = str(failure)
         self._logger.exception(message, extra={"fields": fields})
 
 

@@ -15,8 +15,9 @@ from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Cluster, Job, JobKey, QueueName, Status
 from stromboli.containment import ContainedError, ObjectRef
 from stromboli.scheduling.decisions import Cycle, Explanation, Notice, PatchGroup, PatchPod, PatchReservation
-from stromboli.scheduling.explanation import Code, reasons
+from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.conditions import UNSCHEDULABLE
+from stromboli.scheduling.explanation.error_reasons import internal_error
 from stromboli.scheduling.reservation_status import SCHEDULED
 
 _WAITS = frozenset({Status.PENDING, Status.RESERVED})
@@ -30,7 +31,7 @@ class _Aside(Protocol):
 def say_put_aside(cycle: Cycle, cluster: Cluster, put_aside: Mapping[ObjectRef, _Aside], now: float) -> None:
     """Add the reasons of all jobs that have no part in the cycle because of these."""
     for ref, aside in sorted(put_aside.items()):
-        why = Explanation(Code.INTERNAL_ERROR, reasons.internal_error(ref.kind, ref.key, aside.error))
+        why = Explanation(Code.INTERNAL_ERROR, internal_error(ref.kind, ref.key, aside.error))
         withdrawn = cluster.put_aside.get(ref)
         if withdrawn is not None and isinstance(withdrawn.object, Reservation):
             _say_of_reservation(cycle, withdrawn.object, why, now)
@@ -54,7 +55,7 @@ def notices(errors: Iterable[ContainedError]) -> Iterator[Notice]:
     """An event for each object that was put aside in this cycle."""
     for error in errors:
         ref = error.subject
-        message = reasons.internal_error(ref.kind, ref.key, error.error)
+        message = internal_error(ref.kind, ref.key, error.error)
         yield Notice(ref.kind, ref.key, Code.INTERNAL_ERROR, message, warning=True)
 
 

@@ -1,6 +1,6 @@
 """Why jobs wait: reason codes and sentences, and the notes that actions leave.
 
-`reasons`, `gang_reasons` and `node_reasons` hold every sentence a user reads about a waiting pod, `notes` what actions
+`reasons` and the modules that end with it hold every sentence a user reads about a waiting pod, `notes` what actions
 found out about each job. `stromboli.scheduling.conclusion` turns both into conditions and statuses at the end of a
 cycle. `orphans` covers pods and groups that no session sees.
 """

@@ -6,6 +6,7 @@ numbers, one for each code, for whoever asks about a single job.
 
 from __future__ import annotations
 
+from .error_reasons import says_error_of_plugin
 from .reasons import Code, says_guaranteed, says_never, says_that_pods_are_created
 
 _STEPS = {
@@ -66,6 +67,8 @@ _GUARANTEED_NEVER = "Request less, or lower the guarantees of other queues."
 
 def next_step(code: str, message: str = "") -> str:
     """`message`: the sentence with the code. Empty for codes of your own plugins."""
+    if code == Code.INTERNAL_ERROR and says_error_of_plugin(message):
+        return "Report it to the author of the plugin; the log of the scheduler has the traceback."
     if code == Code.QUEUE_OVER_QUOTA and says_guaranteed(message):
         return _GUARANTEED_NEVER if says_never(message) else _GUARANTEED
     if says_never(message) and code in _STEPS_IF_NEVER:

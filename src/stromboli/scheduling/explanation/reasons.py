@@ -254,13 +254,6 @@ def invalid_pod(why: str) -> str:
     return f"The pod is ignored, because a request of it cannot be counted: it {why}. Create it again with less."
 
 
-def internal_error(kind: str, key: str, error: str) -> str:
-    return (
-        f"An error in Stromboli ({error}) while it handled {kind} {key}. It is put aside and tried again later, and "
-        "other jobs go on. Please report this bug, with what the scheduler's log says about it."
-    )
-
-
 def not_reached() -> str:
     return (
         "The last cycle ran out of time before this job had its turn; the next one begins with those that had none. If "
