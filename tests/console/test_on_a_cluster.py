@@ -101,7 +101,8 @@ def test_the_life_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         wait("default/first", "Aborted")
         wait("default/second", "Running")
         assert shell.run("suspend", "first")[2] == (
-            "stromboli: error: Job default/first cannot be suspended: it is Aborted.\n"
+            "stromboli: error: Job default/first is suspended already. Continue it with: stromboli resume "
+            "default/first\n"
         )
         assert shell.run("resume", "default/first")[:2] == (0, "Job default/first resumed\n")
         wait("default/first", "Pending")
@@ -111,8 +112,8 @@ def test_the_life_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
             "stromboli: error: Job default/first is not suspended: it is Running.\n"
         )
         assert shell.run("submit", "-f", str(first))[::2] == (
-            3, "stromboli: error: Job default/first exists already. Use another name, change it with kubectl apply, or "
-            "delete it: stromboli cancel default/first\n",
+            2, "stromboli: error: Job default/first exists already; nothing was created. Use another name, "
+            "change it with kubectl apply, or delete it: stromboli cancel default/first\n",
         )  # fmt: skip
         assert shell.run("cancel", "nobody")[:3:2] == (
             2, "stromboli: error: There is no Job, PodGroup or pod default/nobody. Try: stromboli jobs\n",
@@ -188,13 +189,66 @@ def test_a_submission_that_fails_says_the_next_step(tmp_path: Path, capsys: pyte
 
     def script(shell: Shell, wait: Callable[[str, str], None]) -> None:
         assert shell.run("submit", "-f", str(manifest)) == (
-            3, "Queue q created\n",
-            "stromboli: error: Namespace nowhere of Job nowhere/away does not exist. Create it: kubectl create "
-            "namespace nowhere\n",
+            2, "", "stromboli: error: Namespace nowhere of Job nowhere/away does not exist; nothing was created. "
+            "Create it: kubectl create namespace nowhere\n",
         )  # fmt: skip
-        assert shell.run("submit", "-f", str(manifest)) == (
-            3, "", "stromboli: error: Queue q exists already, and nothing after it was created. Use another name, "
-            "change it with kubectl apply, or delete it: kubectl delete queues q\n",
+        assert [one["name"] for one in shell.data("queues")["queues"]] == ["default", "root"]
+
+    on_a_cluster(tmp_path, capsys, script)
+
+
+def write(path: Path, *documents: Any) -> str:
+    path.write_text("\n---\n".join(json.dumps(one) for one in documents), encoding="utf-8")
+    return str(path)
+
+
+def test_half_a_file_is_never_submitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
+    first, second = volcano_job("first", 1, 1), volcano_job("second", 1, 1, queue="q")
+    one = write(tmp_path / "one.yaml", first)
+    both = write(tmp_path / "both.yaml", second, first)
+    twice = write(tmp_path / "twice.yaml", second, second)
+    away = write(tmp_path / "away.yaml", volcano_job("third", 1, 1), volcano_job("lost", 1, 1, queue="nowhere"))
+
+    def script(shell: Shell, wait: Callable[[str, str], None]) -> None:
+        assert shell.run("submit", "-f", one)[0] == 0
+        assert shell.run("submit", "-f", both) == (
+            2, "", "stromboli: error: Job default/first exists already; nothing was created. Use another name, "
+            "change it with kubectl apply, or delete it: stromboli cancel default/first\n",
+        )  # fmt: skip
+        assert shell.run("submit", "-f", twice)[::2] == (
+            2, "stromboli: error: Job default/second is in the manifests twice; nothing was created. Use another "
+            "name.\n",
+        )  # fmt: skip
+        assert [job["name"] for job in shell.data("jobs")] == ["default/first"]
+        status, out, err = shell.run("submit", "-f", away)
+        assert (status, out) == (0, "Job default/third created\nJob default/lost created\n")
+        assert "warning: Job default/lost: there is no queue nowhere" in err
+        mine = write(tmp_path / "queue.yaml", queue, second)
+        assert shell.run("submit", "-f", mine) == (0, "Queue q created\nJob default/second created\n", "")
+
+    on_a_cluster(tmp_path, capsys, script)
+
+
+def test_a_reservation_is_not_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nightly = {
+        "apiVersion": "scheduling.volcano.sh/v1alpha1", "kind": "Reservation", "metadata": {"name": "nightly"},
+        "spec": {
+            "ttl": "1h", "owners": [{"labelSelector": {"matchLabels": {"app": "x"}}}],
+            "template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}},
+        },
+    }  # fmt: skip
+    file = write(tmp_path / "nightly.yaml", nightly)
+
+    def script(shell: Shell, wait: Callable[[str, str], None]) -> None:
+        assert shell.run("submit", "-f", file)[0] == 0
+        assert shell.run("cancel", "nightly")[::2] == (
+            2, "stromboli: error: There is no Job, PodGroup or pod default/nightly, but a Reservation nightly. Look at "
+            "it with: stromboli reservations; delete it with: kubectl delete reservation nightly\n",
+        )  # fmt: skip
+        assert shell.run("why", "nightly")[::2] == (
+            2, "stromboli: error: There is no job default/nightly, but a Reservation nightly. Why it waits: stromboli "
+            "reservations -o wide\n",
         )  # fmt: skip
 
     on_a_cluster(tmp_path, capsys, script)

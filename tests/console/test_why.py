@@ -271,3 +271,16 @@ def test_a_pod_and_its_group_are_the_same_job(tmp_path: Path, capsys: pytest.Cap
         assert run(["why", name, *options, "--no-what-if"]) == 0
         found.add(capsys.readouterr().out)
     assert len(found) == 1
+
+
+def test_a_job_that_comes_later_in_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    late = volcano_job("wide", 1, 1)
+    late["metadata"]["annotations"] = {"sim.stromboli.io/at": "90s"}
+    file = tmp_path / "scenario.yaml"
+    file.write_text(json.dumps(late), encoding="utf-8")
+    assert run(["why", "default/wide", "--scenario", str(file)]) == 2
+    assert capsys.readouterr().err == (
+        "stromboli: error: default/wide is submitted at 1m30s of the scenario. "
+        f"Try: stromboli why default/wide --scenario {file} --at 1m30s\n"
+    )
+    assert run(["why", "default/wide", "--scenario", str(file), "--at", "90s"]) == 0

@@ -56,3 +56,6 @@ def test_what_an_audit_says(answer: list[Any] | None, pip: int, status: int, sai
     done = subprocess.run([ROOT / "scripts" / "audit", python], capture_output=True, text=True, check=False)
     assert done.returncode == status
     assert said in done.stdout + done.stderr
+    if "nothing was audited" in said:
+        assert done.stdout == ""
+        assert done.stderr.splitlines()[-1].endswith("run it where pypi.org can be reached")

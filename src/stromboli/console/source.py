@@ -140,6 +140,16 @@ class Source:
         objects, now, refused = scenario_at(self.scenario, self.at, *self.scheduling())
         return State(objects, now, refused=refused)
 
+    def submitted_at(self, name: str) -> str:
+        """When a scenario creates a job that is not there yet, as a duration; "" if it does not."""
+        if self.is_live:
+            return ""
+        from stromboli.api.quantity import format_duration
+        from stromboli.simulation.rehearsal import creation_times
+
+        later = [at for at in creation_times(self.scenario, name) if at > self.at]
+        return format_duration(min(later)) if later else ""
+
     async def _read_cluster(self, client: Client) -> State:
         from stromboli.kube.commands.cluster_state import read_state
         from stromboli.kube.runtime.published_configuration import published_configuration

@@ -26,6 +26,7 @@ from stromboli.api import (
     Pod,
     PodGroup,
     ReplicaSet,
+    StatefulSet,
     group_name_of,
     key,
     names,
@@ -200,6 +201,13 @@ def scenario_at(
     engine.run()
     refused = {event.object: event.message for event in journal.events if event.reason == REFUSED}
     return list(engine.world.store.everything()), wall_clock(end), refused
+
+
+def creation_times(files: Sequence[str], name: str) -> list[float]:
+    """When users create jobs or pods with this "namespace/name", in seconds after the start of the scenario."""
+    kinds = (Job, Pod, PodGroup, ReplicaSet, StatefulSet)
+    created = [one for one in read_scenario(files).objects if isinstance(one.object, kinds) and key(one.object) == name]
+    return [to_seconds(one.lifetime.at) for one in created]
 
 
 def _locks(configuration: Configuration) -> Callable[[], QueueLocks]:

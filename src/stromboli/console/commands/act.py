@@ -13,11 +13,10 @@ import click
 
 from stromboli.console.job_names import full_name, without_kind
 from stromboli.console.source import Source, cluster_options
-from stromboli.errors import ClusterError, UserError
+from stromboli.errors import UserError
 
 if TYPE_CHECKING:
-    from stromboli.console.manifests import Manifest
-    from stromboli.kube.client import Client, Failure, Resource
+    from stromboli.kube.client import Client, Resource
 
 _ABORT = "AbortJob"
 _RESUME = "ResumeJob"
@@ -39,11 +38,14 @@ Examples:
 def submit(source: Source, files: tuple[str, ...], dry_run: bool) -> None:
     """Submit jobs: check all manifests, then create the objects in the order of the files.
 
-    All manifests are checked before the first object is created. Objects that exist already are an error.
+    All manifests, and whether their names and namespaces are free, are checked before the first object is created.
     """
     from stromboli.console.manifests import read_manifests, warn_about
 
     manifests = read_manifests(files, source.namespace_of_manifests)
+    if not manifests:
+        where = ", ".join("standard input" if file == "-" else file for file in files)
+        raise UserError(f"{where}: has no objects; give a Job, PodGroup, Pod or Queue.")
     warn_about(manifests)
     if dry_run:
         for manifest in manifests:
@@ -51,40 +53,20 @@ def submit(source: Source, files: tuple[str, ...], dry_run: bool) -> None:
         return
 
     async def create(client: Client) -> None:
-        from stromboli.kube.client import Failure, resource_of
+        from stromboli.console.submission_check import check_submission, exists_already
+        from stromboli.kube.client import Failure, is_already_exists, resource_of
 
+        await check_submission(client, manifests)
         for manifest in manifests:
             try:
                 await client.create(resource_of(type(manifest.object)), manifest.content)
             except Failure as failure:
-                known = _why_not(manifest, failure)
-                if known is None:
+                if not is_already_exists(failure):
                     raise
-                rest = "" if manifest is manifests[-1] else ", and nothing after it was created"
-                raise ClusterError(f"{known[0]}{rest}. {known[1]}") from None
+                raise UserError(exists_already(manifest, "nothing after it was created")) from None
             click.echo(f"{manifest.title} created")
 
     source.with_client(create)
-
-
-def _why_not(manifest: Manifest, failure: Failure) -> tuple[str, str] | None:
-    """Why an object was not created, and what to do; None if the server says all there is to say."""
-    from stromboli.api import key
-    from stromboli.kube.client import JOBS, NAMESPACES, POD_GROUPS, PODS, is_already_exists, is_not_found, resource_of
-
-    resource, meta = resource_of(type(manifest.object)), manifest.object.metadata
-    if is_already_exists(failure):
-        if resource in (JOBS, POD_GROUPS, PODS):
-            delete = f"stromboli cancel {key(manifest.object)}"
-        else:
-            namespace = f" -n {meta.namespace}" if meta.namespace else ""
-            delete = f"kubectl delete {resource.plural} {meta.name}{namespace}"
-        step = f"Use another name, change it with kubectl apply, or delete it: {delete}"
-        return f"{manifest.title} exists already", step
-    if is_not_found(failure) and meta.namespace and NAMESPACES.plural in failure.message:
-        missing = f"Namespace {meta.namespace} of {manifest.title} does not exist"
-        return missing, f"Create it: kubectl create namespace {meta.namespace}"
-    return None
 
 
 @click.command(
@@ -145,6 +127,8 @@ def _command(source: Source, name: str, action: str, done: str) -> None:
             ) from None
         if action == _RESUME and job.status.state.phase not in ("Aborted", "Aborting"):
             raise UserError(f"Job {name} is not suspended: it is {job.status.state.phase or 'Pending'}.")
+        if action == _ABORT and job.status.state.phase in ("Aborted", "Aborting"):
+            raise UserError(f"Job {name} is suspended already. Continue it with: stromboli resume {name}")
         if action == _ABORT and job.status.state.phase not in ("", "Pending", "Running"):
             raise UserError(f"Job {name} cannot be suspended: it is {job.status.state.phase}.")
         meta = job.metadata
@@ -188,7 +172,23 @@ async def _find(client: Client, name: str) -> tuple[Resource[Any], list[str]]:
             return resource, []
         pods = (await client.list(PODS, namespace=namespace)).items
         return resource, [key(pod) for pod in pods if f"{namespace}/{group_name_of(pod)}" == name]
+    reservation = name.rpartition("/")[2]
+    if await _is_reservation(client, reservation):
+        raise UserError(
+            f"There is no Job, PodGroup or pod {name}, but a Reservation {reservation}. Look at it with: stromboli "
+            f"reservations; delete it with: kubectl delete reservation {reservation}"
+        )
     raise UserError(f"There is no Job, PodGroup or pod {name}{_meant(name, client)} Try: stromboli jobs")
+
+
+async def _is_reservation(client: Client, name: str) -> bool:
+    from stromboli.kube.client import RESERVATIONS, Failure
+
+    try:
+        await client.get(RESERVATIONS, name)
+    except Failure:  # whatever it is, there is no job of that name
+        return False
+    return True
 
 
 def _meant(name: str, client: Client) -> str:

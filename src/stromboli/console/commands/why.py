@@ -101,13 +101,20 @@ def _refused(name: str, message: str) -> Answer:
 
 
 def _not_found(source: Source, state: State, name: str) -> str:
-    from stromboli.api import Job, Pod, PodGroup, ReplicaSet, StatefulSet, key
+    from stromboli.api import Job, Pod, PodGroup, ReplicaSet, Reservation, StatefulSet, key
 
     for obj in state.objects:
         if isinstance(obj, Pod) and key(obj) == name and obj.spec.scheduler_name != state.scheduler_name:
             other = obj.spec.scheduler_name or "default-scheduler"
             ours = state.scheduler_name
             return f"Pod {name} has schedulerName {other}, not {ours}; or is it --scheduler-name {other}?"
+    reservation = name.rpartition("/")[2]
+    if any(isinstance(obj, Reservation) and key(obj) == reservation for obj in state.objects):
+        look = f"stromboli reservations -o wide{source.options}"
+        return f"There is no job {name}, but a Reservation {reservation}. Why it waits: {look}"
+    if later := source.submitted_at(name):
+        files = "".join(f" --scenario {file}" for file in source.scenario)
+        return f"{name} is submitted at {later} of the scenario. Try: stromboli why {name}{files} --at {later}"
     kinds = (Job, PodGroup, ReplicaSet, StatefulSet, Pod)
     known = {key(obj) for obj in state.objects if isinstance(obj, kinds)} | state.refused.keys()
     return f"There is no job {name}{suggestion(name, known, source.namespace)} Try: stromboli jobs{source.options}"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .cluster import Server
     from .machines import Machines
 
+_DESCHEDULER_PORT: Final = 8082
 _EXAMPLES: Final = """\b
 Examples:
   stromboli up --demo
@@ -87,8 +88,7 @@ Examples:
 @click.option(
     "--descheduler-port",
     type=click.IntRange(0, 65535),
-    default=8082,
-    show_default=True,
+    show_default=str(_DESCHEDULER_PORT),
     help="Where `stromboli defrag` asks the descheduler, on this machine; 0 means any free port.",
 )
 @click.option(
@@ -103,7 +103,7 @@ Examples:
 def up(
     demo: bool, data: Path | None, nodes: int | None, node_cpu: str, node_memory: str, node_gpus: int,
     nodes_file: Path | None, host: str, port: int, kubeconfig_out: Path | None, apiserver: str, runner: str,
-    config: Path | None, descheduler_config: Path | None, descheduler_port: int, record: Path | None,
+    config: Path | None, descheduler_config: Path | None, descheduler_port: int | None, record: Path | None,
     cycle_budget: float, error_recordings: Path | None,
     web: bool, web_host: str, web_port: int, web_names: tuple[str, ...], web_write: bool, lasting: str | None,
 ) -> None:  # fmt: skip
@@ -114,6 +114,10 @@ def up(
     """
     if demo and nodes_file is not None:
         raise UserError("--demo has its own nodes; leave out --nodes-file.")
+    if descheduler_port is not None and descheduler_config is None:
+        raise UserError("--descheduler-port is of no use without a descheduler; add --descheduler-config POLICY.")
+    if kubeconfig_out is not None and not kubeconfig_out.parent.is_dir():
+        raise UserError(f"--kubeconfig-out: there is no folder {kubeconfig_out.parent}; create it, or use another one.")
     seconds = _seconds(lasting) if lasting else None
 
     from stromboli.kube.client import Failure
@@ -142,7 +146,9 @@ def up(
     deschedulers: list[str] = []
     descheduler = None
     if descheduler_config is not None:
-        descheduler = DeschedulerPlan(descheduler_config, descheduler_port, deschedulers.append)
+        descheduler = DeschedulerPlan(
+            descheduler_config, _DESCHEDULER_PORT if descheduler_port is None else descheduler_port, deschedulers.append
+        )
     plan = Plan(
         folder=folder,
         persistent=data is not None,
