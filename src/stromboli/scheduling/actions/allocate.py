@@ -32,6 +32,7 @@ from stromboli.scheduling.gang import (
     lacks_places,
     lacks_places_everywhere,
     lacks_places_like_others,
+    place_afresh,
     place_gang,
     promised_first,
     start_gang,
@@ -199,10 +200,11 @@ class Allocate(Action):
         minimum, so it has to become true together with what is added."""
         session.state(TentativePlaces).give_up(job)
         statement = self._open.pop(job.key, None)
+        before = 0 if statement is None else len(statement)
         if statement is None:
-            statement = session.statement()
-        before = len(statement)
-        place_gang(session, statement, job, tasks, lending=lending)
+            statement = place_afresh(session, job, tasks, lending=lending)
+        else:
+            place_gang(session, statement, job, tasks, lending=lending)
         placed = len(statement) > before
         if placed and session.job_ready(job):
             if complete_with_best_effort(session, statement, job):

@@ -14,7 +14,7 @@ from .eligibility import is_eligible
 from .empty_nodes import EmptyNodes, first_beyond_cluster, missing_pods
 from .enough_places import lacks_places, lacks_places_everywhere, lacks_places_like_others
 from .failed_attempts import FailedAttempts
-from .gang_placement import place_gang, start_gang
+from .gang_placement import place_afresh, place_gang, start_gang
 from .half_gangs import HalfGangs, holds_nodes, is_half_gang, reached_minimum
 from .job_kinds import JobKinds
 from .kept_places import by_choices, promised_first, with_choices
@@ -45,6 +45,7 @@ __all__ = [
     "lacks_places_everywhere",
     "lacks_places_like_others",
     "missing_pods",
+    "place_afresh",
     "place_gang",
     "promise_rooms",
     "promised_first",

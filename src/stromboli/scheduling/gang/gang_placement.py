@@ -23,7 +23,7 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .best_effort import complete_with_best_effort
-from .kept_places import promised_first, with_choices
+from .kept_places import largest_first, promised_first, with_choices
 from .nominated_tasks import promise_rooms
 from .readiness import reserved_tasks
 
@@ -39,6 +39,33 @@ def start_gang(session: Session, statement: Statement, job: Job, tasks: deque[Ta
         return True
     statement.discard()
     return False
+
+
+def place_afresh(session: Session, job: Job, tasks: deque[Task], *, lending: bool) -> Statement:
+    """`place_gang` in a statement of its own. A gang whose pods differ in size may find no places in its own order,
+    because a small pod takes the room that only a large one needs: then the large ones choose first."""
+    in_order, statement = list(tasks), session.statement()
+    needs_all = len(in_order) > 1 and not session.job_ready(job) and missing_tasks(job) >= len(in_order)
+    place_gang(session, statement, job, tasks, lending=lending)
+    if not needs_all or _has_some_place(session, job):
+        return statement
+    by_size = largest_first(session, in_order)
+    if by_size == in_order:
+        return statement
+    for order in (by_size, in_order):  # if that fails, too, everything is as it was
+        statement.discard()
+        statement = session.statement()
+        tasks.clear()
+        tasks.extend(order)
+        place_gang(session, statement, job, tasks, lending=lending)
+        if session.job_ready(job):
+            break
+    return statement
+
+
+def _has_some_place(session: Session, job: Job) -> bool:
+    """Whether the job can start, or waits for what it was promised."""
+    return session.job_ready(job) or session.job_pipelined(job) or bool(job.counts[_CONDITIONAL])
 
 
 def place_gang(

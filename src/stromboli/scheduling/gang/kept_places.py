@@ -30,6 +30,10 @@ def with_choices(session: Session, tasks: Sequence[Task]) -> tuple[list[Task], f
     return promised_first([*by_choices(session, found), *others]), places
 
 
+def largest_first(session: Session, tasks: Sequence[Task]) -> list[Task]:
+    return promised_first(by_choices(session, [(0, task) for task in tasks]))
+
+
 def by_choices(session: Session, found: Sequence[tuple[int, Task]]) -> list[Task]:
     """Tasks with the number of their choices, in the order in which they choose."""
     if _are_equal(found):
