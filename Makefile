@@ -11,7 +11,7 @@ STAMP  := $(VENV)/.installed
 BROWSER_STAMP := $(VENV)/.installed-browser
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons lint kube-assets test-kube test-browser bench sbom audit locks constraints clean
+.PHONY: help demo test test-pythons lint format kube-assets test-kube test-browser bench sbom audit locks constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,8 +26,12 @@ test: lint ## lint, then run every test that needs nothing but Python
 test-pythons: ## run the same tests on each of Python 3.11 to 3.14 that is installed; TESTS="tests/api ..." to select
 	@scripts/test-pythons $(TESTS)
 
+format: $(STAMP) ## lay out the code as `make lint` expects it
+	@$(BIN)/ruff format .
+
 lint: $(STAMP) ## ruff, mypy and the import contracts
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check -q . || { echo "Run: make format"; exit 1; }
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 

@@ -75,8 +75,13 @@ API_PATHS: Final = (
     "/api/v1/namespaces/default/pods/x/eviction", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/x",
 )  # fmt: skip
 PAGE_PATHS: Final = ("/", "/api/why", "/api/actions", "/api/what-if", "/main.js", "/api/why?job=a/b", "/api/other")
-PROBE_PATHS: Final = ("/metrics", "/descheduler/plan", "/descheduler/plan?for=a/b&profile=x", "/readyz?verbose",
-"/none")
+PROBE_PATHS: Final = (
+    "/metrics",
+    "/descheduler/plan",
+    "/descheduler/plan?for=a/b&profile=x",
+    "/readyz?verbose",
+    "/none",
+)
 TAILS: Final = (
     "", "?labelSelector=a%20in%20(", "?fieldSelector=%ff%fe", "?limit=-1", "?continue=%00", "/..%2f..", "/%00",
     "?watch=%F0%9F",

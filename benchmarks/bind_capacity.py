@@ -102,9 +102,7 @@ class Binds:
 
 class Bench:
     def __init__(self, arguments: argparse.Namespace, writing: Client, watching: Client) -> None:
-        self.workload = Workload(
-            writing, nodes=arguments.nodes, gang_size=arguments.gang_size, connections=WRITERS
-        )
+        self.workload = Workload(writing, nodes=arguments.nodes, gang_size=arguments.gang_size, connections=WRITERS)
         self._kubeconfig: Path = arguments.kubeconfig
         self._pods: int = arguments.pods
         self._nodes: int = arguments.nodes
@@ -180,9 +178,7 @@ def _cpu_of(pid: int | None) -> float:
 
 def summary(rounds: list[Round]) -> dict[str, float]:
     """The median of each figure."""
-    return {
-        name: round(statistics.median(getattr(one, name) for one in rounds), 3) for name in Round.__struct_fields__
-    }
+    return {name: round(statistics.median(getattr(one, name) for one in rounds), 3) for name in Round.__struct_fields__}
 
 
 async def measure(arguments: argparse.Namespace) -> dict[str, object]:

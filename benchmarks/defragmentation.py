@@ -379,9 +379,7 @@ def plot(outcomes: Sequence[Outcome], path: Path) -> None:
         left.plot(range(1, len(outcome.by_day) + 1), outcome.by_day, label=outcome.variant)
         hours = saved_minutes(outcomes[0], outcome) / 60
         right.plot(outcome.moves["succeeded"], hours, "o")
-        right.annotate(
-            outcome.variant, (outcome.moves["succeeded"], hours), textcoords="offset points", xytext=(5, 5)
-        )
+        right.annotate(outcome.variant, (outcome.moves["succeeded"], hours), textcoords="offset points", xytext=(5, 5))
     left.set_xlabel("day of submission")
     left.set_ylabel("mean wait of 8-GPU jobs, minutes")
     left.set_ylim(bottom=0)

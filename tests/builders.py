@@ -235,9 +235,7 @@ def quota(key: str, *, weight: Amount | None = None, hard: Amounts | None = None
     limits = dict(hard or {})
     if weight is not None:
         limits[names.NAMESPACE_WEIGHT] = weight
-    return ResourceQuota(
-        metadata=_metadata(key, None, namespaced=True), spec=ResourceQuotaSpec(hard=limits)
-    )
+    return ResourceQuota(metadata=_metadata(key, None, namespaced=True), spec=ResourceQuotaSpec(hard=limits))
 
 
 def priority_class(name: str, value: int, *, is_default: bool = False) -> PriorityClass:
@@ -294,9 +292,7 @@ class Ready:
     enabled: Mapping[str, bool]
 
 
-def plugin(
-    which: str | Plugin, arguments: Mapping[str, object] | None = None, **enabled: bool
-) -> PluginOption | Ready:
+def plugin(which: str | Plugin, arguments: Mapping[str, object] | None = None, **enabled: bool) -> PluginOption | Ready:
     """An entry of a tier: a plugin by name with its arguments, or one the test made; `preemptable=False` and
     so on switch kinds of callbacks off (or on), by the names of `PluginOption.enabled`."""
     if isinstance(which, Plugin):

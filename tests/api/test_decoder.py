@@ -83,12 +83,7 @@ def test_what_is_encoded_is_decoded_to_the_same() -> None:
 def test_null_means_not_given() -> None:
     decoded = decode({**pod(labels=None, creationTimestamp=None), "status": None})
     assert decoded.metadata.labels == {}
-    assert (
-        decode_json(
-            b'{"metadata": {"name": "n", "labels": null}, "spec": {"taints": null}}', Node
-        ).spec.taints
-        == []
-    )
+    assert decode_json(b'{"metadata": {"name": "n", "labels": null}, "spec": {"taints": null}}', Node).spec.taints == []
 
 
 def test_annotations_and_times_are_text_however_yaml_read_them() -> None:
@@ -214,9 +209,7 @@ def test_in_the_nodes_network_a_container_port_is_a_host_port() -> None:
         ),
     ],
 )
-def test_a_document_of_the_wrong_shape_is_told_where(
-    document: dict[str, Any], field: str, message: str
-) -> None:
+def test_a_document_of_the_wrong_shape_is_told_where(document: dict[str, Any], field: str, message: str) -> None:
     error = refused(document)
     assert (error.field, error.message) == (field, message)
 

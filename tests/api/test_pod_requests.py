@@ -67,9 +67,7 @@ def test_the_pods_own_request_replaces_the_sum_and_overhead_still_counts() -> No
 
 
 def test_the_pods_own_limit_speaks_only_of_what_no_container_asked_for() -> None:
-    spec = PodSpec(
-        containers=[container(cpu=1)], resources=ResourceRequirements(limits={"cpu": 8, "memory": 64})
-    )
+    spec = PodSpec(containers=[container(cpu=1)], resources=ResourceRequirements(limits={"cpu": 8, "memory": 64}))
     assert pod_requests(spec) == {"cpu": 1000, "memory": 64}
 
 
@@ -82,9 +80,7 @@ init = st.lists(st.tuples(st.booleans(), resources), max_size=5)
 
 
 def plain(asked: dict[str, int], *, sidecar: bool = False) -> Container:
-    return Container(
-        resources=ResourceRequirements(requests={**asked}), restart_policy="Always" if sidecar else ""
-    )
+    return Container(resources=ResourceRequirements(requests={**asked}), restart_policy="Always" if sidecar else "")
 
 
 @given(st.lists(resources, min_size=1, max_size=4), init, resources)

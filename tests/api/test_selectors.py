@@ -58,9 +58,7 @@ def test_no_selector_means_nobody_and_an_empty_one_everybody() -> None:
     ],
 )
 def test_operators(operator: str, values: list[str], with_1: bool, with_2: bool, without: bool) -> None:
-    selector = LabelSelector(
-        match_expressions=[LabelSelectorRequirement(key="a", operator=operator, values=values)]
-    )
+    selector = LabelSelector(match_expressions=[LabelSelectorRequirement(key="a", operator=operator, values=values)])
     answers = [matches_labels(selector, labels) for labels in ({"a": "1"}, {"a": "2"}, {})]
     assert answers == [with_1, with_2, without]
 
@@ -87,12 +85,8 @@ def test_labels_and_expressions_must_hold_together() -> None:
         ("Lt", "4", None, False),
     ],
 )
-def test_greater_and_less_compare_whole_numbers(
-    operator: str, bound: str, label: str | None, holds: bool
-) -> None:
-    selector = NodeSelector(
-        node_selector_terms=[NodeSelectorTerm(match_expressions=[wants("a", operator, bound)])]
-    )
+def test_greater_and_less_compare_whole_numbers(operator: str, bound: str, label: str | None, holds: bool) -> None:
+    selector = NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=[wants("a", operator, bound)])])
     assert matches_node_selector(selector, {} if label is None else {"a": label}, "n1") is holds
 
 
@@ -117,9 +111,7 @@ def test_a_node_must_suit_both_the_node_selector_and_the_affinity() -> None:
     required = NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=[wants("b", "Exists")])])
     spec = PodSpec(
         node_selector={"a": "1"},
-        affinity=Affinity(
-            node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required)
-        ),
+        affinity=Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required)),
     )
     assert matches_required_node(spec, node(a="1", b="x"))
     assert not matches_required_node(spec, node(a="1"))
@@ -130,17 +122,11 @@ def test_a_node_must_suit_both_the_node_selector_and_the_affinity() -> None:
 def test_preferences_add_up_and_an_empty_one_adds_nothing() -> None:
     # a holds (10), b does not (20), the empty one is no preference (40): 10
     preferred = [
-        PreferredSchedulingTerm(
-            weight=10, preference=NodeSelectorTerm(match_expressions=[wants("a", "Exists")])
-        ),
-        PreferredSchedulingTerm(
-            weight=20, preference=NodeSelectorTerm(match_expressions=[wants("b", "Exists")])
-        ),
+        PreferredSchedulingTerm(weight=10, preference=NodeSelectorTerm(match_expressions=[wants("a", "Exists")])),
+        PreferredSchedulingTerm(weight=20, preference=NodeSelectorTerm(match_expressions=[wants("b", "Exists")])),
         PreferredSchedulingTerm(weight=40, preference=NodeSelectorTerm()),
     ]
-    affinity = Affinity(
-        node_affinity=NodeAffinity(preferred_during_scheduling_ignored_during_execution=preferred)
-    )
+    affinity = Affinity(node_affinity=NodeAffinity(preferred_during_scheduling_ignored_during_execution=preferred))
     assert preferred_node_weight(PodSpec(affinity=affinity), node(a="1")) == 10
     assert preferred_node_weight(PodSpec(affinity=affinity), node(a="1", b="1")) == 30
     assert preferred_node_weight(PodSpec(), node(a="1")) == 0
@@ -208,9 +194,7 @@ def test_named_namespaces_and_selected_ones_are_alternatives() -> None:
 
 
 def test_label_keys_compare_with_the_pods_own_labels_and_keys_it_lacks_say_nothing() -> None:
-    same = PodAffinityTerm(
-        topology_key="zone", label_selector=LabelSelector(), match_label_keys=["version", "absent"]
-    )
+    same = PodAffinityTerm(topology_key="zone", label_selector=LabelSelector(), match_label_keys=["version", "absent"])
     assert selects(same, version="2")
     assert not selects(same, version="1")
     assert not selects(same)

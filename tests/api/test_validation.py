@@ -291,9 +291,7 @@ def test_tasks_may_wait_for_each_other_in_a_diamond() -> None:
 
 
 def hierarchy(path: str, weights: str) -> dict[str, Any]:
-    return {
-        "metadata": {"annotations": {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights}}
-    }
+    return {"metadata": {"annotations": {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights}}}
 
 
 PATH, WEIGHTS = (

@@ -22,9 +22,7 @@ def test_the_import_contracts_hold() -> None:
 def test_every_room_has_its_layer() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = (contract["layers"] for contract in contracts if contract.get("containers") == ["stromboli"])
-    rank = {
-        room.strip(" ()"): position for position, layer in enumerate(layers) for room in layer.split("|")
-    }
+    rank = {room.strip(" ()"): position for position, layer in enumerate(layers) for room in layer.split("|")}
     # A smaller rank may import a greater one; equal ranks must not import each other.
     assert rank["console"] < rank["kube"] == rank["embedded"] == rank["simulation"]
     assert rank["simulation"] < rank["insight"] < rank["controllers"] == rank["descheduling"] < rank["scheduling"]

@@ -57,9 +57,7 @@ def _objects() -> Iterator[KObject]:
         yield established(described, position)
     for number in range(NODES):
         gpu = 8 if number % 10 == 0 else None
-        yield established(
-            node(f"node-{number:03}", cpu=32, memory="128Gi", gpu=gpu, cordoned=number % 97 == 0), number
-        )
+        yield established(node(f"node-{number:03}", cpu=32, memory="128Gi", gpu=gpu, cordoned=number % 97 == 0), number)
     free = {f"node-{number:03}": 32 for number in range(NODES)}
     for number in range(JOBS):
         yield from _job(number, random, free)

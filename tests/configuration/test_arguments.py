@@ -27,9 +27,7 @@ def test_integers(value: object, expected: int) -> None:
     assert type(found) is int
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"), [(1, 1.0), (1.5, 1.5), ("1.5", 1.5), ("2", 2.0), ("1e3", 1000.0)]
-)
+@pytest.mark.parametrize(("value", "expected"), [(1, 1.0), (1.5, 1.5), ("1.5", 1.5), ("2", 2.0), ("1e3", 1000.0)])
 def test_numbers(value: object, expected: float) -> None:
     found = written(value).number("key", 0.0)
     assert found == expected

@@ -93,8 +93,7 @@ MISTAKES = {
         'scheduler.yaml, line 5: "enabledVictim" must be true or false, not 1',
     ),
     "a flag under both its names": (
-        "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enableVictim: true\n"
-        "    enabledVictim: true\n",
+        "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enableVictim: true\n    enabledVictim: true\n",
         'scheduler.yaml, line 6: "enabledVictim" is set twice, under both its names; keep one of them',
     ),
     "arguments a list": (
@@ -114,8 +113,7 @@ MISTAKES = {
         "scheduler.yaml, line 1: a configuration must be a mapping, not a list",
     ),
     "two rules for one set of queues": (
-        "actions: allocate\ntiers:\n- plugins:\n  - name: drf\n    enableHierarchy: true\n"
-        "  - name: proportion\n",
+        "actions: allocate\ntiers:\n- plugins:\n  - name: drf\n    enableHierarchy: true\n  - name: proportion\n",
         "scheduler.yaml, line 4: drf with enableHierarchy and proportion both divide the queues, by different "
         "rules; remove one of them from this tier",
     ),
@@ -196,8 +194,7 @@ def test_broken_yaml_is_one_line_with_its_place(text: str, beginning: str) -> No
 
 def test_hierarchy_and_proportion_may_stand_in_different_tiers() -> None:
     configuration = read(
-        "actions: allocate\n"
-        "tiers: [{plugins: [{name: drf, enableHierarchy: true}]}, {plugins: [{name: proportion}]}]"
+        "actions: allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: true}]}, {plugins: [{name: proportion}]}]"
     )
     assert configuration.tiers[0].plugins[0].is_enabled("hierarchy")
 
@@ -219,8 +216,7 @@ def test_unknown_keys_are_warnings_in_the_order_of_the_file() -> None:
         "- name: allocate\n"
     )
     assert configuration.warnings == (
-        'scheduler.yaml, line 1: unknown key "verbosity" is ignored; '
-        "known: actions, tiers, configurations, metrics",
+        'scheduler.yaml, line 1: unknown key "verbosity" is ignored; known: actions, tiers, configurations, metrics',
         'scheduler.yaml, line 4: unknown key "rank" is ignored; known: plugins',
         'scheduler.yaml, line 7: plugin "gang": unknown key "enableEverything" is ignored',
         'scheduler.yaml, line 10: unknown key "argument" is ignored; known: name, arguments',

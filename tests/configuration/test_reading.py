@@ -136,12 +136,8 @@ OFF = [("Hierarchy", ["hierarchy"]), ("ClusterOrder", ["clusterOrder"])]
 
 
 @pytest.mark.parametrize("prefix", ["enable", "enabled"])
-@pytest.mark.parametrize(
-    ("flag", "kinds", "unless_set"), [(*row, True) for row in ON] + [(*row, False) for row in OFF]
-)
-def test_a_flag_switches_its_kinds_and_no_other(
-    prefix: str, flag: str, kinds: list[str], unless_set: bool
-) -> None:
+@pytest.mark.parametrize(("flag", "kinds", "unless_set"), [(*row, True) for row in ON] + [(*row, False) for row in OFF])
+def test_a_flag_switches_its_kinds_and_no_other(prefix: str, flag: str, kinds: list[str], unless_set: bool) -> None:
     word = "false" if unless_set else "true"
     configuration = read(
         f"actions: allocate\ntiers: [{{plugins: [{{name: gang, {prefix}{flag}: {word}}}, {{name: drf}}]}}]"
@@ -204,10 +200,7 @@ def test_the_built_in_configuration() -> None:
     assert not drf.is_enabled("preemptable")
     assert drf.is_enabled("namespaceOrder")
     switched_off = [
-        option.name
-        for tier in configuration.tiers
-        for option in tier.plugins
-        if not option.is_enabled("preemptable")
+        option.name for tier in configuration.tiers for option in tier.plugins if not option.is_enabled("preemptable")
     ]
     assert switched_off == ["drf"]
 

@@ -97,14 +97,10 @@ tiers:
 def test_loading_checks_the_arguments_too() -> None:
     registry = registry_with_examples()
     configuration = registry.load(FILE.format(mode="slow", weight=2), where="scheduler.yaml")
-    assert configuration.warnings == (
-        'scheduler.yaml, line 10: plugin "tidy": unknown argument "wieght" is ignored',
-    )
+    assert configuration.warnings == ('scheduler.yaml, line 10: plugin "tidy": unknown argument "wieght" is ignored',)
     with pytest.raises(ConfigurationError) as caught:
         registry.load(FILE.format(mode="slow", weight=-1), where="scheduler.yaml")
-    assert str(caught.value) == (
-        'scheduler.yaml, line 9: plugin "tidy": argument "weight" must be 0 or more, not -1'
-    )
+    assert str(caught.value) == ('scheduler.yaml, line 9: plugin "tidy": argument "weight" must be 0 or more, not -1')
     with pytest.raises(ConfigurationError) as caught:
         registry.load(FILE.format(mode="later", weight=1), where="scheduler.yaml")
     assert str(caught.value) == (
@@ -112,9 +108,7 @@ def test_loading_checks_the_arguments_too() -> None:
     )
 
 
-def test_plugins_of_installed_distributions_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plugins_of_installed_distributions_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tidy_cluster.py").write_text(
         "from stromboli.scheduling.plugin import Action, Plugin\n"
         "class Broom(Plugin):\n    name = 'broom'\n"
@@ -158,9 +152,7 @@ def test_plugins_of_installed_distributions_are_found(
         ),
     ],
 )
-def test_a_broken_distribution_is_named_to_those_who_use_it(
-    tmp_path: Path, target: str, message: str
-) -> None:
+def test_a_broken_distribution_is_named_to_those_who_use_it(tmp_path: Path, target: str, message: str) -> None:
     registry = Registry(
         installed_plugins=installed(tmp_path, "untidy", "stromboli.plugins", broom=target),
         installed_actions=(),

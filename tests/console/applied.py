@@ -42,8 +42,7 @@ def starts_after(situation: Situation, change: Change | None, folder: Path) -> b
     job = situation.job
     pods = {key for key, pod in report["pods"].items() if job in (key, pod["podGroup"]) or key.startswith(f"{job}-")}
     return any(
-        event["type"] == "Bound" and event["object"] in pods and event["t"] > situation.at
-        for event in report["events"]
+        event["type"] == "Bound" and event["object"] in pods and event["t"] > situation.at for event in report["events"]
     )
 
 

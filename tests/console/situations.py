@@ -33,9 +33,7 @@ class Situation:
         return options
 
 
-def situation(
-    job: str, at: float, *parts: Document | Iterable[Document], config: str | None = None
-) -> Situation:
+def situation(job: str, at: float, *parts: Document | Iterable[Document], config: str | None = None) -> Situation:
     documents = [document for part in parts for document in ([part] if isinstance(part, dict) else part)]
     return Situation(documents, f"default/{job}", at, config)
 

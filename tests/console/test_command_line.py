@@ -18,9 +18,7 @@ from stromboli.scheduling.configuration.arguments import ConfigurationError
 def in_a_new_process(code: str) -> subprocess.CompletedProcess[str]:
     # Without a setting that would take the output buffer away: what is written at exit is part of the story.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
-    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
 
 
 @pytest.fixture
@@ -191,9 +189,7 @@ def test_a_reader_that_goes_away_is_no_news() -> None:
 
 
 def test_as_a_module() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "stromboli", "--version"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", "stromboli", "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"stromboli {stromboli.__version__}\n")
 
 

@@ -342,7 +342,6 @@ class TestRetries:
         assert (cluster.phase(J), len(cluster.names(Pod))) == ("Running", 3)
         assert cluster.job(J).status.retry_count == 1  # pods that the job killed were not evicted
 
-
     def test_whoever_has_the_name_of_a_pod_is_complained_of_once(self) -> None:
         cluster = FakeCluster(bare_pod("ns/j-main-1", node="n1"), job(J, task("main", 2)))
         cluster.start()

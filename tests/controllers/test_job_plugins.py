@@ -139,9 +139,7 @@ class TestSsh:
         volume = cluster.pod("ns/j-t-0").spec.volumes[0]
         assert volume["name"] == "j-ssh"
         assert volume["secret"]["defaultMode"] == 0o600
-        assert main(cluster, "j-t-0").volume_mounts == [
-            {"name": "j-ssh", "mountPath": "/root/.ssh", "subPath": ".ssh"}
-        ]
+        assert main(cluster, "j-t-0").volume_mounts == [{"name": "j-ssh", "mountPath": "/root/.ssh", "subPath": ".ssh"}]
 
     def test_names_become_addresses_also_after_scaling(self) -> None:
         cluster = furnished(task("t", 1), plugins={"ssh": ["--ssh-port=2222"]})

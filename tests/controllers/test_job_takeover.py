@@ -162,9 +162,7 @@ class TestRestartTask:
 
 
 class TestIndexes:
-    @pytest.mark.parametrize(
-        ("indexes", "text"), [([], ""), ([4], "4"), ([0, 1, 2], "0-2"), ([7, 0, 1, 3], "0-1,3,7")]
-    )
+    @pytest.mark.parametrize(("indexes", "text"), [([], ""), ([4], "4"), ([0, 1, 2], "0-2"), ([7, 0, 1, 3], "0-1,3,7")])
     def test_text(self, indexes: list[int], text: str) -> None:
         assert format_indexes(indexes) == text
 

@@ -105,9 +105,7 @@ class TestTheLimitOnReplicas:
         cluster.settle()
         state = cluster.job("ns/j").status.state
         assert (state.phase, state.reason) == ("Pending", "Invalid")
-        assert state.message == (
-            "spec.tasks: must have at most 50000 replicas together, not 50001; split the job"
-        )
+        assert state.message == ("spec.tasks: must have at most 50000 replicas together, not 50001; split the job")
         assert cluster.names(PodGroup) == ()
         assert [(notice.reason, notice.warning) for notice in cluster.notices] == [("Invalid", True)]
 

@@ -65,9 +65,7 @@ class TestQueueTrees:
         cluster.settle()
         cluster.add(queue("b", parent="a", capability={"cpu": 5}))
         cluster.settle()
-        because = (
-            "spec.capability: the capability of the queue b (5 cpu) must be at most that of its parent a (4 cpu)"
-        )
+        because = "spec.capability: the capability of the queue b (5 cpu) must be at most that of its parent a (4 cpu)"
         assert rejected(cluster) == {"b": because}
         assert warnings(cluster) == [("b", "Invalid", because)]
         assert cluster.queue("a").status.state == "Open"

@@ -87,9 +87,7 @@ def low_nodes(resource: str = "gpu", *, low: float = 30, defragment: float = 75,
 def descheduler(objects: Sequence[KObject], chosen: Policy, **more: Any) -> tuple[Descheduler, KnownObjects]:
     known = [established(obj, position) for position, obj in enumerate(objects)]
     registry = SchedulingRegistry(installed_plugins=(), installed_actions=())
-    found = Descheduler(
-        lambda: chosen, Registry(installed=()), lambda: Scheduler(registry.default(), registry), **more
-    )
+    found = Descheduler(lambda: chosen, Registry(installed=()), lambda: Scheduler(registry.default(), registry), **more)
     found.cluster = cluster(*known, scheduler_name=names.DEFAULT_SCHEDULER)
     return found, KnownObjects(known)
 

@@ -66,9 +66,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("least", "roles", "leaves"), CASES)
-def test_planner_scheduler_and_check_agree(
-    least: int, roles: list[tuple[int, int | None]], leaves: bool
-) -> None:
+def test_planner_scheduler_and_check_agree(least: int, roles: list[tuple[int, int | None]], leaves: bool) -> None:
     """What is planned succeeds; what would not is not planned."""
     gang = gang_of_roles(least, *roles)
     # The first pod finds only b; a comes with room for the others.

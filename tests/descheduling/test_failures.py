@@ -36,9 +36,7 @@ def basic(*more: Any, until: float = 30, interval: float = 0, **arguments: Any) 
 
 
 def state_of(outcome: Outcome, app: str = "y") -> str | None:
-    groups = {
-        pod["podGroup"] for key, pod in outcome.report["pods"].items() if key.startswith(f"default/{app}-")
-    }
+    groups = {pod["podGroup"] for key, pod in outcome.report["pods"].items() if key.startswith(f"default/{app}-")}
     states = {outcome.report["podGroups"][group]["migrationState"] for group in groups}
     (state,) = states
     return state  # type: ignore[no-any-return]
@@ -147,9 +145,7 @@ def test_a_run_by_hand() -> None:
     ]  # fmt: skip
     manual = policy(("Defragmentation", {}), interval=0)
     assert scene(*documents, policy=manual, until=30).outcome.moves["planned"] == 0
-    group = next(
-        key for key in scene(*documents, policy=manual, until=5).outcome.report["podGroups"] if "big" in key
-    )
+    group = next(key for key in scene(*documents, policy=manual, until=5).outcome.report["podGroups"] if "big" in key)
     outcome = scene(*documents, run_by_hand(10, job=group), policy=manual, until=30).outcome
     assert outcome.times("MigrationPlanned") == [10.0]
     assert outcome.report["jobs"]["default/big"]["phase"] == "Running"

@@ -199,7 +199,6 @@ def test_a_job_that_cannot_be_helped_keeps_nobody_from_its_moves() -> None:
     assert [plan.job for plan in plans_of(objects, PENDING)] == ["default/small"]
 
 
-
 @pytest.mark.parametrize(("waited", "served"), [(1199, False), (1200, True)])
 def test_a_job_waits_for_each_of_its_moves(waited: float, served: bool) -> None:
     # Two moves make room for a job of 4 GPUs; ten minutes of waiting are worth one. A job by name need not wait.
@@ -250,9 +249,7 @@ def test_a_run_for_a_job_does_nothing_else() -> None:
         node("a", cpu=8), node("b", cpu=8), *replicas("a", 5, on="a", cpu=1), *replicas("b", 2, on="b", cpu=1),
         group("default/big", min_member=1, phase="Inqueue"), pod("default/big-0", cpu=9, group="big"),
     ]  # fmt: skip
-    other = policy(
-        {"thresholds": {"cpu": 30}, "targetThresholds": {"cpu": 40}}, plugin="LowNodeUtilization"
-    )
+    other = policy({"thresholds": {"cpu": 30}, "targetThresholds": {"cpu": 40}}, plugin="LowNodeUtilization")
     assert plans_of(objects, other) != []
     asked = Options(job=JobKey("default/big"))
     assert plans_of(objects, other, options=asked) == []

@@ -26,6 +26,7 @@ from stromboli.api import Queue
 
 # -- 66: Defragmentation and LoadAware ------------------------------------------------------------------------------
 
+
 def test_no_ping_pong_over_200_cycles() -> None:
     """Both plugins, every 5 seconds, with loads that change: no workload moves more than once per cooldown."""
     documents: list[Any] = [node(name, cpu=10) for name in "abcd"]

@@ -115,8 +115,6 @@ def test_its_mistakes_are_found_with_their_line(site: Path, tmp_path: Path) -> N
 
 
 def test_who_did_not_install_it_is_told_so() -> None:
-    done = stromboli(
-        "simulate", str(EXAMPLE / "nodes.yaml"), "--config", str(EXAMPLE / "scheduler.yaml"), site=None
-    )
+    done = stromboli("simulate", str(EXAMPLE / "nodes.yaml"), "--config", str(EXAMPLE / "scheduler.yaml"), site=None)
     assert done.returncode == 2
     assert 'unknown action "give_back"' in done.stderr

@@ -179,8 +179,9 @@ def test_tables(api: Api, namespace: str) -> None:
     cells = dict(zip(columns, row["cells"], strict=True))
     assert (cells["Name"], cells["Ready"], cells["Status"], cells["Node"]) == ("a", "0/1", "Pending", "<none>")
     assert row["object"]["kind"] == "PartialObjectMetadata"
-    assert "object" not in api.get(pods(namespace), accept=TABLE, includeObject="None")["rows"][0] or not (
-        api.get(pods(namespace), accept=TABLE, includeObject="None")["rows"][0]["object"]
+    assert (
+        "object" not in api.get(pods(namespace), accept=TABLE, includeObject="None")["rows"][0]
+        or not (api.get(pods(namespace), accept=TABLE, includeObject="None")["rows"][0]["object"])
     )
     whole = api.get(f"{pods(namespace)}/a", accept=TABLE, includeObject="Object")
     assert whole["rows"][0]["object"]["spec"]["containers"]

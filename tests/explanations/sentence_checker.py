@@ -59,8 +59,10 @@ def amount(text: str, resource: str = "cpu") -> int:
         return int(float(text[:-2]) * 2**20)
     return int(text[:-1]) if text.endswith("m") else int(float(text) * 1000)
 
+
 # What would be if other pods ended is not what is now.
 _IF_DRAINED = re.compile(r"if all other pods that end were gone.*?(?:available|room for some of them): .*?\.(?= |$)")
+
 
 def _is_rounded(said: object, true: object) -> bool:
     """Whether an amount in bytes is right to three digits: `3.2Gi` for 3435973837."""
@@ -249,9 +251,7 @@ class Checker:
     def _evicted_last(self) -> bool:
         return any(event["type"] == "Evicted" and event["t"] == self.report["end"] for event in self.report["events"])
 
-    def _amounts(
-        self, work: Work, cpu: int, parts: list[Any], left: list[Machine], closed: int, expect: Any
-    ) -> None:
+    def _amounts(self, work: Work, cpu: int, parts: list[Any], left: list[Machine], closed: int, expect: Any) -> None:
         short_cpu = [machine for machine in left if self._free(machine)["cpu"] < cpu * 1000]
         short_memory = [
             machine for machine in left

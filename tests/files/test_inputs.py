@@ -186,9 +186,7 @@ def test_a_hostile_recording_is_one_line(name: str, tmp_path: Path, capsys: pyte
     assert f"{file}, line 2: is damaged" in error
 
 
-def test_a_hostile_configuration_in_a_recording_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hostile_configuration_in_a_recording_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The configuration of a recording may name plugins that are installed, and nothing else."""
     file = tmp_path / "made.jsonl"
     for text in ("actions: !!python/object/apply:os.system [true]", "a: &a [*a]", "tiers: [{plugins: [{name: os}]}]"):

@@ -143,4 +143,3 @@ def test_nothing_of_this_depends_on_memory() -> None:
     undisturbed = story.run()
     for second in range(13):
         assert story.run(restart(second, "scheduler")) == undisturbed, f"after a restart at {second}"
-

@@ -8,6 +8,7 @@ NAMESPACE = "stromboli-system"
 
 Permission = tuple[str, str, str]  # verb, group, resource
 
+
 def permissions(table: Mapping[tuple[str, str], str]) -> Iterator[Permission]:
     for (group, resource), verbs in table.items():
         for verb in verbs.split():

@@ -419,9 +419,7 @@ def test_a_restart_at_any_moment_loses_nothing(place: Place, kubeconfig: Path) -
 
 def test_a_pod_evicted_while_no_controller_runs_is_handled_by_the_next(place: Place, kubeconfig: Path) -> None:
     with running(kubeconfig):
-        job = place.submit(
-            "alone", [task("main", 2)], policies=[{"event": "PodEvicted", "action": "RestartJob"}]
-        )
+        job = place.submit("alone", [task("main", 2)], policies=[{"event": "PodEvicted", "action": "RestartJob"}])
         place.admit(job)
         eventually(lambda: place.admin.get(f"{place.jobs}/alone")["status"].get("livePods") == {"main": "0-1"})
     place.admin.delete(f"{place.pods}/alone-main-1")

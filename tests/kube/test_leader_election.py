@@ -67,9 +67,7 @@ def lease(admin: Admin, namespace: str) -> Any:
     return admin.get(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/contest")
 
 
-def test_the_lease_is_one_that_people_can_read(
-    contest: Any, admin: Admin, kubectl: Kubectl, namespace: str
-) -> None:
+def test_the_lease_is_one_that_people_can_read(contest: Any, admin: Admin, kubectl: Kubectl, namespace: str) -> None:
     async def story(contest: Contest) -> None:
         leader, _ = await contest.join("a")
         await contest.until(lambda: leader.is_leader)

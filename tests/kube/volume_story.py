@@ -123,9 +123,7 @@ class VolumeStory:
                if (v["spec"].get("claimRef") or {}).get("namespace") == self.cluster.namespace]  # fmt: skip
         for name in {*own, *self._volumes}:
             _ignore_missing(lambda name=name: self.admin.delete(f"{VOLUMES}/{name}"))
-            _ignore_missing(
-                lambda name=name: self.admin.patch(f"{VOLUMES}/{name}", {"metadata": {"finalizers": None}})
-            )
+            _ignore_missing(lambda name=name: self.admin.patch(f"{VOLUMES}/{name}", {"metadata": {"finalizers": None}}))
         for name in self._classes:
             _ignore_missing(lambda name=name: self.admin.delete(f"{CLASSES}/{name}"))
 

@@ -1,5 +1,4 @@
-"""The first requests of the attack in benchmarks/attacks.py, on each listener: never an error of ours, always health.
-"""
+"""The first requests of the attack in benchmarks/attacks.py, to each listener: no error of ours, always health."""
 
 from __future__ import annotations
 
@@ -20,9 +19,7 @@ REQUESTS = 150
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("with_token", [False, True])
-def test_malformed_requests_are_no_error_of_ours(
-    name: str, with_token: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_malformed_requests_are_no_error_of_ours(name: str, with_token: bool, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with listening(name) as listener:
             target = attacks.Listener(name, listener.port, TOKEN, PATHS[name], listener.health)

@@ -421,9 +421,7 @@ def test_a_pod_that_is_deleted_already_needs_no_eviction() -> None:
     play(story)
 
 
-@pytest.mark.parametrize(
-    ("fate", "said"), [(lost_after(), ["evicted ns/r"]), (lost_before(), ["EvictFailed ns/r"])]
-)
+@pytest.mark.parametrize(("fate", "said"), [(lost_after(), ["evicted ns/r"]), (lost_before(), ["EvictFailed ns/r"])])
 def test_after_a_lost_response_to_an_eviction_the_pod_is_read(fate: Fate, said: list[str]) -> None:
     async def story(api: FakeApi, harness: BinderHarness) -> None:
         await submit_and_wait(harness, harness.evict())

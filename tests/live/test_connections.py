@@ -75,13 +75,16 @@ def test_a_request_is_complete(authority: Authority) -> None:
             post, empty, read = server.received
         assert (post.method, post.target) == ("POST", "/clusters/a/pods?fieldSelector=a%3D%C3%BC%20b&x=1")
         assert post.body == "{ü}".encode()
-        assert post.headers.items() >= {
-            "Host": config.server.removeprefix("https://"),
-            "Authorization": "Bearer secret",
-            "Content-Type": "application/json",
-            "Content-Length": "4",
-            "Accept": "application/json",
-        }.items()
+        assert (
+            post.headers.items()
+            >= {
+                "Host": config.server.removeprefix("https://"),
+                "Authorization": "Bearer secret",
+                "Content-Type": "application/json",
+                "Content-Length": "4",
+                "Accept": "application/json",
+            }.items()
+        )
         assert empty.headers["Content-Length"] == "0"
         assert "Content-Type" not in empty.headers
         assert "Content-Length" not in read.headers

@@ -212,9 +212,7 @@ def test_a_deleted_pod_is_reported_once() -> None:
         await scene.let_in(job)
         await scene.until(lambda: len(scene.pods()) == 2)
         first = scene.get("pods", "j-t-0")
-        scene.server.put(
-            {**first, "metadata": {**first["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z"}}
-        )
+        scene.server.put({**first, "metadata": {**first["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z"}})
         await scene.until(lambda: scene.get("jobs", "j")["status"].get("retryCount") == 1)
         scene.server.remove(scene.get("pods", "j-t-0"))
         await scene.let_in(job, version=1)

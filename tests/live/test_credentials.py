@@ -67,9 +67,7 @@ def test_a_token_file_is_read_again_every_minute(tmp_path: Path) -> None:
     assert token_of(credentials) == "two"
 
 
-def test_the_last_token_is_used_while_the_file_cannot_be_read(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_last_token_is_used_while_the_file_cannot_be_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file, clock = tmp_path / "token", Clock()
     file.write_text("one\n")
     credentials = TokenFile(file, clock=clock)
@@ -312,9 +310,7 @@ def test_a_plugin_may_provide_a_client_certificate(program: Program, tmp_path: P
         ),
     ],
 )
-def test_invalid_plugin_output_is_a_failure_without_secrets(
-    answer: str, message: str, program: Program
-) -> None:
+def test_invalid_plugin_output_is_a_failure_without_secrets(answer: str, message: str, program: Program) -> None:
     program.answer_text(answer)
     with pytest.raises(Failure, match=message) as caught:
         token_of(program.plugin())

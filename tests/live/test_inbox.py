@@ -183,9 +183,7 @@ def queue_with(allocated: int) -> Queue:
         (queue_with(1), queue_with(2)),
     ],
 )
-def test_echoes_of_our_own_writes_are_not_urgent(
-    before: KObject | None, after: KObject
-) -> None:
+def test_echoes_of_our_own_writes_are_not_urgent(before: KObject | None, after: KObject) -> None:
     inbox = told() if before is None else told(Applied(established_as(before, "u1")))
     inbox.put(Applied(established_as(after, "u1")))
     assert not inbox.urgent.is_set()

@@ -75,7 +75,9 @@ def test_servers_that_need_no_proxy(server: str, no_proxy: str, direct: bool) ->
     assert chosen(server, HTTPS_PROXY=PROXY, NO_PROXY=no_proxy) == (None if direct else PROXY)
 
 
-@pytest.mark.parametrize("proxy", ["socks5://s3cret@proxy", "ftp://proxy", "http://", "http://proxy:99999", "http://[x"])
+@pytest.mark.parametrize(
+    "proxy", ["socks5://s3cret@proxy", "ftp://proxy", "http://", "http://proxy:99999", "http://[x"]
+)
 def test_a_proxy_that_cannot_be_used_is_refused_and_not_ignored(proxy: str) -> None:
     with pytest.raises(UserError) as refused:
         chosen(HTTPS_PROXY=proxy)

@@ -25,6 +25,7 @@ from stromboli.page import ASSETS
 TOKEN = "a-token-of-some-length"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 
+
 async def why(job: str) -> bytes | None:
     return b'{"reasons": []}' if job == "ns/j" else None
 

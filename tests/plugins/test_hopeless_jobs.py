@@ -103,8 +103,14 @@ def test_a_promise_counts_if_the_pods_could_start_on_empty_nodes(
         (node("n1", cpu=1, taints=[Taint(key=NOT_READY, effect="NoExecute")]), False),
     ],
     ids=[
-        "tainted", "discouraged", "cordoned", "not ready", "cordoned and tainted", "not ready and tainted",
-        "several taints", "too small",
+        "tainted",
+        "discouraged",
+        "cordoned",
+        "not ready",
+        "cordoned and tainted",
+        "not ready and tainted",
+        "several taints",
+        "too small",
     ],
 )
 def test_only_lasting_reasons_count(closed: Node, counted: bool) -> None:
@@ -339,5 +345,3 @@ def test_a_scheduler_that_remembers_rooms_decides_like_a_new_one() -> None:
             assert (one.decisions, one.waiting) == (other.decisions, other.waiting), f"seed {seed}, cycle {number}"
             admitted += sum(isinstance(d, PatchGroup) and d.phase == "Inqueue" for d in one.decisions)
     assert admitted > 20  # or the worlds are too dull
-
-

@@ -140,6 +140,4 @@ class Checker:
 
 
 def cordoned_in(documents: list[Document]) -> frozenset[str]:
-    return frozenset(
-        d["target"]["name"] for d in documents if d["kind"] == "Patch" and d["target"]["kind"] == "Node"
-    )
+    return frozenset(d["target"]["name"] for d in documents if d["kind"] == "Patch" and d["target"]["kind"] == "Node")

@@ -141,9 +141,9 @@ def test_a_configuration_is_the_same_after_it_was_recorded() -> None:
         assert [(a.name, dict(a.arguments)) for a in after.actions] == [
             (a.name, dict(a.arguments)) for a in before.actions
         ]
-        assert [
-            [(p.name, dict(p.enabled), dict(p.arguments)) for p in tier.plugins] for tier in after.tiers
-        ] == [[(p.name, dict(p.enabled), dict(p.arguments)) for p in tier.plugins] for tier in before.tiers]
+        assert [[(p.name, dict(p.enabled), dict(p.arguments)) for p in tier.plugins] for tier in after.tiers] == [
+            [(p.name, dict(p.enabled), dict(p.arguments)) for p in tier.plugins] for tier in before.tiers
+        ]
 
 
 @pytest.mark.parametrize("example", ["demo", "starvation", "preemption", "queue-locks", "maintenance", "retries"])

@@ -363,7 +363,6 @@ class TestStarvingJobs:
         )  # fmt: skip
         assert outcome.phases() == [(5, "Pending"), (5, "Failed")]
 
-
     def test_what_is_held_for_the_job_itself(self) -> None:
         """8 CPUs, 2 of them held for the gang of 4 x 2. Its node is set aside whole, the pod of 1 that comes at 10
         seconds waits, and the gang starts when the last of the others has ended."""

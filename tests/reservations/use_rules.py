@@ -131,9 +131,7 @@ class UseRules:
             if one["status"].get("phase") == "Pending" and after and len(victims) == len(evictions):
                 self._check_amount(t, at, one, victims, now)
 
-    def _check_amount(
-        self, t: float, at: Microseconds, one: Document, victims: list[Document], now: _Objects
-    ) -> None:
+    def _check_amount(self, t: float, at: Microseconds, one: Document, victims: list[Document], now: _Objects) -> None:
         """One for another, or within what the queue deserves; and nobody in vain."""
         name, queue = one["metadata"]["name"], one["spec"].get("queue") or "default"
         asked = _millicores(one["spec"]["template"]["spec"])
@@ -188,9 +186,7 @@ class _Objects:
         self.classes = {one["metadata"]["name"]: one for one in documents(PriorityClass)}
         self.reservations = {one["metadata"]["name"]: one for one in documents(Reservation)}
         self.pending = {
-            name: one
-            for name, one in self.reservations.items()
-            if one.get("status", {}).get("phase") == "Pending"
+            name: one for name, one in self.reservations.items() if one.get("status", {}).get("phase") == "Pending"
         }
         self.held = {
             name for name, one in self.reservations.items() if one.get("status", {}).get("phase") == "Available"

@@ -17,9 +17,7 @@ def test_a_borrower_that_removes_its_mark_goes_all_the_same(value: str | None) -
     told = SCENE.run()
     [borrower] = {event["object"] for event in told.report["events"] if event["type"] == "Evicted"}
     assert told.report["pods"][borrower]["backfill"]
-    removed = patch(
-        "Pod", borrower.partition("/")[2], {"metadata": {"annotations": dict.fromkeys(MARKS, value)}}, at=2
-    )
+    removed = patch("Pod", borrower.partition("/")[2], {"metadata": {"annotations": dict.fromkeys(MARKS, value)}}, at=2)
     forgotten = SCENE.run(removed)
     assert forgotten.report["events"] == told.report["events"]
     again = SCENE.run(removed, *(restart(second) for second in range(12)))

@@ -146,9 +146,7 @@ CLAIM = "{accessModes: [ReadWriteOnce], resources: {requests: {storage: 400m}}}"
          f" [{{name: scratch, ephemeral: {{volumeClaimTemplate: {{spec: {CLAIM}}}}}}}], containers: [{{name: c}}]}}}}"),
     ],
 )  # fmt: skip
-def test_a_fraction_of_a_byte_is_reported_wherever_amounts_are(
-    tmp_path: Path, name: str, path: str, text: str
-) -> None:
+def test_a_fraction_of_a_byte_is_reported_wherever_amounts_are(tmp_path: Path, name: str, path: str, text: str) -> None:
     found = [warning for warning in warnings(run_text(tmp_path, text)) if warning[1] == "FractionalBytes"]
     told = f"Less than a whole byte: {path} is 400m. The unit m means thousandths; did you mean Mi?"
     assert found == [(name, "FractionalBytes", told)]

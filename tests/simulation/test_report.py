@@ -432,9 +432,7 @@ def test_a_pod_that_names_what_is_not_there_says_so(
     assert bool(queueless) == ("team" in pods["default/queueless"]["message"])
 
 
-def test_two_restarts_at_one_moment_are_in_any_order(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_two_restarts_at_one_moment_are_in_any_order(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     # One of them keeps the scheduler away for three seconds, the other does not.
     restart = "{apiVersion: sim.stromboli.io/v1, kind: Restart, at: 3s, component: scheduler%s}"
     node = "{apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: 1}}}"

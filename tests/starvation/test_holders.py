@@ -124,9 +124,7 @@ def test_those_who_wait_longest_come_first() -> None:
 def test_a_job_of_higher_priority_displaces_the_last_holder() -> None:
     # Both jobs of low priority hold; the urgent one has starved at 6 and takes the place of who came later.
     jobs = [pod("a", 3), pod("b", 3, at=1), pod("urgent", 3, at=3, priority="high")]
-    outcome = scene(
-        HIGH, full(1, 2, 3), jobs, reserve={**EVERYWHERE, "maxHolders": 2}, leave_out=("preempt",)
-    ).run()
+    outcome = scene(HIGH, full(1, 2, 3), jobs, reserve={**EVERYWHERE, "maxHolders": 2}, leave_out=("preempt",)).run()
     assert outcome.happened("Unreserved") == [(6.0, "b")]
     assert "urgent" in outcome.messages("Unreserved")[0]
     assert sorted(holder for holders in outcome.reserved.values() for holder in holders) == ["a", "urgent"]

@@ -91,7 +91,8 @@ def clusters(draw: st.DrawFn) -> tuple[list[int], list[Work]]:
 
 reserves = st.fixed_dictionaries(
     {
-        "starvingJobTimeThreshold": st.integers(0, 4), "reservationTimeout": st.just(0),
+        "starvingJobTimeThreshold": st.integers(0, 4),
+        "reservationTimeout": st.just(0),
         "reservedNodePercent": st.just(100),
         "maxHolders": st.integers(1, 4),
         "scope": st.sampled_from(["node", "amount"]),
@@ -192,9 +193,7 @@ def test_a_restart_at_any_second_changes_no_decision(
     st.lists(st.tuples(st.integers(3, 8), st.integers(1, 2), st.integers(1, 6)), min_size=1, max_size=5),
 )
 @FEWER
-def test_true_estimates_delay_no_holder(
-    running: list[tuple[int, int]], short: list[tuple[int, int, int]]
-) -> None:
+def test_true_estimates_delay_no_holder(running: list[tuple[int, int]], short: list[tuple[int, int, int]]) -> None:
     """One node, so that the job cannot start elsewhere: whoever is let in, it starts when it would have."""
     told = [node("n1", 6), pod("big", 6, run=3)]
     told += [pod(f"old-{i}", cpu, on="n1", run=run, estimate=run) for i, (cpu, run) in enumerate(running)]

@@ -191,7 +191,6 @@ class Checker:
                         if "ReadWriteOncePod" in own.spec.access_modes)  # fmt: skip
         assert all(count == 1 for count in users.values()), f"{at}: {users}"
 
-
     def _closed_nodes(self, running: list[Pod], at: float) -> None:
         closed = {n.metadata.name for n in self._store.list(Node) if n.spec.unschedulable or n.spec.taints}
         for one in running:

@@ -136,9 +136,7 @@ def _owner_of(pod: Pod) -> ReservationOwner:
     one pod of a Job could take the place of another, which may request more, or need that node."""
     meta, controller = pod.metadata, controlling_owner(pod)
     if controller is None:
-        return ReservationOwner(
-            controller=ReservationController(kind="None", name="none", namespace=meta.namespace)
-        )
+        return ReservationOwner(controller=ReservationController(kind="None", name="none", namespace=meta.namespace))
     same_name = ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name)
     return ReservationOwner(
         object=same_name if keeps_names(controller) else None,

@@ -84,9 +84,7 @@ def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     return any(_tolerates_one(toleration, taint) for toleration in tolerations)
 
 
-def untolerated(
-    tolerations: Sequence[Toleration], taints: Iterable[Taint], effects: Collection[str]
-) -> Taint | None:
+def untolerated(tolerations: Sequence[Toleration], taints: Iterable[Taint], effects: Collection[str]) -> Taint | None:
     """The first taint with one of these effects that no toleration covers."""
     for taint in taints:
         if taint.effect in effects and not tolerates(tolerations, taint):
@@ -123,9 +121,7 @@ def affinity_term_covers_namespace(
     return namespace in term.namespaces or matches_labels(term.namespace_selector, namespace_labels)
 
 
-def spread_constraint_selects(
-    constraint: TopologySpreadConstraint, *, own_labels: Labels, labels: Labels
-) -> bool:
+def spread_constraint_selects(constraint: TopologySpreadConstraint, *, own_labels: Labels, labels: Labels) -> bool:
     """Whether a pod of the same namespace counts for a spread constraint."""
     return _selects_with_keys(
         constraint.label_selector, labels, own_labels, same=constraint.match_label_keys, different=()

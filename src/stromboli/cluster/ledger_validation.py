@@ -12,17 +12,14 @@ from .model import Job, JobKey, Node, Queue, Status, Task
 from .node_table import COLUMNS
 
 
-def validate_ledger(
-    ledger: Ledger, tasks: Iterable[Task], jobs: Sequence[Job], queues: Sequence[Queue]
-) -> None:
+def validate_ledger(ledger: Ledger, tasks: Iterable[Task], jobs: Sequence[Job], queues: Sequence[Queue]) -> None:
     """Raise AssertionError unless columns and counters equal those rebuilt from the tasks."""
     rebuilt = Ledger(ledger.axis)
     rebuilt.table.lay_out(
         [Node(n.name, n.object, -1, n.labels, n.ready, n.schedulable, n.allocatable) for n in ledger.table.nodes]
     )
     rebuilt_queues = {
-        queue.name: Queue(queue.name, ledger.axis.zeros(), ledger.axis.zeros(), ledger.axis.zeros())
-        for queue in queues
+        queue.name: Queue(queue.name, ledger.axis.zeros(), ledger.axis.zeros(), ledger.axis.zeros()) for queue in queues
     }
     rebuilt_jobs = {
         job.key: Job(job.key, job.name, job.namespace, rebuilt_queues[job.queue.name], ledger.axis.zeros())

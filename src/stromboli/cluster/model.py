@@ -246,9 +246,7 @@ class Job:
     @property
     def ready_count(self) -> int:
         c = self.counts
-        return (
-            c[_ALLOCATED] + c[_BINDING] + c[_BOUND] + c[_RUNNING] + c[_SUCCEEDED]
-        )
+        return c[_ALLOCATED] + c[_BINDING] + c[_BOUND] + c[_RUNNING] + c[_SUCCEEDED]
 
     @property
     def waiting_count(self) -> int:

@@ -156,9 +156,7 @@ class Case:
                 node_name=f"node-{number % self.nodes:05d}",
                 allocatable={"cpu": "1", "memory": "4Gi", "pods": "1"},
             )
-            spec = ReservationSpec(
-                template=template, owners=[owner], ttl="0", queue=f"queue-{job % len(self.weights)}"
-            )
+            spec = ReservationSpec(template=template, owners=[owner], ttl="0", queue=f"queue-{job % len(self.weights)}")
             meta = ObjectMeta(name=f"reservation-{number:05d}", uid=f"r{number}")
             cluster.apply(Applied(Reservation(metadata=meta, spec=spec, status=status)))
 

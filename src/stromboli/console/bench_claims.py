@@ -1,7 +1,7 @@
 """The claims of `stromboli bench cycle --claims`: one for each pod, in three zones.
 
-    new     the volumes have to be made: the cycle selects nodes
-    bound   the volumes exist, those of one job in one zone: the cycle binds the pods
+new     the volumes have to be made: the cycle selects nodes
+bound   the volumes exist, those of one job in one zone: the cycle binds the pods
 """
 
 from __future__ import annotations

@@ -42,9 +42,7 @@ class Strictness:
     is_strict: ClassVar[bool] = False
 
 
-def contained_error(
-    error: BaseException, subject: ObjectRef, bystanders: tuple[ObjectRef, ...] = ()
-) -> ContainedError:
+def contained_error(error: BaseException, subject: ObjectRef, bystanders: tuple[ObjectRef, ...] = ()) -> ContainedError:
     """What is known of an error that is charged to an object. Every part of a process contains errors with this."""
     if Strictness.is_strict:
         raise error

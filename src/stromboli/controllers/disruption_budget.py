@@ -135,9 +135,7 @@ class _CoveredPods:
         return of_set, pod.status.phase == "Running" and not is_terminating(pod)
 
 
-def _budget_status(
-    budget: PodDisruptionBudget, covered: _CoveredPods, objects: Objects
-) -> PodDisruptionBudgetStatus:
+def _budget_status(budget: PodDisruptionBudget, covered: _CoveredPods, objects: Objects) -> PodDisruptionBudgetStatus:
     spec = budget.spec
     if spec.max_unavailable is not None:
         expected = _expected_pods(covered, objects)

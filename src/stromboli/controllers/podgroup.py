@@ -63,9 +63,7 @@ OwnerKey = tuple[str, str, str]
 class PodGroupController:
     observes: ClassVar = (PodGroup, ReplicaSet, Job, Pod, Namespace)
 
-    def __init__(
-        self, pods: PodIndex, validator: Validator, *, scheduler_name: str, visits: int | None = None
-    ) -> None:
+    def __init__(self, pods: PodIndex, validator: Validator, *, scheduler_name: str, visits: int | None = None) -> None:
         """`visits`: how many pods, and how many groups, one pass looks at."""
         self._visits = visits
         self.unfinished = False  # whether the last pass left some for the next one

@@ -100,9 +100,7 @@ class Descheduler:
     def _balance(self, profile: Profile) -> list[BalancePlugin]:
         return [self._registry.create(profile, name, BalancePlugin) for name in profile.balance]
 
-    def _run_of(
-        self, profile: Profile, view: View, policy: Policy, options: Options | None, before: Run | None
-    ) -> Run:
+    def _run_of(self, profile: Profile, view: View, policy: Policy, options: Options | None, before: Run | None) -> Run:
         run = Run(
             view,
             profile=profile.name,

@@ -1,9 +1,9 @@
 """The whole server: store, API, upkeep and socket, with its files in one folder.
 
-    DIR/objects.sqlite    the objects (only if they are to be kept)
-    DIR/authority*.pem    the certificate authority
-    DIR/token             what clients must send
-    DIR/kubeconfig        all of it for clients
+DIR/objects.sqlite    the objects (only if they are to be kept)
+DIR/authority*.pem    the certificate authority
+DIR/token             what clients must send
+DIR/kubeconfig        all of it for clients
 """
 
 from __future__ import annotations

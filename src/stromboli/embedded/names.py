@@ -130,7 +130,5 @@ def _owners(owners: list[dict[str, Any]], path: str) -> list[FieldError]:
     controllers = [owner for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
         names = " and ".join(f"{owner.get('kind')} {owner.get('name')}" for owner in controllers[:2])
-        errors.append(
-            invalid(path, names, "Only one reference can have Controller set to true")
-        )
+        errors.append(invalid(path, names, "Only one reference can have Controller set to true"))
     return errors

@@ -85,9 +85,7 @@ def method_not_allowed() -> StatusError:
 
 
 def not_acceptable(offered: Sequence[str]) -> StatusError:
-    return StatusError(
-        406, "NotAcceptable", f"only the following media types are accepted: {', '.join(offered)}"
-    )
+    return StatusError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(offered)}")
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
@@ -99,9 +97,7 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
 
 
 def too_large(limit: int) -> StatusError:
-    return StatusError(
-        413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}"
-    )
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
 def head_too_large() -> StatusError:

@@ -83,9 +83,7 @@ def _queue(
     )
 
 
-def with_locked(
-    queues: list[QueuePicture], idle: Mapping[QueueName, Amounts], capacity: Amounts
-) -> list[QueuePicture]:
+def with_locked(queues: list[QueuePicture], idle: Mapping[QueueName, Amounts], capacity: Amounts) -> list[QueuePicture]:
     """The queues with what is idle on nodes that are locked for them or for queues below them: it counts as allocated
     there. `idle`: by the owner of the nodes."""
     known = {queue.name: queue for queue in queues}

@@ -105,5 +105,3 @@ class Replay:
             decided=encode_decisions(cycle.decisions),
             waiting=frozenset(name_of(jobs[key]) for key in cycle.reasons if key in jobs),
         )
-
-

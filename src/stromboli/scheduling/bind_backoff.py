@@ -42,9 +42,7 @@ RETRIED_IN_VAIN: Final = 8  # the same, after `RETRIED_JOBS` refusals without a 
 RETRIED_BESIDE_OTHERS: Final = 2  # the same, if jobs wait that were not refused
 
 _PENDING: Final = Status.PENDING  # looked up once: members of an enumeration take long to find
-_TO_PLACE: Final = frozenset(
-    {Status.PENDING, Status.PIPELINED, Status.RESERVED, Status.CONDITIONAL, Status.ALLOCATED}
-)
+_TO_PLACE: Final = frozenset({Status.PENDING, Status.PIPELINED, Status.RESERVED, Status.CONDITIONAL, Status.ALLOCATED})
 
 FEATURE = "bind_backoff"
 """The name under which the feature registers its callbacks."""

@@ -159,8 +159,6 @@ class RemainingCount(Protocol):
     def exactly(self, rows: Rows) -> Rows: ...
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class FilterHook:
     prepare: Callable[[Task], NodeFilter | None]  # None: does not apply to this task

@@ -109,9 +109,7 @@ class _Catalogue(Generic[_Part]):
     def _load(self, name: str) -> type[_Part]:
         target = self._targets.get(name)
         if target is None:
-            raise ConfigurationError(
-                f"unknown {self._kind} {quoted(name)}; known: {', '.join(self.names())}"
-            )
+            raise ConfigurationError(f"unknown {self._kind} {quoted(name)}; known: {', '.join(self.names())}")
         if not target.distribution:
             found = target.load()
         else:
@@ -175,9 +173,7 @@ class Registry:
 
     def load(self, text: str, *, where: str = "configuration") -> Configuration:
         """Read the text of a configuration file and check it, including all arguments."""
-        configuration = load_configuration(
-            text, where=where, actions=self.action_names(), plugins=self.plugin_names()
-        )
+        configuration = load_configuration(text, where=where, actions=self.action_names(), plugins=self.plugin_names())
         return replace(configuration, warnings=configuration.warnings + self.check(configuration, where=where))
 
     def default(self) -> Configuration:

@@ -62,9 +62,7 @@ class _Duration(click.ParamType[Microseconds]):
 @click.command(epilog=_EXAMPLES)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--config", metavar="FILE", help="The scheduler's configuration. Default: built in.")
-@click.option(
-    "--descheduler-config", metavar="FILE", help="The descheduler's policy. Default: no descheduler runs."
-)
+@click.option("--descheduler-config", metavar="FILE", help="The descheduler's policy. Default: no descheduler runs.")
 @click.option("--keep-nodes", is_flag=True, help="The descheduler marks nodes that no autoscaler may remove.")
 @click.option(
     "--until", type=_Duration(), help="Run until this time: 90s, 10m, 1h30m, or a number of seconds such as 120."

@@ -182,7 +182,5 @@ def _carry_out_volume(world: World, decision: VolumeDecision, at: Microseconds) 
     return None
 
 
-def _annotate(
-    world: World, claim: PersistentVolumeClaim, annotations: dict[str, str], at: Microseconds
-) -> None:
+def _annotate(world: World, claim: PersistentVolumeClaim, annotations: dict[str, str], at: Microseconds) -> None:
     world.change(replace(claim, metadata=replace(claim.metadata, annotations=annotations)), at)

@@ -42,4 +42,3 @@ def record_decisions(engine: Engine, configuration: Configuration, path: Path) -
 
     engine.on_event = observe
     engine.wrap_scheduler(Recorded)
-

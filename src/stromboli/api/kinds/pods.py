@@ -31,9 +31,7 @@ class PreferredSchedulingTerm(ApiStruct):
 
 class NodeAffinity(ApiStruct):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
-    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] = field(
-        default_factory=list
-    )
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] = field(default_factory=list)
 
 
 class PodAffinityTerm(ApiStruct):
@@ -52,16 +50,12 @@ class WeightedPodAffinityTerm(ApiStruct):
 
 class PodAffinity(ApiStruct):
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = field(default_factory=list)
-    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] = field(
-        default_factory=list
-    )
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] = field(default_factory=list)
 
 
 class PodAntiAffinity(ApiStruct):
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = field(default_factory=list)
-    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] = field(
-        default_factory=list
-    )
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] = field(default_factory=list)
 
 
 class Affinity(ApiStruct):

@@ -108,9 +108,7 @@ def check_pod_group(group: PodGroup) -> None:
     for index, policy in enumerate(spec.sub_group_policy):
         here = f"spec.subGroupPolicy[{index}]"
         rules.label_selector(policy.label_selector, f"{here}.labelSelector")
-        rules.at_least(
-            1 if policy.sub_group_size is None else policy.sub_group_size, 1, f"{here}.subGroupSize"
-        )
+        rules.at_least(1 if policy.sub_group_size is None else policy.sub_group_size, 1, f"{here}.subGroupSize")
         rules.at_least(policy.min_sub_groups or 0, 0, f"{here}.minSubGroups")
         _network_topology(policy.network_topology, f"{here}.networkTopology")
 
@@ -124,9 +122,7 @@ def check_job(job: Job, *, max_replicas: int) -> None:
     for index, task in enumerate(spec.tasks):
         _task(task, f"spec.tasks[{index}]")
         if task.name in names:
-            raise ApiError(
-                f"spec.tasks[{index}].name", f"must not be used twice in a job: {quote(task.name)}"
-            )
+            raise ApiError(f"spec.tasks[{index}].name", f"must not be used twice in a job: {quote(task.name)}")
         names.add(task.name)
     _dependencies(spec.tasks)
     rules.one_of(job.status.state.phase, JOB_PHASES, "status.state.phase")
@@ -234,9 +230,7 @@ def _hierarchy(annotations: dict[str, str]) -> None:
     at = f"metadata.annotations[{HIERARCHY_WEIGHTS}]"
     parts = (weights or "").split("/")
     if len(parts) != len(steps):
-        raise ApiError(
-            at, f"must have one weight for each of the {len(steps)} steps, not {quote(weights or '')}"
-        )
+        raise ApiError(at, f"must have one weight for each of the {len(steps)} steps, not {quote(weights or '')}")
     for part in parts:
         try:
             enough = parse_quantity(part) >= 1

@@ -86,9 +86,7 @@ def validate_update(old: KObject, new: KObject) -> None:
         case Reservation(), Reservation():
             for field in ("template", "owners", "allocate_once", "queue", "node_name", "replaces"):
                 if getattr(old.spec, field) != getattr(new.spec, field):
-                    raise ApiError(
-                        f"spec.{_camel(field)}", "must not change: only the ttl of a reservation can"
-                    )
+                    raise ApiError(f"spec.{_camel(field)}", "must not change: only the ttl of a reservation can")
 
 
 def _node_resources(offered: ResourceList, at: str) -> None:
@@ -135,16 +133,12 @@ def _replica_set(replicas: ReplicaSet | StatefulSet) -> None:
     rules.label_selector(spec.selector, "spec.selector")
     check_template(spec.template, "spec.template")
     if not matches_labels(spec.selector, spec.template.metadata.labels):
-        raise ApiError(
-            "spec.template.metadata.labels", "must match spec.selector, or the set would not own its pods"
-        )
+        raise ApiError("spec.template.metadata.labels", "must match spec.selector, or the set would not own its pods")
 
 
 def _job_update(old: Job, new: Job) -> None:
     if len(old.spec.tasks) != len(new.spec.tasks):
-        raise ApiError(
-            "spec.tasks", "must not gain or lose tasks: only their replicas and minAvailable can change"
-        )
+        raise ApiError("spec.tasks", "must not gain or lose tasks: only their replicas and minAvailable can change")
     for index, (before, after) in enumerate(zip(old.spec.tasks, new.spec.tasks, strict=True)):
         for field in before.__struct_fields__:
             if field not in ("replicas", "min_available") and getattr(before, field) != getattr(after, field):

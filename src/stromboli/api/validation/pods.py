@@ -124,9 +124,7 @@ def _containers(spec: PodSpec, at: str) -> None:
             if container.name:
                 rules.dns_label(container.name, f"{here}.name")
                 if container.name in names:
-                    raise ApiError(
-                        f"{here}.name", f"must not be used twice in a pod: {quote(container.name)}"
-                    )
+                    raise ApiError(f"{here}.name", f"must not be used twice in a pod: {quote(container.name)}")
                 names.add(container.name)
             if container.resources.requests or container.resources.limits:
                 _resources(container.resources, f"{here}.resources")
@@ -142,9 +140,7 @@ def _resources(resources: ResourceRequirements, at: str) -> None:
     for part, resource_list in (("requests", resources.requests), ("limits", resources.limits)):
         for resource, quantity in resource_list.items():
             if resource == "pods":
-                raise ApiError(
-                    f"{at}.{part}.pods", "must not be given: every pod takes one place on its node"
-                )
+                raise ApiError(f"{at}.{part}.pods", "must not be given: every pod takes one place on its node")
             if "/" in resource:
                 rules.whole(quantity, member_path(f"{at}.{part}", resource))
     rules.within(resources.requests, resources.limits, f"{at}.requests", "the limit")
@@ -260,9 +256,7 @@ def _toleration(toleration: Toleration, at: str) -> None:
     elif toleration.operator != "Exists":
         raise ApiError(f"{at}.operator", "must be Exists when no key is given")
     if toleration.operator == "Exists" and toleration.value:
-        raise ApiError(
-            f"{at}.value", f"must be empty with the operator Exists, not {quote(toleration.value)}"
-        )
+        raise ApiError(f"{at}.value", f"must be empty with the operator Exists, not {quote(toleration.value)}")
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         raise ApiError(f"{at}.effect", "must be NoExecute when tolerationSeconds is given")
 
@@ -271,9 +265,7 @@ def _spread(constraint: TopologySpreadConstraint, at: str) -> None:
     rules.at_least(constraint.max_skew, 1, f"{at}.maxSkew")
     rules.required(constraint.topology_key, f"{at}.topologyKey")
     rules.label_key(constraint.topology_key, f"{at}.topologyKey")
-    rules.one_of(
-        constraint.when_unsatisfiable, ("DoNotSchedule", "ScheduleAnyway"), f"{at}.whenUnsatisfiable"
-    )
+    rules.one_of(constraint.when_unsatisfiable, ("DoNotSchedule", "ScheduleAnyway"), f"{at}.whenUnsatisfiable")
     rules.label_selector(constraint.label_selector, f"{at}.labelSelector")
     rules.one_of(constraint.node_affinity_policy, ("Honor", "Ignore"), f"{at}.nodeAffinityPolicy")
     rules.one_of(constraint.node_taints_policy, ("Honor", "Ignore"), f"{at}.nodeTaintsPolicy")

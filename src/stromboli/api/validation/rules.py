@@ -62,9 +62,7 @@ def dns_subdomain(name: str, at: str) -> None:
 
 def dns_label(name: str, at: str) -> None:
     if not _is_dns_label(name):
-        raise ApiError(
-            at, f'must be lower-case letters, digits and "-", at most 63 characters, not {quote(name)}'
-        )
+        raise ApiError(at, f'must be lower-case letters, digits and "-", at most 63 characters, not {quote(name)}')
 
 
 def labels(given: Mapping[str, str], at: str) -> None:
@@ -81,9 +79,7 @@ def label_key(name: str, at: str) -> None:
 
 def label_value(value: str, at: str) -> None:
     if not _is_label_value(value):
-        raise ApiError(
-            at, f'must be letters, digits, "-", "_" and ".", at most 63 characters, not {quote(value)}'
-        )
+        raise ApiError(at, f'must be letters, digits, "-", "_" and ".", at most 63 characters, not {quote(value)}')
 
 
 def label_selector(selector: LabelSelector | None, at: str) -> None:

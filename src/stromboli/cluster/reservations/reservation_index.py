@@ -435,5 +435,3 @@ def _is_same(one: Holding, other: Holding) -> bool:
         return False
     same_returning = one.returning is None or bool((one.returning == other.returning).all())
     return same_returning and bool((one.remainder == other.remainder).all())
-
-

@@ -135,9 +135,7 @@ def _answer(found: list[_Summary], different: list[_Summary], *, with_cycles: bo
     return Answer(data, [table] if with_cycles and table.rows else [], head)
 
 
-def _explain(
-    file: Path, registry: Any, found: list[_Summary], job: str, number: int | None, output: str
-) -> None:
+def _explain(file: Path, registry: Any, found: list[_Summary], job: str, number: int | None, output: str) -> None:
     from stromboli.console.explanation_view import explanation_view
     from stromboli.insight.replay import Replay
 

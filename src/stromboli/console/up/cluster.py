@@ -173,9 +173,7 @@ def _components(plan: Plan, server: Server, client: Client) -> list[Component]:
     context = ProcessContext(client, ProcessMetrics(registry, LoopLag()), options, "stromboli-up")
     components = [
         controllers_component(context, plan.config, MAX_JOB_REPLICAS, RELOCK_PERIOD, DEFAULT_RETENTION),
-        scheduler_component(
-            context, plan.config, plan.period, plan.record, plan.cycle_budget, plan.error_recordings
-        ),
+        scheduler_component(context, plan.config, plan.period, plan.record, plan.cycle_budget, plan.error_recordings),
     ]
     if plan.descheduler is not None:
         descheduler = descheduler_component(context, plan.config, plan.descheduler.policy)

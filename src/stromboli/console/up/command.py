@@ -53,9 +53,7 @@ Examples:
     help="Nodes of different sizes: a YAML file with Node manifests.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port", default=0, type=click.IntRange(0, 65535), help="Port to listen on; by default any free port."
-)
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port to listen on; by default any free port.")
 @click.option(
     "--kubeconfig-out",
     type=click.Path(dir_okay=False, path_type=Path),

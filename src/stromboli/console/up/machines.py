@@ -27,9 +27,7 @@ class Machines:
     taints: Sequence[dict[str, str]] = ()
 
     def pool(self, client: Client) -> HollowNodePool:
-        return HollowNodePool(
-            client, self.names, capacity=self.capacity, labels=self.labels, taints=self.taints
-        )
+        return HollowNodePool(client, self.names, capacity=self.capacity, labels=self.labels, taints=self.taints)
 
 
 def read_machines(path: Path) -> list[Machines]:

@@ -57,7 +57,6 @@ class JobEvent:
                 return "The state of the job's pods is unknown"
 
 
-
 def policy_for(job: Job, event: JobEvent) -> LifecyclePolicy | None:
     for task in job.spec.tasks:
         if task.name == event.task:

@@ -78,9 +78,7 @@ class Sums:
 def sum_of(nodes: Nodes, rows: Rows | list[int]) -> Sums:
     """The sums over one set, as a single column."""
     chosen = np.asarray(rows, dtype=np.int64)
-    parts = [
-        part[:, chosen].sum(axis=1, keepdims=True) for part in (nodes.sizes, nodes.covers, nodes.mine, nodes.idle)
-    ]
+    parts = [part[:, chosen].sum(axis=1, keepdims=True) for part in (nodes.sizes, nodes.covers, nodes.mine, nodes.idle)]
     return Sums(parts[0], parts[1], parts[2], parts[3], np.array([float(len(chosen))]))
 
 

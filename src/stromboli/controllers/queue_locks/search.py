@@ -232,9 +232,7 @@ def _exchanged(nodes: Nodes, demand: Demand, rows: list[int], kept: list[int], m
     return chosen
 
 
-def _best_replacement(
-    nodes: Nodes, demand: Demand, chosen: list[int], kept: list[int], most: int
-) -> list[int] | None:
+def _best_replacement(nodes: Nodes, demand: Demand, chosen: list[int], kept: list[int], most: int) -> list[int] | None:
     """One more node in the place of all that it makes needless, or several smaller ones in the place of one; None if
     that makes nothing better."""
     best, mark = None, score_of(nodes, chosen, demand.target)

@@ -182,9 +182,7 @@ class _Pass:
     def _refusal(self, queue: Queue, refused: Refused) -> LockStatus:
         condition = condition_of(queue, ACCEPTED, "False", refused.reason, refused.message, self._now)
         notice = LockNotice("ReservationRefused", refused.message, warning=True)
-        return LockStatus(
-            QueueReservation(guarantee=queue.spec.guarantee), [condition], [notice, *moves(queue, [])]
-        )
+        return LockStatus(QueueReservation(guarantee=queue.spec.guarantee), [condition], [notice, *moves(queue, [])])
 
     def _choices(self, queue: Queue) -> tuple[Nodes, Rows, list[int]]:
         """The nodes that a queue may lock, their rows in the view, and which of them it has locked."""
@@ -304,9 +302,7 @@ class _Pass:
         order = np.argsort(-np.round(share[asked].sum(axis=0), 9), kind="stable")
         return sorted(order[: min(most, demand.count)].tolist())
 
-    def _satisfied(
-        self, queue: Queue, demand: Demand, nodes: Nodes, chosen: list[int], *, is_kept: bool
-    ) -> Condition:
+    def _satisfied(self, queue: Queue, demand: Demand, nodes: Nodes, chosen: list[int], *, is_kept: bool) -> Condition:
         sums = sum_of(nodes, chosen)
         if demand.count is not None and len(chosen) < demand.count:
             said = messages.too_few_locked(len(chosen), demand.count)

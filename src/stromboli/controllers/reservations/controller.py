@@ -132,4 +132,3 @@ class ReservationController:
             self._queue.set_due(reservation.metadata.name, due)
             return []
         return [Delete(reservation, f"it has been {reservation.status.phase} for a while")]
-

@@ -116,9 +116,7 @@ def _used(reservation: Reservation, users: Sequence[Pod]) -> Amounts:
     return amounts(_with_allocated(reservation.status, users).allocated)
 
 
-def _without_node(
-    reservation: Reservation, was_used: bool, message: str, reason: str, now: float
-) -> ReservationStatus:
+def _without_node(reservation: Reservation, was_used: bool, message: str, reason: str, now: float) -> ReservationStatus:
     """Its node is gone. It looks for another one, unless it must not, or a pod has used it."""
     status = reservation.status
     if was_used or _is_pinned(reservation):

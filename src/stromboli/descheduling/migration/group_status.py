@@ -52,9 +52,7 @@ def progressed(
     state = MigrationState(phase=phase, reason=reason, message=message, last_transition_time=since)
     known = {entry.reservation.uid or entry.reservation.name for entry in group.spec.migration_info}
     missing = [
-        _entry(move)
-        for move in moves
-        if not {move.reservation.metadata.uid, move.reservation.metadata.name} & known
+        _entry(move) for move in moves if not {move.reservation.metadata.uid, move.reservation.metadata.name} & known
     ]
     metadata = group.metadata
     if cooldown:

@@ -1,8 +1,8 @@
 """How far one move is, and what is wrong with it.
 
-    PLANNED ─▶ LEAVING ─▶ AWAY ─▶ DONE
-       │          │         │
-       └──────────┴─────────┴──▶ a failure; an AWAY move without a place is LOST
+PLANNED ─▶ LEAVING ─▶ AWAY ─▶ DONE
+   │          │         │
+   └──────────┴─────────┴──▶ a failure; an AWAY move without a place is LOST
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Plans as text: the nodes that take part, before and after, in bars.
 
-    b  ██████··  6 of 8 nvidia.com/gpu  ▶  ████····  4 of 8
+b  ██████··  6 of 8 nvidia.com/gpu  ▶  ████····  4 of 8
 """
 
 from __future__ import annotations

@@ -156,8 +156,10 @@ class _File:
             return Schedule(interval=DEFAULT_INTERVAL)
         given = interval.value
         try:
-            seconds = -1.0 if isinstance(given, bool) or not isinstance(given, str | int | float) else float(
-                parse_duration(given)
+            seconds = (
+                -1.0
+                if isinstance(given, bool) or not isinstance(given, str | int | float)
+                else float(parse_duration(given))
             )
         except QuantityError:
             seconds = -1.0

@@ -105,8 +105,9 @@ class PriorityClassStrategy(Strategy):
         if obj["value"] > _HIGHEST_PRIORITY and not obj["metadata"].get("name", "").startswith("system-"):
             return [
                 FieldError(
-                    "FieldValueForbidden", "value", f"Forbidden: maximum allowed value of a user defined priority is "
-                    f"{_HIGHEST_PRIORITY}",
+                    "FieldValueForbidden",
+                    "value",
+                    f"Forbidden: maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}",
                 )
             ]
         return []

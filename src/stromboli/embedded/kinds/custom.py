@@ -21,9 +21,7 @@ from .strategy import Column, Context, Object, Strategy
 
 
 class CustomStrategy(Strategy):
-    def __init__(
-        self, *, group: str, version: str, kind: str, has_status: bool, columns: tuple[Column, ...]
-    ) -> None:
+    def __init__(self, *, group: str, version: str, kind: str, has_status: bool, columns: tuple[Column, ...]) -> None:
         self.columns = columns
         self._has_status = has_status
         self._type = KINDS.get((f"{group}/{version}", kind)) if group.endswith(".volcano.sh") else None

@@ -53,7 +53,7 @@ class DefinitionStrategy(Strategy):
         errors: list[FieldError] = []
         expected = f"{defined.get('plural', '')}.{group}"
         if obj["metadata"].get("name") != expected:
-            problem = "must be spec.names.plural+\".\"+spec.group"
+            problem = 'must be spec.names.plural+"."+spec.group'
             errors.append(invalid("metadata.name", obj["metadata"].get("name", ""), problem))
         if "." not in group:
             errors.append(invalid("spec.group", group, "should be a domain with at least one dot"))

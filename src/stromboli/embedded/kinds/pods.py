@@ -101,9 +101,7 @@ def _validate_resources(resources: Object, path: str) -> list[FieldError]:
     for field, amounts in (("limits", limits), ("requests", requests)):
         for resource, written in amounts.items():
             if str(written).startswith("-"):
-                errors.append(
-                    invalid(f"{path}.{field}[{resource}]", written, "must be greater than or equal to 0")
-                )
+                errors.append(invalid(f"{path}.{field}[{resource}]", written, "must be greater than or equal to 0"))
     for resource, written in requests.items():
         limit = limits.get(resource)
         try:

@@ -1,8 +1,8 @@
 """Server-side apply: the client sends the fields it wants, and the server keeps account of who wants what.
 
-    merged   = what is there, with what is applied on top
-    removed  = what this applier applied last time and does not now, unless somebody else owns it
-    conflict = a field that the merge changes and somebody else owns; an error, unless the applier insists (force)
+merged   = what is there, with what is applied on top
+removed  = what this applier applied last time and does not now, unless somebody else owns it
+conflict = a field that the merge changes and somebody else owns; an error, unless the applier insists (force)
 """
 
 from __future__ import annotations

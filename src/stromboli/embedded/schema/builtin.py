@@ -36,9 +36,7 @@ def with_metadata(schema: Schema) -> Schema:
             "kind": Schema(type="string", description="The kind of the object."),
             "metadata": replace(builtin_types()["ObjectMeta"], number=(1,)),
             **{
-                name: part
-                for name, part in schema.properties.items()
-                if name not in ("apiVersion", "kind", "metadata")
+                name: part for name, part in schema.properties.items() if name not in ("apiVersion", "kind", "metadata")
             },
         },
         required=tuple(name for name in schema.required if name != "metadata"),

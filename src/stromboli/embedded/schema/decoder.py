@@ -43,9 +43,7 @@ def decode(value: Json, schema: Schema, path: str = "", unknown: list[str] | Non
             raise _mismatch(value, schema, path)
         items = schema.items
         assert items is not None
-        return [
-            decode(item, items, f"{path}[{index}]", unknown, depth + 1) for index, item in enumerate(value)
-        ]
+        return [decode(item, items, f"{path}[{index}]", unknown, depth + 1) for index, item in enumerate(value)]
     read = _SCALARS.get(kind)
     return value if read is None else read(value, schema, path)
 

@@ -172,8 +172,6 @@ def _as_bytes(value: Value) -> bytes:
     return value
 
 
-
-
 def _as_int(value: Value) -> int:
     if not isinstance(value, int):
         raise ProtobufError("expected a number, found bytes")

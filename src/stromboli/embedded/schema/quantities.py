@@ -1,6 +1,6 @@
 """Quantities in the one form that the API server writes them in: the largest unit without a fraction.
 
-    1000m → 1      0.5 → 500m      1024Mi → 1Gi      2048 → 2048      1e3 → 1e3
+1000m → 1      0.5 → 500m      1024Mi → 1Gi      2048 → 2048      1e3 → 1e3
 """
 
 from __future__ import annotations

@@ -109,4 +109,3 @@ def delete_options(body: Any, query: Mapping[str, str]) -> DeleteOptions:
         dry_run=is_dry_run(body.get("dryRun") or query.get("dryRun", ""), "DeleteOptions"),
         orphan=orphan if isinstance(orphan, bool) else None,
     )
-

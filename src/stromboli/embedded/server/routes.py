@@ -1,7 +1,7 @@
 """From a path to what it names.
 
-    /api/v1/namespaces/NS/pods/NAME/SUBRESOURCE
-    /apis/GROUP/VERSION/PLURAL/NAME
+/api/v1/namespaces/NS/pods/NAME/SUBRESOURCE
+/apis/GROUP/VERSION/PLURAL/NAME
 """
 
 from __future__ import annotations

@@ -56,9 +56,7 @@ class Selection:
         if not self._fields:
             return True
         obj = record.value()
-        return all(
-            (_text(dig(obj, *path), absent) == value) == equal for path, absent, equal, value in self._fields
-        )
+        return all((_text(dig(obj, *path), absent) == value) == equal for path, absent, equal, value in self._fields)
 
 
 def _absent(schema: Schema | None, path: tuple[str, ...]) -> str:

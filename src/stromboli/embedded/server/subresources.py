@@ -257,5 +257,3 @@ def _budget_refusal(cause: str, *, seconds: int = 0) -> StatusError:
         seconds=seconds,
         causes=[{"reason": "DisruptionBudget", "message": cause}],
     )
-
-

@@ -160,9 +160,7 @@ class Writer:
         if record is None:
             raise not_found("namespaces", route.namespace)
         if record.metadata.deletion_timestamp is not None:
-            problem = (
-                f"unable to create new content in namespace {route.namespace} because it is being terminated"
-            )
+            problem = f"unable to create new content in namespace {route.namespace} because it is being terminated"
             message = f"namespace {route.namespace} is being terminated"
             cause = {"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}
             raise forbidden(route.type.resource, name, problem, [cause])

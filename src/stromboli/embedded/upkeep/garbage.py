@@ -1,8 +1,8 @@
 """The garbage collector: an object goes when all of its owners are gone.
 
-    Background   the owner goes at once, its dependents afterwards
-    Foreground   the owner waits, marked by a finalizer, until the dependents that block it are gone
-    Orphan       the owner waits until its dependents have forgotten it
+Background   the owner goes at once, its dependents afterwards
+Foreground   the owner waits, marked by a finalizer, until the dependents that block it are gone
+Orphan       the owner waits until its dependents have forgotten it
 """
 
 from __future__ import annotations

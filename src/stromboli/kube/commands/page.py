@@ -22,7 +22,10 @@ def page_options(function: Callable[..., None]) -> Callable[..., None]:
             "--web-port", default=0, type=click.IntRange(0, 65535), help="Port of the page; by default any free port."
         ),
         click.option(
-            "--web-name", "web_names", multiple=True, metavar="NAME",
+            "--web-name",
+            "web_names",
+            multiple=True,
+            metavar="NAME",
             help="A name under which a proxy serves the page; may be repeated.",
         ),
         click.option("--web-write", is_flag=True, help="Let the page suspend, resume and cancel Jobs."),

@@ -214,6 +214,7 @@ def scheduler(
     Runs until SIGTERM or SIGINT, and then finishes the binds in flight. Needs the resource definitions of
     deploy/crds, and `stromboli controllers` beside it for Jobs, queue states and pods without a group.
     """
+
     def components(context: ProcessContext) -> list[Component]:
         return [scheduler_component(context, config, period, record, cycle_budget, error_recordings)]
 
@@ -238,6 +239,7 @@ def controllers(
     Runs until SIGTERM or SIGINT. Needs the resource definitions of deploy/crds. Give it the same --config as the
     scheduler: it says whether nodes are locked for queues, and how many.
     """
+
     def components(context: ProcessContext) -> list[Component]:
         return [controllers_component(context, config, max_job_replicas, relock_period, reservation_retention)]
 
@@ -307,9 +309,7 @@ def run(
             components.append(descheduler_component(context, config, descheduler_config))
         if web:
             components.append(
-                page_of_process(
-                    context, config, web_token_file, web_host, web_port, web_write, web_names, what_if
-                )
+                page_of_process(context, config, web_token_file, web_host, web_port, web_write, web_names, what_if)
             )
         return components
 

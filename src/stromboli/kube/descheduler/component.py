@@ -167,7 +167,9 @@ class DeschedulerComponent:
             self._policy.run(lambda policy: self._wake.set(), lambda reason: None),
             self._scheduler.run(lambda scheduler: self._reconfigured(), lambda reason: None),
             watch_more(
-                self._client, self._is_reconfigured, lambda: self._scheduler.current.configuration,
+                self._client,
+                self._is_reconfigured,
+                lambda: self._scheduler.current.configuration,
                 self._add_reflectors,
             ),
         ]
@@ -258,9 +260,7 @@ class DeschedulerComponent:
         stopping = asyncio.create_task(stop.wait())
         waking = asyncio.create_task(self._wake.wait())
         try:
-            await asyncio.wait(
-                [stopping, waking], timeout=max(0.0, min(delays)), return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait([stopping, waking], timeout=max(0.0, min(delays)), return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (stopping, waking):
                 task.cancel()

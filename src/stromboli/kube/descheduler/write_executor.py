@@ -134,9 +134,7 @@ class WriteExecutor:
         if reservation.status.phase:
             status = {"status": msgspec.to_builtins(reservation.status)}
             name = reservation.metadata.name
-            created = await self._send(
-                lambda: self._client.patch(RESERVATIONS, name, status, subresource="status")
-            )
+            created = await self._send(lambda: self._client.patch(RESERVATIONS, name, status, subresource="status"))
         self._on_object(created)
 
     async def _update(self, resource: Any, obj: KObject, before: KObject | None) -> None:
@@ -183,9 +181,7 @@ class WriteExecutor:
     async def _delete(self, reservation: Reservation) -> None:
         try:
             await self._send(
-                lambda: self._client.delete(
-                    RESERVATIONS, reservation.metadata.name, uid=reservation.metadata.uid
-                )
+                lambda: self._client.delete(RESERVATIONS, reservation.metadata.name, uid=reservation.metadata.uid)
             )
         except Failure as failure:
             if not is_not_found(failure):

@@ -81,7 +81,7 @@ class PageComponent:
 
     @property
     def url(self) -> str:
-        """"" until it is served."""
+        """ "" until it is served."""
         return self._server.url
 
     def not_ready_reason(self) -> str | None:

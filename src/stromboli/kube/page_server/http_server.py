@@ -174,9 +174,7 @@ class PageHttpServer:
 
     def _refusal(self, request: web.Request) -> tuple[HTTPStatus, str] | None:
         headers = request.headers
-        foreign = self._access.foreign(
-            headers.getall("Host", []), headers.get("Origin"), headers.get("Sec-Fetch-Site")
-        )
+        foreign = self._access.foreign(headers.getall("Host", []), headers.get("Origin"), headers.get("Sec-Fetch-Site"))
         if foreign is not None:
             return HTTPStatus.FORBIDDEN, f"Refused: {foreign}."
         if self._access.holder(headers.get("Authorization", "")) is None:
@@ -291,6 +289,4 @@ async def _file(request: web.Request) -> web.Response:
 
 
 def _says(status: HTTPStatus, message: str) -> web.Response:
-    return web.Response(
-        status=status, body=msgspec.json.encode({"message": message}), content_type="application/json"
-    )
+    return web.Response(status=status, body=msgspec.json.encode({"message": message}), content_type="application/json")

@@ -35,9 +35,7 @@ class _Stay:
     outcome: str = "Running"
 
     def span(self, uid: str) -> Span:
-        return Span(
-            uid, self.pod, self.job, self.node, self.start, self.end, self.outcome, self.backfill, self.amounts
-        )
+        return Span(uid, self.pod, self.job, self.node, self.start, self.end, self.outcome, self.backfill, self.amounts)
 
 
 class PodHistory:

@@ -133,9 +133,7 @@ def _series(times: list[float], columns: dict[str, list[float]]) -> Series:
     used = of(_USED)
     return Series(
         times=times,
-        resources={
-            name: ResourceSeries(used=used[name], capacity=values) for name, values in of(_CAPACITY).items()
-        },
+        resources={name: ResourceSeries(used=used[name], capacity=values) for name, values in of(_CAPACITY).items()},
         waiting_pods=columns.get(_WAITING_PODS, []),
         waiting_jobs=columns.get(_WAITING_JOBS, []),
         queues=of(_QUEUE),

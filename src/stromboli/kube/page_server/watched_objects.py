@@ -48,9 +48,7 @@ class WatchedObjects:
         self._changes: list[Change] = []
         self._events: list[Event] = []
         self._jobs = Reflector(client, JOBS, self._note)
-        self._required = [
-            self._jobs if kind is JOBS else Reflector(client, kind, self._note) for kind in _KINDS
-        ]
+        self._required = [self._jobs if kind is JOBS else Reflector(client, kind, self._note) for kind in _KINDS]
 
     def _note(self, change: Change) -> None:
         self._changes.append(change)

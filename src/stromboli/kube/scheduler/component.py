@@ -211,7 +211,9 @@ class SchedulerComponent:
             self._recorder.run(),
             self._load_kernels_later(),
             watch_more(
-                self._client, self._is_reconfigured, lambda: self._configuration.current.configuration,
+                self._client,
+                self._is_reconfigured,
+                lambda: self._configuration.current.configuration,
                 self._add_reflectors,
             ),
             self._configuration.run(self._reconfigured, self._reporter.configuration_refused),

@@ -104,9 +104,7 @@ class ErrorRecordings:
     """A file for a cycle in which a new kind of error happened, made from the objects that exist. Not for every one: to
     decide a cycle again takes as long as the first time."""
 
-    def __init__(
-        self, folder: Path | None, scheduler_name: str, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, folder: Path | None, scheduler_name: str, clock: Callable[[], float] = time.monotonic) -> None:
         """Without a folder, one for temporary files is made with the first of them."""
         self._folder = folder
         self._scheduler_name = scheduler_name
@@ -114,9 +112,7 @@ class ErrorRecordings:
         self._written = 0
         self._last = -REST
 
-    def write(
-        self, objects: Sequence[ClusterEvent], scheduler: Scheduler, now: float, inputs: CycleInputs
-    ) -> str:
+    def write(self, objects: Sequence[ClusterEvent], scheduler: Scheduler, now: float, inputs: CycleInputs) -> str:
         """The path; empty if none was written. Errors here must not be more harmful than those that they are about."""
         if self._written >= MOST_FILES or self._clock() - self._last < REST:
             return ""

@@ -195,9 +195,7 @@ class ReservationWriter:
         self._report(Deleted(reservation) if found is None else Applied(found))
         self._report(ReservationWriteFailed(name))
 
-    async def _write_users(
-        self, name: str, uid: str, change: Callable[[Reservation], Awaitable[Reservation]]
-    ) -> bool:
+    async def _write_users(self, name: str, uid: str, change: Callable[[Reservation], Awaitable[Reservation]]) -> bool:
         present = self._cached(name)
         for _ in range(ATTEMPTS):
             if present is None or present.metadata.uid != uid:

@@ -169,9 +169,7 @@ class Allocate(Action):
             elif job.queue.fifo:
                 walk.stop_queue()
 
-    def _try_in_turn(
-        self, session: Session, job: Job, pending: dict[JobKey, deque[Task]], *, lending: bool
-    ) -> Outcome:
+    def _try_in_turn(self, session: Session, job: Job, pending: dict[JobKey, deque[Task]], *, lending: bool) -> Outcome:
         """`pending`: the tasks that are left of jobs that had their turn before."""
         tasks = pending.get(job.key)
         if tasks is not None:

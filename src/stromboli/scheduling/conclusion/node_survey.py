@@ -132,7 +132,6 @@ class NodeSurveys:
             fit_now=_number(fitting, room, left),
         )
 
-
     def _owners(self, rows: Mask, task: Task) -> tuple[list[str], bool]:
         """Whom something is promised to on these nodes, and whether the task's own job is among them."""
         if self._kept is None:

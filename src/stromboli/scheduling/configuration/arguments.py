@@ -112,9 +112,7 @@ class Arguments(Mapping[str, object]):
         owned = f"{self._owner}: {message}" if self._owner else message
         return ConfigurationError(owned, where=self._where, line=self._lines.get(key, 0))
 
-    def integer(
-        self, key: str, default: int, *, minimum: int | None = None, maximum: int | None = None
-    ) -> int:
+    def integer(self, key: str, default: int, *, minimum: int | None = None, maximum: int | None = None) -> int:
         """A whole number."""
         given = self._given(key)
         if given is None:
@@ -125,9 +123,7 @@ class Arguments(Mapping[str, object]):
         self._check_range(key, found, minimum, maximum)
         return found
 
-    def number(
-        self, key: str, default: float, *, minimum: float | None = None, maximum: float | None = None
-    ) -> float:
+    def number(self, key: str, default: float, *, minimum: float | None = None, maximum: float | None = None) -> float:
         """A finite number, whole or not."""
         given = self._given(key)
         if given is None:

@@ -234,9 +234,7 @@ class _File:
             if option.name in configured:
                 self._warn(entry.line, f"action {quoted(option.name)} is configured twice; the first one is used")
             elif option.name not in {action.name for action in actions}:
-                self._warn(
-                    entry.line, f'arguments for {quoted(option.name)} are ignored: it is not in "actions"'
-                )
+                self._warn(entry.line, f'arguments for {quoted(option.name)} are ignored: it is not in "actions"')
             configured.setdefault(option.name, option.arguments)
         return tuple(
             ActionOption(
@@ -281,9 +279,7 @@ class _File:
         arguments = self._read_arguments(content, f"plugin {quoted(name)}")
         return PluginOption(name, enabled, arguments, entry.line)
 
-    def _read_name(
-        self, entry: Located, content: Mapping[str, Located], kind: str, known: Collection[str]
-    ) -> str:
+    def _read_name(self, entry: Located, content: Mapping[str, Located], kind: str, known: Collection[str]) -> str:
         if "name" not in content:
             raise entry.error(f'{kind} without a "name"; known: {_listed(known)}')
         return self._known(content["name"], content["name"].text('"name"'), kind, known)

@@ -111,11 +111,7 @@ def _hold(session: Session, statement: Statement, job: Job) -> bool:
         if can_start and session.take_kept_place(statement, task, promised=True):
             continue
         node = session.nodes.by_name.get(task.nominated)
-        possible = (
-            node is not None
-            and can_start
-            and session.placement.fitting(task, ahead=True).takes_later(node.row)
-        )
+        possible = node is not None and can_start and session.placement.fitting(task, ahead=True).takes_later(node.row)
         if not possible or node is None or not statement.pipeline(task, node):
             session.ledger.nominate(task, "")
     return bool(statement.operations)

@@ -175,9 +175,7 @@ class VictimSearch:
             assert carried is not None, "what worked a moment ago works again"
         return carried
 
-    def _other_way(
-        self, plan: EvictionPlan, prospects: Prospects, task: Task, fitting: Fitting
-    ) -> EvictionPlan | None:
+    def _other_way(self, plan: EvictionPlan, prospects: Prospects, task: Task, fitting: Fitting) -> EvictionPlan | None:
         """Instead of a plan that did not work: a gang may lose what it has above its minimum one by one, and the rest
         only together with all of it."""
         if plan.way is Way.IN_ORDER and self._planner.any_runs_short(plan.units):

@@ -64,9 +64,7 @@ class Planner:
             for member in unit.here:
                 if member.shape.id not in freed:
                     freed[member.shape.id] = fitting.amounts(member.shape)
-        gives = {
-            id(unit): _sum(unit.here, freed) if unit.whole else freed[unit.here[0].shape.id] for unit in units
-        }
+        gives = {id(unit): _sum(unit.here, freed) if unit.whole else freed[unit.here[0].shape.id] for unit in units}
         chosen = self._above_minimum if way is Way.ABOVE_MINIMUM else _in_order
         plan = self._plan(session.nodes.nodes[row], *chosen(units, gives, short), gives, short) if units else None
         if plan is not None and plan.key[0] == 0:
@@ -169,9 +167,7 @@ class Planner:
         """Whether a gang that can run now could not without those of its tasks that are units."""
         if job is None or not self._session.job_ready(job):
             return False
-        return runs_short_without(
-            job, [unit.tasks[0] for unit in units if not unit.whole and unit.tasks[0].job is job]
-        )
+        return runs_short_without(job, [unit.tasks[0] for unit in units if not unit.whole and unit.tasks[0].job is job])
 
     def _above_minimum(
         self, units: list[EvictionUnit], gives: dict[int, Amounts], short: Amounts

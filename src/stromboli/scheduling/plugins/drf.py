@@ -48,9 +48,7 @@ class DominantShare:
         self._weights[PODS] = 0
         # Jobs have the same amounts again and again, and their shares are compared for every eviction.
         self._known: dict[bytes, int] = {}
-        self._offered_by_none = [
-            column for column, amount in enumerate(amounts) if amount <= 0 and column != PODS
-        ]
+        self._offered_by_none = [column for column, amount in enumerate(amounts) if amount <= 0 and column != PODS]
 
     def of(self, amount: Vector) -> int:
         key = amount.tobytes()

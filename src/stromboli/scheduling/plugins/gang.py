@@ -90,8 +90,7 @@ def _is_starving(job: Job) -> bool:
 
 def _roles_filled(job: Job, *, with_pipelined: bool = False) -> bool:
     return not job.roles_matter or all(
-        job.role_occupied(role, with_pipelined=with_pipelined) >= minimum
-        for role, minimum in job.role_minimums.items()
+        job.role_occupied(role, with_pipelined=with_pipelined) >= minimum for role, minimum in job.role_minimums.items()
     )
 
 

@@ -40,9 +40,7 @@ class NodeReservation(Plugin):
         self._session = session
         self._refusals: dict[frozenset[QueueName], ReasonIds] = {}  # by owners that the queue may use the nodes of
         self._owners = {
-            node.lock.owner.name: node.lock.opens_to
-            for node in session.ledger.locked.values()
-            if node.lock is not None
+            node.lock.owner.name: node.lock.opens_to for node in session.ledger.locked.values() if node.lock is not None
         }
         session.add_filter(self._prepare, scope=Scope.STATIC, depends_on=self._key, live=lambda: 0)  # locks stay
 

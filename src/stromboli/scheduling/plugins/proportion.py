@@ -221,9 +221,7 @@ class Proportion(Plugin):
 
     # -- placing ----------------------------------------------------------------------------------------------
 
-    def _may_take(
-        self, queue: Queue, request: Vector, credit: Vector | None, lending: bool
-    ) -> Refusal | None:
+    def _may_take(self, queue: Queue, request: Vector, credit: Vector | None, lending: bool) -> Refusal | None:
         limits = self._limits_of(queue)
         if limits.hard or not queue.open:
             refusal = self._may_use(queue, request, credit)

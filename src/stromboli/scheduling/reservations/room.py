@@ -230,9 +230,7 @@ class ReservedRoom:
                 count -= times
         return plan
 
-    def _node_has(
-        self, nodes: NodeTable, held: Holding, columns: list[int], request: list[int], times: int
-    ) -> bool:
+    def _node_has(self, nodes: NodeTable, held: Holding, columns: list[int], request: list[int], times: int) -> bool:
         """Whether a node has so many requests in columns that a Reservation on it does not name."""
         idle = nodes.idle[held.node.row].tolist()
         if self._session.ledger.in_transit:
@@ -312,4 +310,3 @@ class ReservedRoom:
 
     def _fits(self, task: Task, row: int) -> bool:
         return self.fitting(task).takes(row, self._session.placement.room_now_on(row))
-

@@ -24,9 +24,7 @@ NOBODY: Final[Mapping[JobKey, int]] = {}
 
 
 class Turns:
-    def __init__(
-        self, first: Mapping[str, Sequence[JobKey]] | None = None, may_go_on: MayGoOn | None = None
-    ) -> None:
+    def __init__(self, first: Mapping[str, Sequence[JobKey]] | None = None, may_go_on: MayGoOn | None = None) -> None:
         """`first`: by action, the jobs that the last cycle did not get to, in order. `may_go_on`: None if there is no
         limit."""
         self.current: Job | Queue | None = None

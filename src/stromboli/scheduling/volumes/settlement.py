@@ -349,6 +349,8 @@ def _clean_up(session: Session, held: HeldBind, task: Task) -> None:
 
 def _others_wait(session: Session, task: Task, claim: str) -> bool:
     held = session.ledger.held
-    return any(claim in held[user].waits_for for user in session.snapshot.volumes.users.get(claim, ()) if (
-        user != task.key and user in held
-    ))
+    return any(
+        claim in held[user].waits_for
+        for user in session.snapshot.volumes.users.get(claim, ())
+        if (user != task.key and user in held)
+    )

@@ -48,14 +48,10 @@ def job_rows(engine: Engine, report: Section, names: JobNames, spans: Sequence[S
     pods_of: dict[str, list[str]] = defaultdict(list)
     for pod in report["pods"]:
         pods_of[names.of_pod(pod, engine.end)].append(pod)
-    return [
-        _row(engine, report, name, record, spans_of[name], pods_of[name]) for name, record in names.records.items()
-    ]
+    return [_row(engine, report, name, record, spans_of[name], pods_of[name]) for name, record in names.records.items()]
 
 
-def _row(
-    engine: Engine, report: Section, name: str, record: GroupRecord, spans: list[Span], pods: list[str]
-) -> JobRow:
+def _row(engine: Engine, report: Section, name: str, record: GroupRecord, spans: list[Span], pods: list[str]) -> JobRow:
     phases: dict[str, int] = {}
     for pod in pods:
         phase = report["pods"][pod]["phase"]

@@ -155,9 +155,7 @@ class _Fields:
             raise self._error(name, "must be a mapping")
         return value
 
-    def _text(
-        self, target: Mapping[str, Any], name: str, *, required: bool = True, inside: str = "target."
-    ) -> str:
+    def _text(self, target: Mapping[str, Any], name: str, *, required: bool = True, inside: str = "target.") -> str:
         value = target.get(name)
         if value is None or value == "":
             if required:

@@ -106,9 +106,7 @@ def _check_default_queue(objects: list[ScenarioObject]) -> None:
                 f"metadata.annotations[{names.SIM_AT}]", "must be 0s: this queue always exists; use a Patch"
             )
         if entry.lifetime.until is not None:
-            raise entry.error(
-                f"metadata.annotations[{names.SIM_UNTIL}]", "must not be given: this queue always exists"
-            )
+            raise entry.error(f"metadata.annotations[{names.SIM_UNTIL}]", "must not be given: this queue always exists")
 
 
 def _check_names(scenario: Scenario) -> None:

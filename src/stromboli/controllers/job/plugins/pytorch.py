@@ -1,8 +1,8 @@
 """`pytorch`: the environment variables that `torch.distributed` reads.
 
-    MASTER_ADDR, MASTER_PORT   the address of the first pod of the master's task
-    WORLD_SIZE                 the number of pods of both tasks
-    RANK                       0 for the master, and from 1 on for workers
+MASTER_ADDR, MASTER_PORT   the address of the first pod of the master's task
+WORLD_SIZE                 the number of pods of both tasks
+RANK                       0 for the master, and from 1 on for workers
 """
 
 from __future__ import annotations

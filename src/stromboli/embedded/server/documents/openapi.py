@@ -150,5 +150,3 @@ def _collect(schema: Schema, named: dict[str, Schema]) -> None:
 
 def _gvk(one: ResourceType) -> dict[str, str]:
     return {"group": one.group, "version": one.version, "kind": one.kind}
-
-
