@@ -8,36 +8,41 @@ from random import Random
 
 from all_features.scenario import Scenario
 from all_features.verdict import Verdict
-from all_features.world import Document, Report, Run
+from all_features.world import Document, Report, Run, World
 
 RESTARTS = 3
 LONGEST = 80  # seconds: later restarts would be in quiet times
 
 
 def check(run: Run, seed: int, verdict: Verdict) -> None:
-    dice = Random(seed)
-    # Times depend on the seed alone, so that a smaller world is restarted at the same ones. A restart would end the
-    # outage of a component that is away.
-    drawn = [(time, "scheduler") for time in sorted(dice.randrange(LONGEST) for _ in range(RESTARTS))]
     shuffled = list(run.world.documents)
-    dice.shuffle(shuffled)
-    other = Random(seed + 1)
-    drawn += [(time, "controllers") for time in sorted(other.randrange(LONGEST) for _ in range(RESTARTS))]
-    outages = Scenario(run.world).outages()
-    restarts = [
-        _restart(time, component) for time, component in drawn
-        if time <= run.world.until and not any(since <= time <= until for since, until, _ in outages)
-    ]  # fmt: skip
+    Random(seed).shuffle(shuffled)
+    added = restarts(run.world, seed)
     verdict.judged["repetition: another order"] += 1
-    verdict.judged["repetition: restarts"] += len(restarts)
-    told = ", ".join(f"{one['component']} {one['at']}" for one in restarts)
+    verdict.judged["repetition: restarts"] += len(added)
+    told = ", ".join(f"{one['component']} {one['at']}" for one in added)
     # Both at once, which is cheaper; only if that differs it is asked which of them it is.
-    if run.world.output([*shuffled, *restarts]) != run.text:
+    if run.world.output([*shuffled, *added]) != run.text:
         # Reports that are made while it goes on must not change it.
         _compare(run, run.world.documents, "when nobody looks at it", verdict, exact=True)
         run = Run(run.world, run.world.output())
         _compare(run, shuffled, "in another order of documents", verdict, exact=True)
-        _compare(run, [*run.world.documents, *restarts], f"with restarts ({told})", verdict, exact=False)
+        _compare(run, [*run.world.documents, *added], f"with restarts ({told})", verdict, exact=False)
+
+
+def restarts(world: World, seed: int) -> list[Document]:
+    """Times depend on the seed alone, so that a smaller world is restarted at the same ones. A restart would end the
+    outage of a component that is away."""
+    drawn: list[tuple[int, str]] = []
+    for number, component in enumerate(("scheduler", "controllers")):
+        dice = Random(seed + number)
+        drawn += [(time, component) for time in sorted(dice.randrange(LONGEST) for _ in range(RESTARTS))]
+    outages = Scenario(world).outages()
+    return [
+        _restart(time, component)
+        for time, component in drawn
+        if time <= world.until and not any(since <= time <= until for since, until, _ in outages)
+    ]
 
 
 def _restart(at: int, component: str) -> Document:
