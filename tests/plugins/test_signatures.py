@@ -24,7 +24,7 @@ from stromboli.scheduling.decisions import Bind, Cycle
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.starvation.node_choice import NodeOrder
+from stromboli.scheduling.starvation.node_index import NodeOrder
 
 COLOUR = "example.com/colour"
 CONFIGURATION = """

@@ -4,9 +4,9 @@ Runs after allocate and preempt, so it sees only jobs that neither could help. A
 threshold gets room set aside on the nodes that have most of it idle; from then on those nodes take nobody else's pods
 and drain as their pods finish. Nobody is evicted.
 
-All or nothing: a job gets reservations for as many tasks as it needs to start, or none. At most a part of the nodes may
-be set aside, for at most so many jobs (see `starvation.line`). If a job of higher priority found a place in this cycle,
-lower ones wait for the next: what is free should go to it first.
+All or nothing: a job gets reservations for as many tasks as it needs to start, or none (docs/starvation.md has the
+rules). If a job of higher priority found a place in this cycle, lower ones wait for the next: what is free should go to
+it first.
 """
 
 from __future__ import annotations

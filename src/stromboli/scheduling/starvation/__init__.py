@@ -4,21 +4,8 @@ A job too big for the holes that small jobs leave would wait for ever. Once it h
 reserve action chooses nodes for it and sets room aside there: the nodes take no new pods of others and drain as their
 pods finish, until the job fits.
 
-clock                 who has starved, and how long their turns are
-line                  who is served next
-node_choice           which nodes are set aside
-attempt               whether the job fits there as a whole
-drained_room          what nodes will have once all that may drain has drained
-feasibility           whether a job could start if it had the cluster to itself
-drained_queue         whether the queue's hard limits will then allow the job
-holders               who holds what
-reserved_node_filter  closes nodes with reserved room to other jobs
-queue_holds           closes a queue's quota to other jobs of the queue
-namespace_holds       closes a namespace's part to other jobs of the namespace
-shares                who has too much to be served
-displacement          when a job of higher priority takes reserved nodes
-reservation_release   when a reservation is given up
-progress              what users are told
+docs/starvation.md has the rules as a numbered list. Each is one module, whose docstring begins with its number and
+title; the other modules say what they are behind.
 
 What is remembered is in objects: a Reservation in phase Waiting per task, and conditions of the PodGroup. A scheduler
 that starts anew decides as the old one would have.
@@ -29,7 +16,7 @@ from stromboli.scheduling.session import Session
 
 from .clock import has_starved
 from .displacement import displacements
-from .drained_queue import needed
+from .drained_room import needed
 from .feasibility import Feasibility
 from .holders import FEATURE, holders, is_known_not_to_start, rank, reserved_rows
 from .line import Line
@@ -37,8 +24,8 @@ from .namespace_holds import NamespaceHolds
 from .progress import note_progress, starving_conditions
 from .queue_holds import QueueHolds
 from .reservation_release import give_up_reservations
+from .reserve_arguments import ReserveRules, Starvation
 from .reserved_node_filter import close_reserved_nodes, room_for_others
-from .rules import ReserveRules, Starvation
 from .shares import NamespaceParts, above_deserved
 
 __all__ = [

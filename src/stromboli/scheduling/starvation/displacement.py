@@ -1,8 +1,6 @@
-"""For whom reserved room is given up: jobs that go before its holder and can use it now.
+"""Rule 6. Who goes before a holder.
 
-Room set aside for a job yields to jobs of strictly higher priority that fit only there, also by evicting lower pods
-there. Among jobs that have starved, the one that waits longest may start on nodes set aside for another; the later one
-is then given others. So a job is never kept waiting by what was set aside for somebody behind it.
+A job is never kept waiting by what was set aside for somebody behind it.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from stromboli.scheduling.statement import Statement
 
 from .clock import has_starved
 from .holders import holders, rank, usable_rows
-from .rules import Starvation
+from .reserve_arguments import Starvation
 from .shares import NamespaceParts
 
 GiveUp = Callable[[Statement], None]

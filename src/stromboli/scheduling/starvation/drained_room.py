@@ -1,18 +1,23 @@
-"""What nodes and queues will have once all that may drain has drained.
+"""Rule 4. What drains.
 
-A reserved node drains as its pods finish. What is left then is not the whole node: pods of services run on, and
-Reservations keep what they hold. A job that does not fit beside those would wait on a reserved node for ever, so only
-what remains without them can be set aside. Pods that the job may evict, because it ranks higher or because their queue
-has more than it deserves, are not in its way.
+What is left of a node then is not the whole node: pods of services run on, and Reservations keep what they hold. A job
+that does not fit beside those would wait on a reserved node for ever, so only what remains without them can be set
+aside.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from stromboli.cluster import OCCUPYING, PODS, Job, JobKey, Matrix, Queue, QueueName, Status, Task, Vector
+from stromboli.cluster.queue_guarantees import queues_below
+from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.session import Session
 
+WAITS = frozenset({Status.PENDING, Status.RESERVED, Status.CONDITIONAL})
 _USES = OCCUPYING | {Status.PIPELINED}
 
 
@@ -105,3 +110,44 @@ class DrainedRoom:
         deserved = session.deserved.get(other.queue.name)
         above = deserved is not None and bool(np.delete(other.queue.allocated > deserved, PODS).any())
         return above and other.queue.reclaimable and session.has_action("reclaim")
+
+
+def over_quota(
+    session: Session, job: Job, request: Vector, *, kept: Mapping[QueueName, Vector] | None = None
+) -> Refusal | None:
+    """Whether a queue's hard limits refuse a job then. `kept`: what else does not become free, by queue. Where the
+    limit of an ancestor is in the way, what the other queues below it have drains, too."""
+    kept = kept or {}
+    drained = session.state(DrainedRoom)
+    counted: set[str] = {job.queue.name}
+    credit = job.queue.allocated - job.allocated - drained.stays_in_queue(job)
+    if job.queue.name in kept:
+        credit = credit - kept[job.queue.name]
+    while True:
+        refusal = session.allocatable(job.queue, request, credit=credit)
+        if refusal is None or refusal.code != Code.QUEUE_OVER_QUOTA:
+            return None
+        others = _queues_below(session, refusal.subject) - counted
+        if not others:
+            return refusal
+        for name in sorted(others):
+            queue = session.queues[QueueName(name)]
+            credit = credit + queue.allocated - drained.stays_in(job, queue)
+            if queue.name in kept:
+                credit = credit - kept[queue.name]
+        counted |= others
+
+
+def _queues_below(session: Session, name: str) -> frozenset[str]:
+    """The queue itself and all below it. Limits are tested from the leaf to the root, so those below were passed."""
+    return queues_below({queue.name: queue.parent for queue in session.queues.values()}).get(name, frozenset())
+
+
+def needed(job: Job) -> Vector:
+    """What the job requests at least to start: its largest waiting tasks are counted last."""
+    missing = job.min_available - job.ready_count
+    requests = sorted(
+        (task.request for task in job.tasks.values() if task.status in WAITS and not task.gated),
+        key=lambda request: tuple(request.tolist()),
+    )
+    return np.asarray(sum(requests[: max(missing, 0)], start=np.zeros_like(job.allocated)))

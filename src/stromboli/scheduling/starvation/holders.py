@@ -1,4 +1,4 @@
-"""Which jobs hold reserved room, where, and who comes first among them."""
+"""Behind the rules: which jobs hold reserved room, where, and who comes first among them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from stromboli.scheduling.explanation import waiting_since
 from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
-from .drained_room import DrainedRoom
-from .rules import Starvation
+from .drained_room import WAITS, DrainedRoom
+from .reserve_arguments import Starvation
 
 FEATURE = "starvation"
 """The name under which the feature registers its callbacks."""
@@ -32,7 +32,6 @@ CANNOT_START = "CannotStart"
 """Reasons of the first one: nodes are set aside; the job gave its place to another and waits for its next turn; or it
 could not start on empty nodes either."""
 
-WAITS = frozenset({Status.PENDING, Status.RESERVED, Status.CONDITIONAL})
 _PROMISED = frozenset({Status.PIPELINED, Status.ALLOCATED, Status.CONDITIONAL})
 
 

@@ -1,14 +1,7 @@
-"""The line of starving jobs: whom nodes are set aside for next, and who has to wait.
+"""Rule 2. Who is served.
 
-Jobs are served by priority, then who waits longest. A job that cannot be served now waits in line. It keeps those
-behind it only from nodes that it could use itself; who can be served on other nodes is served. If nothing but the
-number of nodes that may be set aside stands in its way, nobody behind it takes another one: a wide job would wait for
-ever if narrower ones used up the number again and again. A job that could not be served even if nobody else held
-anything stands in nobody's way. If it could not start on empty nodes either, it gets a reason that says so.
-
-Two things free a place for a job in line. Holders of strictly lower priority give theirs up. And a holder whose nodes
-have not drained at all for the length of its turn (see `clock`) gives its place to the next one that can use it, and
-goes to the end of the line.
+Nobody behind a job that waits only for the number of nodes takes another one: a wide job would wait for ever if
+narrower ones used up the number again and again.
 """
 
 from __future__ import annotations
@@ -32,14 +25,14 @@ from stromboli.scheduling.gang import JobKinds, TentativePlaces, reserved_tasks
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .attempt import Attempt, place_as_a_whole
-from .clock import is_stuck
-from .drained_queue import needed, over_quota
-from .drained_room import DrainedRoom
+from .drained_room import DrainedRoom, needed, over_quota
+from .feasibility import Attempt, place_as_a_whole
 from .holders import FEATURE, STARVING, condition_time, holders, rank, release, reserved_by_row, usable_rows
-from .node_choice import NodeChoice, NodeOrder, NodeOwners
+from .node_choice import NodeChoice
+from .node_index import NodeOrder, NodeOwners
 from .queue_holds import QueueHolds
-from .rules import ReserveRules, Starvation
+from .reserve_arguments import ReserveRules, Starvation
+from .turn_length import is_stuck
 
 _Answer = Callable[[Job], None]
 """Says to a job why nothing was set aside for it, if there is more to say than that it waits in line."""

@@ -1,11 +1,6 @@
-"""Small jobs of a namespace make room for its own job that has starved.
+"""Rule 11. Who makes room in its namespace.
 
-A job is passed over while its namespace has more than its part (see `shares`). If what the namespace has is a stream of
-its own small jobs, that would never end: each of them takes the turn that the namespace has, and the large one waits
-for ever. So while a job has starved, other jobs of its namespace and queue may start only where that leaves the
-namespace's part to it, or where nobody else would use what they leave: nothing is idle for it.
-
-Jobs of higher priority are not held back, nor are those that come before the job in the line.
+If what the namespace has is a stream of its own small jobs, each of them would take the turn that the namespace has.
 """
 
 from __future__ import annotations
@@ -16,13 +11,14 @@ from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.reasons import namespace_held
 from stromboli.scheduling.session import Session
 
-from .clock import has_starved, is_stuck
-from .drained_queue import needed
+from .clock import has_starved
+from .drained_room import needed
 from .feasibility import Feasibility
 from .holders import rank
+from .reserve_arguments import Starvation
 from .reserved_node_filter import waits_for
-from .rules import Starvation
 from .shares import NamespaceParts, above_deserved
+from .turn_length import is_stuck
 
 
 class NamespaceHolds:

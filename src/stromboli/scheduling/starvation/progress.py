@@ -1,7 +1,7 @@
-"""What users are told about nodes set aside for a job: what is missing there, and whose pods are waited for.
+"""Rule 13. What the job is told.
 
-The group's condition says what is missing on each node. Its time is therefore when something drained last, which
-outlives the scheduler: from it follows which holders are stuck.
+The condition says what is missing on each node. Its time is therefore when something drained last, which outlives the
+scheduler: from it follows which holders are stuck.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from stromboli.scheduling.explanation.reasons import reserved_nodes, starving_re
 from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
-from .clock import longest_hold, turn_began
 from .holders import BACK_IN_LINE, CANNOT_START, RESERVED, STARVING, TURN, condition_time, holders
-from .rules import Starvation
+from .reserve_arguments import Starvation
+from .turn_length import longest_hold, turn_began
 
 
 def note_progress(session: Session) -> None:

@@ -1,15 +1,9 @@
-"""What is set aside for a job is kept in its queue's books, too.
+"""Rule 9. What its queue keeps.
 
-Nodes alone do not start a job: its queue's own small jobs could use up what the queue may have while the nodes drain,
-and it would wait on empty nodes. Or it would start beyond what the queue deserves and be reclaimed at once. So other
-jobs of the queue may only take what leaves the job's request within the queue's hard limit and deserved amount. Nothing
-of this is usage: it costs no share.
-
-A limit of an ancestor is shared with other queues. They leave the job's request within it, too.
-
-A holder whose nodes do not drain keeps nothing from others. Jobs of higher priority are not held back, nor are those
-that come before the holder in the line: of two holders in a queue with room for one, one must be able to start. Nor is
-a gang that lacks pods and has others on the holder's nodes (see `reserved_node_filter`).
+The queue's own small jobs could use up what the queue may have while the nodes drain, and the job would wait on empty
+nodes. Or it would start beyond what the queue deserves and be reclaimed at once. Nothing of this is usage: it costs no
+share. Of two holders in a queue with room for one, one must be able to start: those before it in line are not held
+back.
 """
 
 from __future__ import annotations
@@ -22,9 +16,9 @@ from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.gang import is_half_gang
 from stromboli.scheduling.session import Session
 
-from .clock import is_stuck
 from .holders import rank
 from .reserved_node_filter import waits_for
+from .turn_length import is_stuck
 
 
 class QueueHolds:

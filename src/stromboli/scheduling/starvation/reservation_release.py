@@ -1,4 +1,4 @@
-"""When a reservation is given up: it has lost its reason, or there are too many."""
+"""Rule 12. When a reservation ends."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
-from .drained_queue import needed, over_quota
-from .drained_room import DrainedRoom
+from .drained_room import DrainedRoom, needed, over_quota
 from .holders import FEATURE, counted_rows, holders, rank, release
 from .namespace_holds import NamespaceHolds
-from .rules import Starvation
+from .reserve_arguments import Starvation
 from .shares import NamespaceParts, above_deserved
 
 CLEARING_TIMEOUT: Final = 300.0  # seconds until the descheduler must have named the pods that leave a node

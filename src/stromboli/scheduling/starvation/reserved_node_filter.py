@@ -1,11 +1,11 @@
-"""Whom room that is set aside is closed to.
+"""Rule 8. Who may use a reserved node.
 
 With `scope: node` a node with reserved room takes no new pods of other jobs, with `scope: amount` only what is set
-aside is kept from them. Nobody is evicted on such a node: it drains by itself.
+aside is kept from them.
 
-A gang that lacks pods and has others on such a node may be completed there, also from what is kept for the holder in
-the books of its queue and namespace, unless the holder's priority is higher. Its pods would never leave before it has
-all of them, and the two would wait for each other.
+A gang that lacks pods and has others on such a node would never leave before it has all of them, and the two would wait
+for each other. So it may be completed there, also from what queue and namespace keep for the holder, unless the
+holder's priority is higher.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stromboli.scheduling.gang import is_half_gang, reserved_tasks
 from stromboli.scheduling.session import Session
 
 from .holders import holders, reserved_rows
-from .rules import Starvation
+from .reserve_arguments import Starvation
 
 _ON_NODES = frozenset({Status.BINDING, Status.BOUND, Status.RUNNING})
 

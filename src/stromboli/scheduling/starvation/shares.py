@@ -1,19 +1,17 @@
-"""Starvation does not override shares: a job whose queue or namespace has more than its part is passed over.
+"""Rule 10. What shares say.
 
-A queue has too much if it has strictly more than it deserves, in something the job requests. A namespace has too much
-if another one of its queue waits for the same nodes with a smaller weighted share. Nodes that are set aside drain at
-the cost of others, so before they are set aside the others are counted without what would have to drain: otherwise a
-namespace at its part would be given nodes and lose them again as soon as they drain.
+Nodes drain at the cost of others. A namespace at its part would be given nodes and lose them again as soon as they
+drain, so before they are set aside the others are counted without what would have to drain.
 
-A job that is larger than pods that the other namespace waits with would never get its turn so: while the nodes drain,
-the other has less and less. So if its namespace has less than the other, only what would make room for the job is
-compared (see `namespace_holds`), and what has drained for it still counts as the other's. Services do not make room,
-and pods on nodes that nobody else waits for need not; a single such pod would pass every large job over for ever.
+A job that is larger than the pods that the other namespace waits with would never get its turn so: while the nodes
+drain, the other has less and less. So what has drained for it still counts as the other's; and before, if its namespace
+has less than the other, only what would make room for the job is compared. Services do not make room, and pods on nodes
+that nobody else waits for need not: a single such pod would pass every large job over for ever.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -23,9 +21,9 @@ from stromboli.cluster import SHARED, Job, Queue, Status, Task, Vector
 from stromboli.scheduling.callbacks import NamespaceShares
 from stromboli.scheduling.session import Session
 
-from .clock import turn_began
-from .drained_room import DrainedRoom
-from .holders import WAITS, is_known_not_to_start, reserved_by_row, usable_rows, wanted
+from .drained_room import WAITS, DrainedRoom
+from .holders import is_known_not_to_start, reserved_by_row, usable_rows, wanted
+from .turn_length import turn_began
 
 
 def above_deserved(session: Session, job: Job) -> bool:
@@ -42,7 +40,16 @@ def above_deserved(session: Session, job: Job) -> bool:
 
 
 class NamespaceParts:
-    """Which namespaces of a queue have more than their part."""
+    """Which namespaces of a queue have more than their part: another one waits for the same nodes with less.
+
+    There is one comparison (`_behind`). Who asks says when, as the amounts are those of that time:
+
+    above_part                 for a job that holds nodes, or could start: now
+    above_part_on              the same, for nodes from which pods would be moved
+    above_part(to_drain=True)  before nodes are set aside: when what has to drain for the job has drained
+    stays_above_part           the same, when all pods of its namespace that end have ended
+    takes_part_of              the same, when another job of its namespace has started
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -51,57 +58,51 @@ class NamespaceParts:
         self._usable: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}  # by queue and namespace
 
     def above_part(self, job: Job, *, to_drain: bool = False) -> bool:
-        """Whether another namespace waits with less for nodes that the job could use. `to_drain`: once what the job
-        requests beyond what is idle has been freed by the other."""
-        return any(True for _ in self._behind(job, to_drain=to_drain))
+        """Whether another namespace waits with less for nodes that the job could use."""
+        return any(self._competes(name, job) for name in self._behind(job, to_drain=to_drain))
 
     def above_part_on(self, job: Job, rows: npt.NDArray[np.bool_]) -> bool:
-        """Whether another namespace waits with less for one of these nodes, which would be made free for the job."""
-        return any(True for _ in self._behind(job, rows=rows))
+        """Whether another namespace waits with less for one of these nodes."""
+        return any((self._usable_by(job.queue, name) & rows).any() for name in self._behind(job, to_drain=False))
 
     def stays_above_part(self, job: Job) -> bool:
         """Whether the namespace will be above its part for the job even when all its pods that end have ended."""
-        if not self._others_waiting(job):
+        if not self.others_wait(job):
             return False
-        mine = self._session.state(DrainedRoom).stays_in_namespace(job)
-        return any(True for _ in self._behind(job, to_drain=True, mine=mine))
+        stays = self._session.state(DrainedRoom).stays_in_namespace(job)
+        return any(self._competes(name, job) for name in self._behind(job, to_drain=True, stays=stays))
 
     def takes_part_of(self, job: Job, other: Job, request: Vector) -> bool:
         """Whether the namespace of both would be above its part for `job` if `other` started, and what `other` would
         use is of use to the namespace that is behind."""
-        return any(self._competes(name, other) for name in self._behind(job, to_drain=True, more=request))
+        behind = self._behind(job, to_drain=True, more=request)
+        return any(self._competes(name, job) and self._competes(name, other) for name in behind)
 
     def _behind(
-        self,
-        job: Job,
-        *,
-        to_drain: bool = False,
-        mine: Vector | None = None,
-        more: Vector | None = None,
-        rows: npt.NDArray[np.bool_] | None = None,
+        self, job: Job, *, to_drain: bool, stays: Vector | None = None, more: Vector | None = None
     ) -> Iterator[str]:
-        """Namespaces that wait with less for nodes that the job could use. `mine`: what its own one has when all that
-        makes room has done so; `more`: what that would get beside what it has. `rows`: these nodes, if not those that
-        the job could use once all that may drain has drained."""
+        """Namespaces of its queue that wait with less than the job's. `stays`: what that one will have left, if not
+        what it has now; `more`: what it would get besides."""
         session, queue = self._session, job.queue
         shares, others = session.namespace_shares, self._others_waiting(job)
         if shares is None or not others:
             return
         more = session.axis.zeros() if more is None else more
-        own = _weighted(shares, job.namespace, (self._held(queue, job.namespace) if mine is None else mine) + more)
-        kept = _drained_for(session, job)
-        drained = self._beyond_idle(job) if to_drain else session.axis.zeros()
+        mine = _weighted(shares, job.namespace, (self._held(queue, job.namespace) if stays is None else stays) + more)
+        # What has drained for the job already, or what has to drain for it at least.
+        drains = self._beyond_idle(job) if to_drain else _drained_for(session, job)
         for namespace in others:
-            held, part, is_larger = self._held(queue, namespace), own, self._is_larger(job, namespace)
-            behind = _weighted(shares, namespace, held + kept if is_larger else held) < own
-            if to_drain and not behind and _weighted(shares, namespace, held - drained) < own:
-                # Only what it has on nodes that the job could use would drain for the job.
-                frees = np.minimum(drained, self._held_on_nodes_of(job, namespace))
-                if is_larger and own < _weighted(shares, namespace, held):
-                    gives = session.axis.zeros() if mine is not None else self._gives_way(job, namespace)
-                    part = _weighted(shares, job.namespace, gives + more)
-                behind = _weighted(shares, namespace, held - frees) < part
-            if behind and (self._competes(namespace, job) if rows is None else self._waits_for(namespace, queue, rows)):
+            held, is_larger, part = self._held(queue, namespace), self._is_larger(job, namespace), mine
+            if not to_drain:
+                theirs = held + drains if is_larger else held
+            elif _weighted(shares, namespace, held - drains) >= mine:
+                continue  # for speed: it has no less, whatever of that is on nodes that the job could use
+            else:
+                theirs = held - np.minimum(drains, self._held_on_nodes_of(job, namespace))
+                if is_larger and mine < _weighted(shares, namespace, held):
+                    makes_room = self._makes_room(job, namespace) if stays is None else session.axis.zeros()
+                    part = _weighted(shares, job.namespace, makes_room + more)
+            if _weighted(shares, namespace, theirs) < part:
                 yield namespace
 
     def others_wait(self, job: Job) -> bool:
@@ -117,31 +118,23 @@ class NamespaceParts:
         request = wanted(job)
         return any(bool((task.request < request).any()) for task in self._waiting_in(job.queue)[namespace].values())
 
-    def _gives_way(self, job: Job, namespace: str) -> Vector:
+    def _makes_room(self, job: Job, namespace: str) -> Vector:
         """What other jobs of the job's own namespace have that would make room for it, and that another namespace
         could use: nobody has to leave what nobody else waits for."""
-        rows = self._usable_by(job.queue, namespace)
-        return self._sum(
-            task
-            for other in job.queue.jobs.values()
-            if other.namespace == job.namespace and other is not job and other.priority <= job.priority
-            for task in other.tasks.values()
-            if task.ends and task.node is not None and task.status in SHARED and rows[task.node.row]
-        )
+        own = [other for other in job.queue.jobs.values() if other.namespace == job.namespace and other is not job]
+        tasks = [task for other in own if other.priority <= job.priority for task in other.tasks.values() if task.ends]
+        return self._sum_on(self._usable_by(job.queue, namespace), tasks)
 
     def _held_on_nodes_of(self, job: Job, namespace: str) -> Vector:
         """What a namespace of the job's queue has on nodes that the job could use."""
+        theirs = [other for other in job.queue.jobs.values() if other.namespace == namespace]
         rows = usable_rows(self._session, self._session.pending_tasks(job))
-        return self._sum(
-            task
-            for other in job.queue.jobs.values()
-            if other.namespace == namespace
-            for task in other.tasks.values()
-            if task.node is not None and task.status in SHARED and rows[task.node.row]
-        )
+        return self._sum_on(rows, (task for other in theirs for task in other.tasks.values()))
 
-    def _sum(self, tasks: Iterator[Task]) -> Vector:
-        return sum((task.request for task in tasks), start=self._session.axis.zeros())
+    def _sum_on(self, rows: npt.NDArray[np.bool_], tasks: Iterable[Task]) -> Vector:
+        """What these tasks use on these nodes."""
+        used = (t.request for t in tasks if t.node is not None and t.status in SHARED and rows[t.node.row])
+        return sum(used, start=self._session.axis.zeros())
 
     def _competes(self, namespace: str, job: Job) -> bool:
         """Whether a namespace of the job's queue waits for nodes that the job could use."""
@@ -153,9 +146,6 @@ class NamespaceParts:
             theirs = self._usable_by(job.queue, namespace)
             known = self._competing[kind] = bool((usable_rows(self._session, tasks) & theirs).any())
         return known
-
-    def _waits_for(self, namespace: str, queue: Queue, rows: npt.NDArray[np.bool_]) -> bool:
-        return bool((self._usable_by(queue, namespace) & rows).any())
 
     def _usable_by(self, queue: Queue, namespace: str) -> npt.NDArray[np.bool_]:
         """Nodes that waiting tasks of a namespace could use."""

@@ -1,4 +1,4 @@
-"""The arguments of the reserve action, and what the feature keeps for the length of a session."""
+"""Behind the rules: the arguments of the reserve action, and what is kept for the length of a session."""
 
 from __future__ import annotations
 
