@@ -62,7 +62,7 @@ from stromboli.api import (
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Cluster
 from stromboli.scheduling.configuration.arguments import Arguments
-from stromboli.scheduling.configuration.file import ActionOption, Configuration, PluginOption, Tier
+from stromboli.scheduling.configuration.configuration_file import ActionOption, Configuration, PluginOption, Tier
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.registry import Registry
 

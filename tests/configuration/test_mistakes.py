@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stromboli.errors import UserError
-from stromboli.scheduling.configuration.file import Configuration, ConfigurationError, load_configuration
+from stromboli.scheduling.configuration.configuration_file import Configuration, ConfigurationError, load_configuration
 
 ACTIONS = ("enqueue", "allocate", "reserve")
 PLUGINS = ("gang", "drf", "proportion", "priority")

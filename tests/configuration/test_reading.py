@@ -2,7 +2,11 @@
 
 import pytest
 
-from stromboli.scheduling.configuration.file import Configuration, default_configuration, load_configuration
+from stromboli.scheduling.configuration.configuration_file import (
+    Configuration,
+    default_configuration,
+    load_configuration,
+)
 
 ACTIONS = ("enqueue", "reclaim", "allocate", "preempt", "reserve", "backfill")
 PLUGINS = (

@@ -12,7 +12,7 @@ from controllers.fake_cluster import FakeCluster, job, policy, task
 from stromboli.api import ContainerStatus, DependsOn, Job, PartitionPolicy, Pod, PodGroup, PodStatus, names
 from stromboli.api.timestamps import format_timestamp
 from stromboli.controllers import Change, Delete
-from stromboli.controllers.job.pods import parse_pod_name
+from stromboli.controllers.job.job_pods import parse_pod_name
 from stromboli.controllers.job.state_machine import next_phase
 
 J = "ns/j"
@@ -738,7 +738,7 @@ class TestMemory:
             looks.append(phase)
             return next_phase(job, phase, *facts, **more)
 
-        monkeypatch.setattr("stromboli.controllers.job.controller.next_phase", watched)
+        monkeypatch.setattr("stromboli.controllers.job.job_controller.next_phase", watched)
         cluster.settle()  # which visits everything once more at its end
         cluster.pass_once()
         looks.clear()

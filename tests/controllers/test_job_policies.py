@@ -8,8 +8,8 @@ import pytest
 
 from controllers.fake_cluster import job, policy, task
 from stromboli.api import ContainerState, ContainerStateTerminated, ContainerStatus, LifecyclePolicy, Pod, PodStatus
+from stromboli.controllers.job.job_pods import TaskPod
 from stromboli.controllers.job.lifecycle_policy import JobEvent, current_events, exit_code_of, policy_for, timeout_of
-from stromboli.controllers.job.pods import TaskPod
 
 FAILED = JobEvent("PodFailed", task="main", pod="j-main-0", index=0, exit_code=3)
 

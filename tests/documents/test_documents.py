@@ -25,7 +25,7 @@ from documents.installing import install
 from documents.pages import PAGES, PROJECT, anchors, blocks, commands, links, pattern, prose, table, text_of
 from stromboli.api import KINDS
 from stromboli.console.main import cli, run
-from stromboli.scheduling.configuration import file as configuration
+from stromboli.scheduling.configuration import configuration_file as configuration
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.explanation.reasons import Code
 from stromboli.scheduling.plugin import Action, Plugin

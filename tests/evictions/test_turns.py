@@ -8,7 +8,7 @@ from builders import cluster, group, node, pod, priority_class
 from stromboli.cluster import Applied, Cluster
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle, Evict
-from stromboli.scheduling.eviction import turns
+from stromboli.scheduling.eviction import search_turns
 from stromboli.scheduling.registry import Registry
 
 CONFIGURATION = """
@@ -53,7 +53,7 @@ def test_within_the_limit_all_jobs_have_their_turn_in_one_cycle() -> None:
 # Each of the first three jobs makes four plans, one for each node, though none is of use. With a limit of five, the
 # first two have their turn, then the third and the fourth.
 def test_beyond_the_limit_the_next_cycle_goes_on_where_the_last_one_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "MOST_PLANS", 5)
+    monkeypatch.setattr(search_turns, "MOST_PLANS", 5)
     known, deciding = line_of_jobs(), scheduler()
     first = deciding.run(known, 1.0)
     assert (evicted(first), first.postponed_searches, first.next_due) == ([], 2, 1.0)
@@ -64,7 +64,7 @@ def test_beyond_the_limit_the_next_cycle_goes_on_where_the_last_one_stopped(monk
 
 
 def test_when_everybody_had_a_turn_the_first_may_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "MOST_PLANS", 5)
+    monkeypatch.setattr(search_turns, "MOST_PLANS", 5)
     known, deciding = line_of_jobs(), scheduler()
     for now in (1.0, 2.0):
         deciding.run(known, now)

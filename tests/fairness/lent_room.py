@@ -24,7 +24,7 @@ from fairness.fair_division import Demand, level
 from oracles.stories import Entry, Story
 from stromboli.api import KObject, Queue, names
 from stromboli.api.pod_requests import pod_requests
-from stromboli.scheduling.configuration.file import PluginOption
+from stromboli.scheduling.configuration.configuration_file import PluginOption
 
 RESOURCES = ("cpu", "memory", GPU)
 Size = dict[str, int]

@@ -21,7 +21,7 @@ from stromboli.api import KINDS, Pod, decode, key
 from stromboli.cluster import Cluster
 from stromboli.console.main import cli
 from stromboli.controllers.queue_locks import QueueLocks
-from stromboli.scheduling.configuration.file import Configuration
+from stromboli.scheduling.configuration.configuration_file import Configuration
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Cycle, Evict
 from stromboli.scheduling.registry import Registry

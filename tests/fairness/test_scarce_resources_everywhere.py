@@ -15,7 +15,7 @@ from builders import GPU, group, node, pod, pods, priority_class, queue
 from builders import plugin as part
 from oracles.stories import Entry, Story
 from stromboli.api import KObject, ObjectMeta, Queue, names
-from stromboli.scheduling.configuration.file import PluginOption
+from stromboli.scheduling.configuration.configuration_file import PluginOption
 
 HALF = {"cpu": 384, "memory": "3072Gi", GPU: 32}
 

@@ -11,7 +11,7 @@ import pytest
 
 from stromboli.errors import UserError
 from stromboli.kube.runtime import ConfigurationFile
-from stromboli.scheduling.configuration.file import Configuration
+from stromboli.scheduling.configuration.configuration_file import Configuration
 from stromboli.scheduling.registry import Registry
 
 

@@ -19,7 +19,7 @@ from builders import START, Ready, cluster, established
 from stromboli.api import KObject, Pod
 from stromboli.cluster import Applied, Cluster, Deleted, Job, JobKey, Status, Task, TaskKey
 from stromboli.scheduling.configuration.arguments import Arguments
-from stromboli.scheduling.configuration.file import ActionOption, Configuration, PluginOption, Tier
+from stromboli.scheduling.configuration.configuration_file import ActionOption, Configuration, PluginOption, Tier
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Cycle, Evict, PatchGroup, PatchPod
 from stromboli.scheduling.plugin import Plugin

@@ -20,7 +20,7 @@ from oracles.stories import Story
 from stromboli.api import KObject, Queue
 from stromboli.cluster import Cluster
 from stromboli.scheduling.callbacks import Refusal
-from stromboli.scheduling.configuration.file import PluginOption
+from stromboli.scheduling.configuration.configuration_file import PluginOption
 from stromboli.scheduling.session import Session
 
 

@@ -20,7 +20,7 @@ from stromboli.api import KObject, Pod, PodGroup, Queue, key, names
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import amounts
 from stromboli.cluster import Cluster, Status
-from stromboli.scheduling.configuration.file import PluginOption
+from stromboli.scheduling.configuration.configuration_file import PluginOption
 
 INNER = ("x", "y")
 LEAVES = ("a", "b", "c", "d")

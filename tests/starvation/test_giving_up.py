@@ -26,7 +26,7 @@ from starvation.scenes import (
     scene,
 )
 from starvation.stories import EVERYWHERE, THRESHOLD
-from stromboli.scheduling.configuration.file import Configuration
+from stromboli.scheduling.configuration.configuration_file import Configuration
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
 from stromboli.simulation.engine import Engine

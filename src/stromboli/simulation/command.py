@@ -20,7 +20,7 @@ from .virtual_time import START, Microseconds, microseconds, to_seconds, wall_cl
 
 if TYPE_CHECKING:
     from stromboli.descheduling import Policy
-    from stromboli.scheduling.configuration.file import Configuration
+    from stromboli.scheduling.configuration.configuration_file import Configuration
     from stromboli.scheduling.registry import Registry
 
     from .engine import Engine

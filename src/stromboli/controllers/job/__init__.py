@@ -7,9 +7,9 @@ to the pods.
 
 from __future__ import annotations
 
-from .controller import JobController
+from .job_controller import JobController
+from .job_pods import parse_pod_name
 from .pod_budget import PodLimits
-from .pods import parse_pod_name
 from .validation import check_job
 
 __all__ = ["JobController", "PodLimits", "check_job", "parse_pod_name"]

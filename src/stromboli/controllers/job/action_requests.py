@@ -17,9 +17,9 @@ from stromboli.api.timestamps import parse_timestamp
 from stromboli.controllers.changes import Change, Notify
 from stromboli.controllers.pod_owners import is_terminating
 
+from .job_pods import TaskPod, belongs_to, task_pods, version_of
 from .job_record import JobRecord
 from .lifecycle_policy import POD_EVICTED, POD_PENDING, JobEvent, current_events, eviction_of, policy_for, timeout_of
-from .pods import TaskPod, belongs_to, task_pods, version_of
 from .state_machine import PENDING, PHASES_WITHOUT_PODS, RUNNING, TARGETED_ACTIONS, apply_action
 
 

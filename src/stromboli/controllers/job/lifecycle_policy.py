@@ -19,7 +19,7 @@ from stromboli.api.defaults import MAX_RETRY
 from stromboli.api.quantity import parse_duration
 from stromboli.controllers.pod_owners import was_evicted
 
-from .pods import TaskPod
+from .job_pods import TaskPod
 
 POD_FAILED = "PodFailed"
 POD_EVICTED = "PodEvicted"

@@ -15,8 +15,8 @@ import msgspec
 from stromboli.api import Job, Pod
 from stromboli.controllers.changes import EnsureOwned, OwnedObject
 
+from .job_volumes import volume_claims, with_volumes
 from .plugins import plugins_of
-from .volumes import volume_claims, with_volumes
 
 
 def owned_object_changes(job: Job) -> tuple[list[EnsureOwned], dict[str, str]]:

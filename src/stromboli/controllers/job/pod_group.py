@@ -36,8 +36,8 @@ from stromboli.api.validation import limits
 from stromboli.controllers.changes import Change, Create, Delete, Objects, Update
 from stromboli.controllers.pod_owners import owner_reference_to
 
+from .job_pods import group_name, version_of
 from .job_record import JobRecord
-from .pods import group_name, version_of
 from .state_machine import job_minimum, task_minimum
 
 _SCENARIO_PREFIX = "sim.stromboli.io/"

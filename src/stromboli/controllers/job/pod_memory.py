@@ -24,8 +24,8 @@ from stromboli.api.timestamps import format_timestamp, parse_timestamp
 from stromboli.controllers.pod_owners import is_finished, is_terminating
 
 from .index_ranges import format_indexes, parse_indexes
+from .job_pods import new_pod, parse_pod_name, version_of
 from .job_record import LostPods
-from .pods import new_pod, parse_pod_name, version_of
 from .state_machine import PHASES_WITHOUT_PODS
 
 

@@ -8,10 +8,10 @@ from stromboli.api import ApiError, Job, JobStatus
 from stromboli.controllers.changes import Change
 from stromboli.controllers.validator import INVALID, rejection
 
+from .job_status import with_phase
+from .job_volumes import check_volumes
 from .plugins import plugins_of
 from .state_machine import PENDING
-from .status import with_phase
-from .volumes import check_volumes
 
 FAILED_CREATE = "FailedCreate"
 MAX_LABEL_LENGTH = 63  # characters in the value of a label

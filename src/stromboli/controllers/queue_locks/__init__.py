@@ -17,7 +17,7 @@ from stromboli.api import KObject, Pod, PodGroup, Queue, QueueReservation
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster.queue_guarantees import LOCKS, SATISFIED, is_bare, locks_nodes
 from stromboli.controllers.changes import Objects
-from stromboli.scheduling.queue_locks.rules import LockRules
+from stromboli.scheduling.queue_locks.lock_arguments import LockRules
 
 from .lock_status import CONDITIONS, LockNotice, LockStatus
 from .quotas import NOT_LOCKED, release_all, tell_quotas

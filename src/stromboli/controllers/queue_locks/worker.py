@@ -36,7 +36,7 @@ from stromboli.cluster.queue_guarantees import (
     locks_nodes,
     queues_below,
 )
-from stromboli.scheduling.queue_locks.rules import LockRules
+from stromboli.scheduling.queue_locks.lock_arguments import LockRules
 
 from . import messages
 from .demand import Demand

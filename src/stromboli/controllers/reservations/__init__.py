@@ -5,6 +5,6 @@ else is here: `controller` says whom to visit and when, and `lifecycle` what a v
 node and the pods there. Nothing is remembered, so a restart changes nothing.
 """
 
-from .controller import DEFAULT_RETENTION, ReservationController
+from .reservation_controller import DEFAULT_RETENTION, ReservationController
 
 __all__ = ["DEFAULT_RETENTION", "ReservationController"]

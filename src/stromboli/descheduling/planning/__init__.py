@@ -15,8 +15,8 @@ from .anomalies import Anomalies, AnomalyCondition
 from .cooldowns import Cooldowns, cooldown_of, resting_until
 from .disruptions import Disruptions
 from .failed_plans import Circumstances, with_mark
-from .moves import Move, Place, Plan
-from .objects import Objects
+from .plan import Move, Place, Plan
+from .plan_objects import Objects
 from .real_use import RealUse, use_annotation
 from .view import View
 

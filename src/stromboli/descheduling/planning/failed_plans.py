@@ -20,7 +20,7 @@ from stromboli.api import Node, Pod, PodDisruptionBudget, PodGroup, Queue, Reser
 from stromboli.api.reservations import is_over
 from stromboli.cluster.object_fields import is_ready
 
-from .objects import Objects
+from .plan_objects import Objects
 
 KEPT: Final = 4  # marks on a node; the oldest goes
 _FINISHED: Final = ("Succeeded", "Failed")

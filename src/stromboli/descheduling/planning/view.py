@@ -21,8 +21,8 @@ from stromboli.scheduling.session import Session
 from .anomalies import Anomalies
 from .cooldowns import Cooldowns
 from .failed_plans import Circumstances
-from .moves import Move
-from .objects import Objects
+from .plan import Move
+from .plan_objects import Objects
 from .real_use import RealUse, requested
 
 Mask = npt.NDArray[np.bool_]

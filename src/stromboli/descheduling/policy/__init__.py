@@ -5,7 +5,7 @@ schedule      when runs are due
 thresholds    percentages by resource
 """
 
-from .file import Limits, Policy, Profile, load_policy
+from .policy_file import Limits, Policy, Profile, load_policy
 from .schedule import Schedule
 from .thresholds import gpu_names, resources_of, thresholds
 

@@ -17,7 +17,7 @@ import msgspec
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import JobKey
 from stromboli.descheduling import Options, Plan
-from stromboli.descheduling.planning.picture import picture
+from stromboli.descheduling.planning.plan_drawing import picture
 from stromboli.kube.client import Client, Failure
 from stromboli.kube.runtime import HealthServer, Reply, Request
 

@@ -6,6 +6,7 @@ ends before the room is needed, `rules` has the arguments of the action.
 
 from stromboli.scheduling.session import Session
 
+from .backfill_arguments import FEATURE, BackfillRules, Lending
 from .estimates import Estimates
 from .lent_room import (
     LentRoom,
@@ -19,7 +20,6 @@ from .lent_room import (
     place_conditionally,
     take_back,
 )
-from .rules import FEATURE, BackfillRules, Lending
 
 __all__ = [
     "BackfillRules",

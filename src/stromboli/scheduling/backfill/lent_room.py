@@ -31,8 +31,8 @@ from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
+from .backfill_arguments import FEATURE, Lending
 from .precedence import Precedence
-from .rules import FEATURE, Lending
 
 # -- counting on lent room ------------------------------------------------------------------------------------------
 

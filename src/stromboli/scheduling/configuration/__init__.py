@@ -1,7 +1,7 @@
 """The scheduler's configuration file: its format, arguments of plugins and actions, and YAML with line numbers."""
 
 from .arguments import Arguments, ConfigurationError, quoted
-from .file import (
+from .configuration_file import (
     ActionOption,
     Configuration,
     PluginOption,

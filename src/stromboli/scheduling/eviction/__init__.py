@@ -7,6 +7,7 @@ to the next, `returned_promises` says who gave such room back, and `turns` limit
 """
 
 from .candidates import may_lose_tasks
+from .eviction_memory import EvictionMemory
 from .gang_evictions import (
     fits_without,
     node_without_evictions,
@@ -14,10 +15,9 @@ from .gang_evictions import (
     starving_jobs,
     wait_for_leaving,
 )
-from .memory import EvictionMemory
 from .nominations import Nominations, open_nominations
 from .returned_promises import ReturnedPromises
-from .turns import Turns
+from .search_turns import Turns
 from .victims import VictimSearch
 
 __all__ = [

@@ -27,7 +27,7 @@ from .broken_gangs import MOST_CHOICES, MOST_GANGS, MOST_PODS, broken_gangs, cho
 from .concessions import make_room
 from .reprieve import reprieve_needless
 from .returned_promises import ReturnedPromises
-from .turns import Turns
+from .search_turns import Turns
 from .victims import VictimSearch
 
 LARGE_GANG = 8  # missing tasks; for fewer, to search for victims costs no more than to count

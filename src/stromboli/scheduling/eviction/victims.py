@@ -24,11 +24,11 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .candidates import RUNS, Candidates, Flags, is_evictable
-from .memory import EvictionMemory
+from .eviction_memory import EvictionMemory
 from .plans import EvictionPlan, EvictionUnit, Way
 from .prospects import Prospects
 from .reprieve import fits_within, is_torn
-from .turns import Turns
+from .search_turns import Turns
 from .victims_on_node import Planner
 
 

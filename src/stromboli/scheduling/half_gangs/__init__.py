@@ -11,7 +11,7 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.starvation import Feasibility
 
 from .deadlock import REASON, foreseen_deadlock, resolve_deadlock
-from .rules import deadlock_timeout, read_deadlock_timeout
+from .deadlock_timeout import deadlock_timeout, read_deadlock_timeout
 
 __all__ = ["REASON", "deadlock_timeout", "foreseen_deadlock", "open_half_gangs", "read_deadlock_timeout"]
 

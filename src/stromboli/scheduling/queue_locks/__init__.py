@@ -8,8 +8,8 @@ the plugin `node_reservation` closes the nodes to others. `rules` reads the plug
 
 from .books import LockBooks
 from .evictions import clear_locked_nodes
+from .lock_arguments import LockRules, lock_rules, read_locks_bare, read_most_percent
 from .locks_in_force import lock_nodes
-from .rules import LockRules, lock_rules, read_locks_bare, read_most_percent
 
 __all__ = [
     "LockBooks",

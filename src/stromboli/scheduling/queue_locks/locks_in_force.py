@@ -15,7 +15,7 @@ from stromboli.cluster.queue_guarantees import nodes_in_force, queues_below
 from stromboli.scheduling.session import Session
 
 from .books import LockBooks
-from .rules import lock_rules
+from .lock_arguments import lock_rules
 
 
 def lock_nodes(session: Session) -> None:

@@ -21,12 +21,12 @@ from .feasibility import Feasibility
 from .holders import FEATURE, holders, is_known_not_to_start, rank, reserved_rows
 from .line import Line
 from .namespace_holds import NamespaceHolds
-from .progress import note_progress, starving_conditions
 from .queue_holds import QueueHolds
 from .reservation_release import give_up_reservations
 from .reserve_arguments import ReserveRules, Starvation
 from .reserved_node_filter import close_reserved_nodes, room_for_others
 from .shares import NamespaceParts, above_deserved
+from .starving_conditions import note_progress, starving_conditions
 
 __all__ = [
     "Feasibility",

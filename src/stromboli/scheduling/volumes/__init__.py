@@ -13,8 +13,8 @@ volumes tasks take in this session, `chosen_nodes` whether the nodes that volume
 from .choices import VolumeChoices
 from .claim_states import ClaimStates
 from .provisioning import can_provision
-from .rules import VolumeRules, read_volume_rules, volume_rules
 from .settlement import open_volumes, settle_volumes
+from .volume_checks import VolumeRules, read_volume_rules, volume_rules
 
 __all__ = [
     "ClaimStates",

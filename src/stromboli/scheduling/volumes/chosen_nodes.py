@@ -23,7 +23,7 @@ from stromboli.scheduling.decisions import SelectNode, UnselectNode
 from stromboli.scheduling.explanation import volume_reasons as reasons
 from stromboli.scheduling.session import Session
 
-from .rules import VolumeRules, volume_rules
+from .volume_checks import VolumeRules, volume_rules
 
 GIVEN_BACK: Final = "VolumesNotReady"
 """The reason of the event of a pod that gives up its place before its volumes are there."""

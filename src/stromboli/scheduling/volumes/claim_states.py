@@ -29,7 +29,7 @@ from stromboli.scheduling.session import Session
 
 from .chosen_nodes import ChosenNodes
 from .free_volumes import order
-from .rules import VolumeRules, volume_rules
+from .volume_checks import VolumeRules, volume_rules
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ from .choices import VolumeChoices
 from .chosen_nodes import GIVEN_BACK, ChosenNodes
 from .claim_states import ClaimState, ClaimStates
 from .claims_first import ClaimsFirst
-from .rules import VolumeRules, volume_rules
+from .volume_checks import VolumeRules, volume_rules
 
 FEATURE = "volumes"
 

@@ -13,8 +13,8 @@ from stromboli.api import Node, Pod
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import amounts, stated_amount
 
-from .moves import Plan
-from .objects import Objects
+from .plan import Plan
+from .plan_objects import Objects
 
 WIDTH: Final = 16
 _FINISHED: Final = ("Succeeded", "Failed")

@@ -33,17 +33,17 @@ from stromboli.controllers.work_queue import WorkQueue, by_turns
 
 from .action_requests import request_from_command, request_from_policies
 from .deletion_tracker import DeletionTracker
+from .job_pods import belongs_to, has_place, missing_pods, new_pod, version_of
 from .job_record import JobRecord
+from .job_status import count_pods, finished_at, with_counts, with_phase
+from .job_volumes import simulated_claims, with_volumes
 from .lost_deletions import pods_to_delete_again
 from .pod_budget import JobAllowance, PodBudget, PodLimits
 from .pod_decoration import owned_object_changes, pod_decorator
 from .pod_group import delete_group, find_group, group_key_of, is_admitted, is_outdated, reconcile_group
 from .pod_memory import lost_before, restarting_pods, with_pod_memory
-from .pods import belongs_to, has_place, missing_pods, new_pod, version_of
 from .state_machine import PENDING, PHASES_WITHOUT_PODS, RESTARTING, apply_action, next_phase, retry_limit
-from .status import count_pods, finished_at, with_counts, with_phase
 from .validation import reject_job, with_failed_write, without_rejection
-from .volumes import simulated_claims, with_volumes
 
 
 class JobController:

@@ -14,7 +14,7 @@ from stromboli.api import Job, JobCondition, JobState, JobStatus, Pod, TaskState
 from stromboli.api.quantity import format_duration
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
 
-from .pods import parse_pod_name
+from .job_pods import parse_pod_name
 from .state_machine import FINISHED_PHASES, PENDING, RUNNING, PodCounts, job_minimum
 
 _COUNTED = ("Pending", "Running", "Succeeded", "Failed")
