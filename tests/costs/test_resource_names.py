@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from builders import cluster, established, group, node, pod, queue
 from stromboli.api import KObject
-from stromboli.cluster import Applied, Cluster
+from stromboli.cluster import Applied, Cluster, Deleted
+from stromboli.insight.inspection import take_picture
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Decision, PatchPod
 from stromboli.scheduling.registry import Registry
@@ -121,3 +122,64 @@ def test_the_order_in_which_pods_and_nodes_arrive_changes_nothing() -> None:
     ]
 
     assert binds(run(cluster(objects))) == binds(run(cluster(reversed(objects)))) == {"team/p": "n1"}
+
+
+def test_a_name_that_the_last_node_ceases_to_offer_is_no_column_any_more() -> None:
+    tpu = "example.com/tpu"
+    known = cluster(
+        (node(name, cpu=9, resources={tpu: 2}) for name in ("n1", "n2")),
+        queue("q", capability={tpu: 3}),
+        group("team/g", queue="q", min_resources={tpu: 1}),
+        pod("team/runs", cpu=1, resources={tpu: 2}, group="g", node="n1"),
+        pod("team/waits", cpu=1, resources={tpu: 1}, group="g"),
+    )
+    known.snapshot()
+    column, row = known.axis.index[tpu], known.nodes["n1"].row
+
+    known.apply(Applied(established(node("n2", cpu=9))))
+    assert known.axis.index[tpu] == column
+
+    known.apply(Applied(established(node("n1", cpu=9))))
+    assert tpu not in known.axis.index
+    assert not known.ledger.table.used[:, column].any()
+    assert known.jobs["team/g"].unoffered == ((tpu, 1),)  # type: ignore[index]
+    assert binds(run(known)) == {}
+
+    # The same place again: no other name may find in it what was this one's.
+    known.apply(Applied(established(node("n2", cpu=9, resources={"example.com/fpga": 1}))))
+    known.apply(Applied(established(node("n1", cpu=9, resources={tpu: 3}))))
+    assert known.axis.index[tpu] == column
+    assert known.ledger.table.used[row, column] == 2
+    assert binds(run(known)) == {"team/waits": "n1"}
+
+
+def test_nodes_that_change_in_other_ways_leave_columns_and_shapes_alone() -> None:
+    known = cluster(
+        (node(name, cpu=9, resources={"example.com/tpu": 2}) for name in ("n1", "n2")),
+        pod("team/runs", cpu=1, resources={"example.com/tpu": 2}, node="n1"),
+    )
+    shape, changes = known.tasks["team/runs"].shape, known.axis.changes  # type: ignore[index]
+
+    known.apply(Applied(established(node("n1", cpu=8, resources={"example.com/tpu": 1}))))
+    known.apply(Deleted(node("n2")))
+
+    assert known.axis.changes == changes
+    assert known.tasks["team/runs"].shape is shape  # type: ignore[index]
+
+
+def test_views_name_what_pods_use_and_no_node_offers() -> None:
+    tpu = "example.com/tpu"
+    known = cluster(
+        node("n1", cpu=9),
+        queue("q"),
+        group("team/g", queue="q"),
+        pod("team/runs", cpu=1, resources={tpu: 2}, group="g", node="n1"),
+    )
+
+    picture = take_picture(known, [], 2_000_000_000.0)
+
+    everywhere = {"cpu": 1000, tpu: 2}
+    assert [one.used for one in picture.nodes] == [everywhere]
+    assert [one.allocated for one in picture.queues if one.name == "q"] == [everywhere]
+    assert [one.allocated for one in picture.namespaces if one.queue == "q"] == [everywhere]
+    assert [one.allocated for one in picture.jobs] == [everywhere]

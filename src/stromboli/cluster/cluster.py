@@ -75,7 +75,7 @@ class Cluster:
         self.queues = self._queues.queues
         self.tasks = self._tasks.tasks
         self.reservations = self._tasks.reservations
-        self._columns = len(self.axis)
+        self._columns = self.axis.changes
         self._withdrawal = Withdrawal()
         self._layout_changed = False
         self._total: Vector | None = None
@@ -99,7 +99,7 @@ class Cluster:
                 self._tasks.evict_failed(task_key)
             case ReservationWriteFailed(name):
                 self._reservations.write_failed(name)
-        self._fill_new_columns()
+        self._change_columns()
 
     def _known(self, obj: KObject) -> KObject | None:
         """The version of an object that is known; None if it is new, or of a kind whose versions are not kept."""
@@ -258,10 +258,9 @@ class Cluster:
         node.ready = is_ready(obj)
         node.schedulable = not obj.spec.unschedulable
         node.allocatable = amounts(obj.status.allocatable or obj.status.capacity)
-        for resource in node.allocatable:
-            self.axis.column(resource)
+        self.axis.use("Node", name, node.allocatable)
         if node.row >= 0:
-            self._fill_new_columns()
+            self._change_columns()
             self.ledger.table.set_nodes([node])
             self.ledger.log.append(node.row)
             if node.lock is not None:  # it counts as what it offers now
@@ -271,6 +270,7 @@ class Cluster:
         node = self.nodes.pop(name, None)
         if node is None:
             return
+        self.axis.use("Node", name, ())
         self._tasks.node_deleted(node)
         self.ledger.lock(node, None)
         for reservation in [name for name, holding in self.ledger.holdings.items() if holding.node is node]:
@@ -295,20 +295,20 @@ class Cluster:
 
     # -- columns ------------------------------------------------------------------------------------------------
 
-    def _fill_new_columns(self) -> None:
-        """If there are new columns, pad everything that holds a vector, and read again what asks for one of them. Rare,
+    def _change_columns(self) -> None:
+        """If columns came or went, pad everything that holds a vector, and read again what asks for one of them. Rare,
         as only nodes and Reservations make columns; so simple."""
-        if len(self.axis) == self._columns:
+        if self.axis.changes == self._columns:
             return
-        self._columns = len(self.axis)
+        self._columns = self.axis.changes
         self.ledger.widen()
         self._shapes.widen()
         self._queues.widen()
         self._reservations.widen()
-        self._queues.columns_added()
-        if self._shapes.forget_unoffered():
-            self._tasks.columns_added()
-            self._reservations.columns_added()
+        self._queues.columns_changed()
+        if stale := self._shapes.forget_stale():
+            self._tasks.columns_changed(stale)
+            self._reservations.columns_changed(stale)
         self.ledger.node_changes += 1  # what was found out about shapes and nodes is about other columns
         self._total = None
 

@@ -20,7 +20,7 @@ from stromboli.api.kinds.batch import QueueSpec
 from stromboli.api.quantity import amounts
 
 from .ledger import Ledger
-from .model import Job, JobKey, Queue, QueueName
+from .model import Job, JobKey, Queue, QueueName, Status, Task
 from .object_fields import creation_time, group_status
 from .object_warnings import ObjectWarning, ObjectWarnings
 from .queue_guarantees import full_name, guaranteed_amounts
@@ -28,6 +28,7 @@ from .relevance import is_same_but_status
 from .resources import PODS, UNLIMITED, ResourceAxis, Vector
 
 Sum = TypeVar("Sum", Vector, Counter[str])
+Key = TypeVar("Key")
 
 
 class QueueIndex:
@@ -88,13 +89,15 @@ class QueueIndex:
         if job.min_resources is not None:
             job.min_resources[PODS] = 0
 
-    def columns_added(self) -> None:
-        """Read what names resources again: some of them have columns now."""
+    def columns_changed(self) -> None:
+        """Read what names resources again: some of them became columns, or ceased to be."""
         for job in self.jobs.values():
-            if job.unoffered and job.object is not None:
+            if job.min_resources is not None and job.object is not None:
+                before = job.unoffered
                 self._read_minimum(job, amounts(job.object.spec.min_resources))
-                job.memo.clear()
-                self._ledger.changed_jobs[job.key] = job
+                if job.unoffered != before:
+                    job.memo.clear()
+                    self._ledger.changed_jobs[job.key] = job
         for queue in self.queues.values():
             if queue.object is not None:
                 self._read_amounts(queue, queue.object.spec)
@@ -336,6 +339,22 @@ def with_queues_below(queues: Collection[Queue], amount: Callable[[Queue], Sum])
             seen.add(above)
             above = parents[above]
     return sums
+
+
+def unoffered_use(tasks: Iterable[Task], statuses: Container[Status]) -> Counter[str]:
+    """What tasks with these statuses use of resources without a column, which no vector says."""
+    return unoffered_by(tasks, statuses, lambda task: "").get("", Counter())
+
+
+def unoffered_by(
+    tasks: Iterable[Task], statuses: Container[Status], key: Callable[[Task], Key]
+) -> dict[Key, Counter[str]]:
+    """`unoffered_use` of several, by a key of tasks."""
+    use: dict[Key, Counter[str]] = {}
+    for task in tasks:
+        if task.shape.unoffered and task.status in statuses:
+            use.setdefault(key(task), Counter()).update(dict(task.shape.unoffered))
+    return use
 
 
 def _is_visible(job: Job) -> bool:

@@ -1,8 +1,8 @@
 """The axis of resources: which column of a vector belongs to which resource.
 
 All amounts are int64 vectors over one shared axis, so that sums, differences and comparisons are single operations on
-arrays. The axis only grows: a new resource gets the next free column, and existing columns never move. Vectors are
-padded to the axis' width, a power of two; when the width itself grows, the cluster pads all its vectors once.
+arrays. A new resource gets the next free column, and existing columns never move. Vectors are padded to the axis'
+width, a power of two; when the width itself grows, the cluster pads all its vectors once.
 
 The column of a resource depends on which object named it first, so nothing may depend on the order of columns. Code
 that adds up floats iterates over `by_name()`, and code that picks "the first insufficient resource" does so by name.
@@ -10,12 +10,14 @@ that adds up floats iterates over `by_name()`, and code that picks "the first in
 Columns belong to what nodes offer and what Reservations hold, never to what somebody asks for: every vector has every
 column, so a tenant who invents names would make every cycle slower for everybody. All names without a column share the
 column UNOFFERED, of which no node has any: who asks for some of one fits nowhere, by the same arithmetic as anybody.
-When a node begins to offer a name, it becomes a column, and what asks for it is read again (`Cluster`).
+When a node begins to offer a name, it becomes a column, and what asks for it is read again (`Cluster`). When the last
+one ceases to, it is none any more, so that a restart finds the same columns; the place is kept for that name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -46,20 +48,47 @@ class ResourceAxis:
         self.names: list[str] = ["cpu", "memory", "pods", UNOFFERED_NAME]
         self.index: dict[str, int] = {name: column for column, name in enumerate(self.names)}
         self.width = 8
+        self.changes = 0  # how often a name became a column, or ceased to be one
+        self._uses: Counter[str] = Counter()  # by name: the nodes and Reservations that make it a column
+        self._used_by: dict[tuple[str, str], frozenset[str]] = {}
+        self._retired: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def column(self, name: str) -> int:
-        """The column of a resource that a node offers, or a Reservation holds; a new name gets the next one."""
-        column = self.index.get(name)
-        if column is None:
-            column = len(self.names)
-            self.names.append(name)
-            self.index[name] = column
-            while self.width < len(self.names):
-                self.width *= 2
-        return column
+    def use(self, kind: str, name: str, resources: Iterable[str]) -> None:
+        """A node offers exactly these resources, or a Reservation holds them, from now on. Those that nobody offers or
+        holds any more cease to be columns."""
+        owner, after = (kind, name), frozenset(resources)
+        before = self._used_by.get(owner, frozenset())
+        if after == before:
+            return
+        self._used_by[owner] = after
+        if not after:
+            del self._used_by[owner]
+        for resource in sorted(after - before):
+            self._uses[resource] += 1
+            self._column(resource)
+        for resource in before - after:
+            self._uses[resource] -= 1
+            column = self.index.get(resource, UNOFFERED)
+            if not self._uses[resource]:
+                del self._uses[resource]
+                if column > UNOFFERED:
+                    self._retired[resource] = self.index.pop(resource)
+                    self.changes += 1
+
+    def _column(self, name: str) -> None:
+        if name in self.index:
+            return
+        self.changes += 1
+        if name in self._retired:
+            self.index[name] = self._retired.pop(name)
+            return
+        self.index[name] = len(self.names)
+        self.names.append(name)
+        while self.width < len(self.names):
+            self.width *= 2
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """Amounts that somebody asks for, as a vector. One of what has no column is enough to fit nowhere."""
@@ -102,6 +131,11 @@ class ResourceAxis:
     def by_name(self) -> list[tuple[str, int]]:
         """(name, column) in the order of names."""
         return sorted(self.index.items())
+
+    def shared(self) -> list[tuple[str, int]]:
+        """(name, column) of what queues share, in the order of names: "pods" is a matter of nodes, and nobody waits for
+        a share of what no node offers."""
+        return [(name, column) for name, column in self.by_name() if column not in (PODS, UNOFFERED)]
 
     def amounts(self, vector: Vector) -> dict[str, int]:
         """The non-zero entries of a vector, by name, in the order of names. What has no column is left out."""

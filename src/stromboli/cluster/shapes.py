@@ -26,7 +26,6 @@ class ShapeRegistry:
         self.axis = axis
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self.with_pod_terms: WeakSet[Shape] = WeakSet()
-        self._with_unoffered: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._next_id = 0
 
     def widen(self) -> None:
@@ -34,16 +33,19 @@ class ShapeRegistry:
         for shape in list(self._shapes.values()):
             shape.request = self.axis.pad(shape.request)
 
-    def forget_unoffered(self) -> bool:
-        """There are new columns. Forget the shapes that request one of them; returns whether there are any. What has
-        such a shape must get a new one, as results are kept by shape."""
-        index = self.axis.index
-        found = [
-            key for key, shape in self._with_unoffered.items() if any(name in index for name, _ in shape.unoffered)
-        ]
-        for key in found:
-            del self._shapes[key], self._with_unoffered[key]
-        return bool(found)
+    def forget_stale(self) -> frozenset[int]:
+        """Columns came or went. Forget the shapes that request one of them; returns their ids. What has such a shape
+        must get a new one, as results are kept by shape."""
+        index, known = self.axis.index, set(self.axis.index.values())
+        gone = [column for column in range(len(self.axis)) if column not in known]
+        stale = {
+            key: shape.id
+            for key, shape in self._shapes.items()
+            if shape.request[gone].any() or any(name in index for name, _ in shape.unoffered)
+        }
+        for key in stale:
+            del self._shapes[key]
+        return frozenset(stale.values())
 
     def of(self, pod: Pod) -> Shape:
         spec = pod.spec
@@ -75,8 +77,6 @@ class ShapeRegistry:
             shape = Shape(self._next_id, vector, best_effort, pod, has_pod_terms, bool(ports), unoffered)
             self._next_id += 1
             self._shapes[key] = shape
-            if unoffered:
-                self._with_unoffered[key] = shape
             if has_pod_terms:
                 self.with_pod_terms.add(shape)
         return shape

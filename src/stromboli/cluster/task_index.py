@@ -211,13 +211,12 @@ class TaskIndex:
             self._join_group(task, group)
         self._ledger.enter(task)
 
-    def columns_added(self) -> None:
-        """Read the requests again that name resources without a column: some of them have one now."""
+    def columns_changed(self, stale: frozenset[int]) -> None:
+        """Read the requests with these shapes again: they name resources that became columns, or ceased to be."""
         for task in self.tasks.values():
-            shape = self._shapes.of(task.pod) if task.shape.unoffered else task.shape
-            if shape is not task.shape:
+            if task.shape.id in stale:
                 self._ledger.leave(task)
-                task.shape = shape
+                task.shape = self._shapes.of(task.pod)
                 self._ledger.enter(task)
                 if task.job is not None:
                     task.job.memo.clear()

@@ -15,7 +15,9 @@ from stromboli.api.pod_requests import pod_requests
 from stromboli.api.pod_timing import pod_timing
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import OCCUPYING, WAITING, Cluster, Job, Status, Task
+from stromboli.cluster.ledger import SHARED
 from stromboli.cluster.object_fields import creation_time, waiting_record
+from stromboli.cluster.queue_index import unoffered_use
 from stromboli.scheduling.backfill.estimates import estimate
 
 from .picture import Amounts, JobPicture, PodCounts
@@ -74,7 +76,7 @@ def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) 
         pods=_counts(tasks),
         requested=requested,
         wanted=requested if is_to_come else _requested(cluster, job, waiting),
-        allocated=without_pods(cluster.axis, job.allocated),
+        allocated=with_unoffered(without_pods(cluster.axis, job.allocated), unoffered_use(tasks, SHARED).items()),
         created=created if user_job is None else creation_time(user_job),
         waiting_since=_waiting_since(job, created, now) if waiting or _is_kept_out(job) else None,
         started=min((start for task in running if (start := _start(task)) is not None), default=None),

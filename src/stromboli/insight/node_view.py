@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from stromboli.cluster import OCCUPYING, Cluster, Job, Node, Status, Task
+from stromboli.cluster.ledger import ON_NODE
+from stromboli.cluster.queue_index import unoffered_use
 
 from .picture import Amounts, NodePicture, share_of
-from .queue_view import locks, without_pods
+from .queue_view import locks, with_unoffered, without_pods
 
 _PRESENT = OCCUPYING | {Status.RELEASING, Status.UNKNOWN}
 
@@ -26,7 +28,8 @@ def _node(
 ) -> NodePicture:
     table, axis, row = cluster.ledger.table, cluster.axis, node.row
     allocatable = {name: n for name, n in sorted(node.allocatable.items()) if name != "pods"}
-    used = _all_of(allocatable, without_pods(axis, table.used[row] - table.held[row]))
+    others = unoffered_use(node.tasks.values(), ON_NODE)
+    used = with_unoffered(_all_of(allocatable, without_pods(axis, table.used[row] - table.held[row])), others.items())
     present = [task for task in node.tasks.values() if task.status in _PRESENT]
     return NodePicture(
         name=node.name,

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from stromboli.api import names
 from stromboli.cluster import UNLIMITED, Cluster, Queue, QueueName, ResourceAxis, Vector
+from stromboli.cluster.ledger import SHARED
 from stromboli.cluster.queue_guarantees import nodes_in_force
-from stromboli.cluster.queue_index import with_queues_below
+from stromboli.cluster.queue_index import unoffered_by, with_queues_below
 
 from .picture import Amounts, JobPicture, NamespacePicture, QueuePicture, count, share_of
 
@@ -49,20 +50,32 @@ def queue_pictures(cluster: Cluster, capacity: Amounts, jobs: Iterable[JobPictur
         locked.setdefault(owner, []).append(node)
     found = sorted((queue for queue in cluster.queues.values() if queue.object is not None), key=lambda q: q.name)
     has = with_queues_below(found, lambda queue: queue.occupied)
+    others = unoffered_by(cluster.tasks.values(), SHARED, lambda task: task.job and task.job.queue.name)
+    unoffered = with_queues_below(found, lambda queue: others.get(queue.name, Counter()))
     waits = with_queues_below(found, lambda queue: wanted.get(queue.name, Counter()))
     return [
-        _queue(cluster, queue, capacity, phases, locked, has=has[queue.name], waits=waits[queue.name])
+        _queue(
+            cluster,
+            queue,
+            capacity,
+            phases,
+            locked,
+            has=has[queue.name],
+            waits=waits[queue.name],
+            unoffered=unoffered[queue.name],
+        )
         for queue in found
     ]
 
 
 def _queue(
     cluster: Cluster, queue: Queue, capacity: Amounts, phases: Mapping[str, list[str]],
-    locked: Mapping[str, list[str]], *, has: Vector, waits: Counter[str],
+    locked: Mapping[str, list[str]], *, has: Vector, waits: Counter[str], unoffered: Counter[str],
 ) -> QueuePicture:  # fmt: skip
-    """`has`, `waits`: what it has and waits for, with the queues below it."""
+    """`has`, `waits`: what it has and waits for; `unoffered`: what it has of what no node offers. All with the queues
+    below it."""
     assert queue.object is not None
-    allocated = without_pods(cluster.axis, has)
+    allocated = with_unoffered(without_pods(cluster.axis, has), unoffered.items())
     return QueuePicture(
         name=queue.name,
         state=queue.object.status.state or "Open",
@@ -147,10 +160,12 @@ def namespace_pictures(cluster: Cluster, capacity: Amounts, jobs: Iterable[JobPi
     pairs = {(job.queue, job.namespace) for job in jobs}
     for name, queue in cluster.queues.items():
         pairs |= {(name, namespace) for namespace, held in queue.by_namespace.items() if held.any()}
+    others = unoffered_by(cluster.tasks.values(), SHARED, lambda t: (t.job and t.job.queue.name, t.namespace))
     found = []
     for queue_name, namespace in sorted(pairs):
         inside = cluster.queues.get(QueueName(queue_name))
         allocated = without_pods(cluster.axis, None if inside is None else inside.by_namespace.get(namespace))
+        allocated = with_unoffered(allocated, others.get((QueueName(queue_name), namespace), Counter()).items())
         known = cluster.namespaces.get(namespace)
         weight = 1 if known is None else known.weight
         found.append(NamespacePicture(queue_name, namespace, weight, allocated, share_of(allocated, capacity)))

@@ -25,6 +25,8 @@ from typing import Final, Protocol
 from stromboli.api import KObject, Pod, key, names
 from stromboli.api.quantity import stated_amount
 from stromboli.cluster import Applied, Cluster, Deleted
+from stromboli.cluster.ledger import ON_NODE
+from stromboli.cluster.queue_index import unoffered_use
 from stromboli.controllers import DEFAULT_RETENTION, Change, ControllerManager, Create, QueueLocks, Update
 from stromboli.descheduling import Descheduler
 from stromboli.scheduling.decisions import Cycle
@@ -409,7 +411,8 @@ class Engine:
             # Who waits for volumes is not there yet.
             held = [task.request for task in node.tasks.values() if task.key in ledger.held]
             short = sum(held, start=table.idle[node.row])
-            excess = table.axis.amounts((-short).clip(min=0))
+            others = unoffered_use((task for task in node.tasks.values() if task.key not in ledger.held), ON_NODE)
+            excess = dict(sorted({**table.axis.amounts((-short).clip(min=0)), **others}.items()))
             if excess:
                 listed = ", ".join(f"{stated_amount(r, amount)} {r}" for r, amount in excess.items())
                 self.journal.warn(at, name, "Overcommitted", f"Its pods request {listed} more than the node offers.")

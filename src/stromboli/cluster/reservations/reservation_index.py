@@ -101,9 +101,9 @@ class ReservationIndex:
         self._objects[name] = obj
         self._facts[name] = _facts_of(obj)
         self._note_users(self._listed.apply(obj))
-        if obj.status.phase == AVAILABLE:
-            for resource in obj.status.allocatable:
-                self._ledger.axis.column(resource)  # it holds some, whether or not its node still offers any
+        # It holds some, whether or not its node still offers any.
+        held = obj.status.allocatable if obj.status.phase == AVAILABLE else ()
+        self._ledger.axis.use("Reservation", name, held)
         assumed = self._ledger.assumed.get(name)
         if assumed is not None and (is_over(obj) or _state(obj) == assumed):
             del self._ledger.assumed[name]
@@ -112,6 +112,7 @@ class ReservationIndex:
     def delete(self, name: str) -> None:
         if self._objects.pop(name, None) is not None:
             del self._facts[name]
+            self._ledger.axis.use("Reservation", name, ())
             self._note_users(self._listed.delete(name))
             self._ledger.assumed.pop(name, None)
             self._shape_of.pop(name, None)
@@ -395,13 +396,13 @@ class ReservationIndex:
         named = preemptor_class(obj)
         return None if named is None else self._queues.priority_of(named)
 
-    def columns_added(self) -> None:
-        """Read again what names resources without a column: some of them have one now."""
+    def columns_changed(self, stale: frozenset[int]) -> None:
+        """Read again what names resources that became columns, or ceased to be."""
         self._vectors.clear()
-        stale = [name for name, shape in self._shape_of.items() if shape.unoffered]
-        for name in stale:
+        changed = [name for name, shape in self._shape_of.items() if shape.id in stale]
+        for name in changed:
             del self._shape_of[name]
-        self._changed.update(stale, self._node_of)
+        self._changed.update(changed, self._node_of)
 
     def widen(self) -> None:
         """Pad all vectors to the width of the axis."""

@@ -17,7 +17,7 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from stromboli.cluster import CPU, MEMORY, PODS, UNLIMITED, UNOFFERED, Cluster, Queue, Status, Vector
+from stromboli.cluster import CPU, MEMORY, UNLIMITED, Cluster, Queue, Status, Vector
 from stromboli.cluster.queue_index import with_queues_below
 from stromboli.kube.runtime import labelled_gauge
 from stromboli.scheduling.decisions import Cycle, Evict
@@ -56,7 +56,7 @@ def state_of(cluster: Cluster, cycle: Cycle) -> State:
     allocated = with_queues_below(queues.values(), lambda queue: queue.allocated)
     wanted = with_queues_below(queues.values(), lambda queue: queue.wanted)
     return State(
-        resources=tuple((name, column) for name, column in axis.by_name() if column not in (PODS, UNOFFERED)),
+        resources=tuple(axis.shared()),
         total=table.allocatable[table.ready].sum(axis=0).tolist(),
         queues={
             name: QueueState(

@@ -7,10 +7,12 @@ of the cluster at the end of the cycle and of the whole gang; `conclusion` compu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from stromboli.cluster import UNOFFERED_NAME, Job, JobKey, Task
 from stromboli.scheduling.callbacks import Refusal
+
+from .reasons import Code
 
 
 @dataclass(slots=True)
@@ -52,7 +54,8 @@ class Notes:
     def refuse(self, job: Job, refusal: Refusal) -> None:
         note = self.of(job)
         if refusal.resource == UNOFFERED_NAME and (first := job.first_unoffered) is not None:
-            refusal = replace(refusal, resource=first[0], need=first[1])
+            # Whatever limit was looked at, there is none of it; and the numbers were those of all such resources.
+            refusal = Refusal(Code.INSUFFICIENT_NODE, resource=first[0], need=first[1])
         if refusal not in note.refusals:
             note.refusals.append(refusal)
 

@@ -48,6 +48,7 @@ class Capacity(Plugin):
         self._leaving = session.state(LeavingPods)
         self._tree = QueueTree(session, hierarchy=hierarchy)
         self._columns = self._tree.columns
+        self._limited = session.axis.shared()
         self._ranks: dict[str, tuple[list[int], _Rank]] = {}  # with what the place had then
         # The ancestors of the last claimant, and how many of them are those of a victim, by the victim's parent.
         self._kin_of: tuple[Place, ...] = ()
@@ -170,7 +171,7 @@ class Capacity(Plugin):
     def _over_limit(self, place: Place, need: list[int], back: list[int]) -> Refusal | None:
         assert place.queue is not None
         held, limits, reach = self._tree.held(place), place.real_capability, self._session.books.reach(place.queue)
-        for name, column in self._columns:
+        for name, column in self._limited:
             has = held[column] - back[column]
             # A limit as large as what is in reach is not the queue's fault: the reason of the nodes is more useful.
             if need[column] > 0 and limits[column] < has + need[column] and limits[column] < reach[column]:
@@ -199,7 +200,7 @@ class Capacity(Plugin):
         refusal = self._closed(queue) or self._over_limit(place, need, back)
         if refusal is not None:
             return refusal
-        asked = [(name, column) for name, column in self._columns if need[column] > 0]
+        asked = [(name, column) for name, column in self._limited if need[column] > 0]
         if not asked or self._has_claim(queue, need, back):
             return None
         name, column = asked[0]

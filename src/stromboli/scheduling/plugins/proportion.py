@@ -205,9 +205,9 @@ class Proportion(Plugin):
     def _limits_of(self, queue: Queue) -> _Limits:
         known, reach = self._limits.get(queue.name), self._session.books.reach(queue)
         if known is None or known.reach is not reach:
-            entitlement = self.entitlements[queue.name]
+            entitlement, shared = self.entitlements[queue.name], self._session.axis.shared()
             hard, deserved = (
-                [(name, column, limits[column]) for name, column in self._columns if limits[column] < reach[column]]
+                [(name, column, limits[column]) for name, column in shared if limits[column] < reach[column]]
                 for limits in (entitlement.real_capability, entitlement.deserved)
             )
             counts = [column for _, column in self._columns if entitlement.deserved[column] > 0]

@@ -179,9 +179,9 @@ class LockBooks(QueueBooks):
         not make it larger."""
         if queue.capability is None:
             return None
-        for name, column in self._session.axis.by_name():
+        for name, column in self._session.axis.shared():
             most, need, has = int(queue.capability[column]), int(request[column]), int(queue.occupied[column])
-            if column != PODS and need > 0 and has + need > most:
+            if need > 0 and has + need > most:
                 return Refusal(
                     Code.QUEUE_OVER_QUOTA, resource=name, need=need, have=has, total=most, subject=queue.name
                 )

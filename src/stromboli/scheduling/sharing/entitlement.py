@@ -7,7 +7,7 @@ divide it anew.
 
 from __future__ import annotations
 
-from stromboli.cluster import PODS, Queue, Vector
+from stromboli.cluster import Queue, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.session import Session
@@ -34,6 +34,6 @@ def _short(session: Session, need: list[int], held: list[int], deserved: list[in
     """(resource, column) of what would be above it, in the order of names."""
     return [
         (name, column)
-        for name, column in session.axis.by_name()
-        if column != PODS and need[column] > 0 and held[column] + need[column] > deserved[column]
+        for name, column in session.axis.shared()
+        if need[column] > 0 and held[column] + need[column] > deserved[column]
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stromboli.cluster import PODS, Job, JobKey, QueueName, Status, Vector
+from stromboli.cluster import Job, JobKey, QueueName, Status, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.gang import is_half_gang
@@ -94,11 +94,11 @@ class QueueHolds:
         if deserved is None:
             return None
         held = queue.allocated - credit
-        for name, column in self._session.axis.by_name():
+        for name, column in self._session.axis.shared():
             most, total = int(deserved[column]), int(self._session.divisible[column])
             over = int(held[column] + request[column]) > most
             # A queue that deserves all there is holds nobody back: nodes do.
-            if column != PODS and request[column] > 0 and 0 < most < total and credit[column] < 0 and over:
+            if request[column] > 0 and 0 < most < total and credit[column] < 0 and over:
                 return Refusal(
                     Code.QUEUE_OVER_DESERVED, resource=name, need=int(request[column]), have=int(held[column]),
                     total=most, subject=queue.name,

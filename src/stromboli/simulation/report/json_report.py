@@ -18,8 +18,9 @@ from stromboli.api import Condition, Job, Pod, PodGroup, Queue, Reservation, key
 from stromboli.api.quantity import amounts, format_amount
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import Cluster, JobKey, QueueName, ResourceAxis, Status, TaskKey, Vector
+from stromboli.cluster.ledger import ON_NODE, SHARED
 from stromboli.cluster.queue_guarantees import nodes_in_force
-from stromboli.cluster.queue_index import with_queues_below
+from stromboli.cluster.queue_index import unoffered_by, with_queues_below
 from stromboli.scheduling.decisions import PatchGroup, PatchReservation
 from stromboli.scheduling.explanation.orphans import orphans, why_reservation_waits
 from stromboli.scheduling.explanation.reasons import Code, no_group, no_queue
@@ -191,12 +192,14 @@ def _queues(engine: Engine) -> Section:
     cluster = engine.cluster
     queues: Section = {}
     allocated = with_queues_below(cluster.queues.values(), lambda queue: queue.allocated)
+    others = unoffered_by(cluster.tasks.values(), SHARED, lambda task: task.job and task.job.queue.name)
+    unoffered = with_queues_below(cluster.queues.values(), lambda queue: others.get(queue.name, Counter()))
     for queue in engine.world.store.list(Queue):
         name = QueueName(queue.metadata.name)
         locked = queue.status.reservation
         queues[name] = {
             "state": queue.status.state or "Open",
-            "allocated": _format(_without_pods(cluster.axis, allocated[name])),
+            "allocated": _format({**_without_pods(cluster.axis, allocated[name]), **unoffered[name]}),
             "deserved": _format(engine.cycle.deserved.get(name, {})),
             "reservation": {"nodes": sorted(locked.nodes), "resource": _format(amounts(locked.resource))},
             "conditions": [_condition(condition) for condition in queue.status.conditions],
@@ -210,13 +213,17 @@ def _namespaces(engine: Engine) -> Section:
     pairs = {
         (engine.journal.queue_of(record), pod_key.partition("/")[0]) for pod_key, record in engine.journal.pods.items()
     }
+    others = unoffered_by(
+        cluster.tasks.values(), SHARED, lambda task: (task.job and task.job.queue.name, task.namespace)
+    )
     namespaces: Section = {}
     for queue_name, namespace in sorted(pair for pair in pairs if pair[0]):
         queue = cluster.queues.get(QueueName(queue_name))
         inside = None if queue is None else queue.by_namespace.get(namespace)
+        offered = {} if inside is None else _without_pods(cluster.axis, inside)
         known = cluster.namespaces.get(namespace)
         namespaces[f"{queue_name}/{namespace}"] = {
-            "allocated": {} if inside is None else _format(_without_pods(cluster.axis, inside)),
+            "allocated": _format({**offered, **others.get((QueueName(queue_name), namespace), {})}),
             "weight": 1 if known is None else known.weight,
         }
     return namespaces
@@ -226,6 +233,7 @@ def _nodes(cluster: Cluster, kept: Mapping[str, Iterable[JobKey]], locked_by: Ma
     """`kept`: by node, jobs that keep room there until lent room is returned; `locked_by`: by node, the queue that it
     is locked for."""
     table, promised = cluster.ledger.table, cluster.ledger.promised()
+    occupying = unoffered_by(cluster.tasks.values(), ON_NODE, lambda task: task.node and task.node.name)
     nodes: Section = {}
     for node in table.nodes:
         allocatable = dict(sorted(node.allocatable.items()))
@@ -236,7 +244,7 @@ def _nodes(cluster: Cluster, kept: Mapping[str, Iterable[JobKey]], locked_by: Ma
         kept_free = sum((task.request for task in waiting), start=cluster.axis.zeros())
         nodes[node.name] = {
             "allocatable": _format(allocatable),
-            "used": _format({**none, **used}),
+            "used": _format({**none, **used, **occupying.get(node.name, {})}),
             "held": _format({**none, **held}),
             "reserved": _format(_without_pods(cluster.axis, table.reserved[node.row])),
             "reservedFor": sorted({*_reserved_for(cluster, node.name), *kept.get(node.name, ())}),
