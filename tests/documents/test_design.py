@@ -57,6 +57,11 @@ def test_the_table_of_packages_is_the_contract() -> None:
     assert rows("packages") == layers("stromboli")
 
 
+def test_contributors_see_the_same_packages() -> None:
+    shown = [set(re.findall(r"\w+", row[0])) for row in table("CONTRIBUTING.md", "package")]
+    assert shown == [layer for layer in layers("stromboli") if layer != {"__main__"}]
+
+
 def test_the_table_of_scheduling_is_the_contract() -> None:
     assert rows("modules of `scheduling`") == layers("stromboli.scheduling")
 
