@@ -220,7 +220,7 @@ def fuzz(seed: int, numbers: range, report: Callable[[int, Request, str], None])
         problem = problem_of(outcome)
         if problem:
             report(number, request, problem)
-        upkeep.run(NOW)
+        upkeep.turn(NOW)
     return counts
 
 

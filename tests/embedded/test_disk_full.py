@@ -103,12 +103,12 @@ def test_the_servers_own_controllers_go_on_when_there_is_space(tmp_path: Path) -
     )
     transport.settle()
     assert names(api) == ["child"]
-    due = transport.upkeep.next_due()
+    due = transport.upkeep.next_due(transport.now)
     assert due is not None
     backend._connection.execute("DROP TRIGGER full")
     transport.settle(due - transport.now)
     assert names(api) == []
-    assert transport.upkeep.next_due() is None
+    assert transport.upkeep.next_due(transport.now) is None
     backend.close()
 
 

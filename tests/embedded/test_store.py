@@ -67,7 +67,7 @@ def test_owners_are_known() -> None:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1"}
     store.put(key("a"), {"metadata": {"uid": "1"}})
     store.put(key("b"), {"metadata": {"uid": "2", "ownerReferences": [owner]}})
-    assert [record.key.name for record in store.dependents("1")] == ["b"]
+    assert [found.name for found in store.dependents("1")] == ["b"]
     store.put(key("b"), {"metadata": {"uid": "2"}})
     assert store.dependents("1") == []
 

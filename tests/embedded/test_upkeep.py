@@ -241,7 +241,7 @@ def test_a_job_fails_after_its_retries(server: EmbeddedTransport, api: Api) -> N
 def test_a_job_ends_at_its_deadline_and_goes(server: EmbeddedTransport, api: Api) -> None:
     api.create(JOBS, job(activeDeadlineSeconds=30, ttlSecondsAfterFinished=60))
     server.settle()
-    assert server.upkeep.next_due() == server.now + 30
+    assert server.upkeep.next_due(server.now) == server.now + 30
     server.settle(31)
     assert conditions(api) == {"Failed": "DeadlineExceeded"}
     assert running(api) == []

@@ -49,6 +49,10 @@ class WorkQueue:
                 self._heap = [(due, key) for key, due in self._dues.items()]
                 heapify(self._heap)
 
+    def due(self, key: str) -> float | None:
+        """The time that was set for this key and has not come."""
+        return self._dues.get(key)
+
     def take(self, now: float, most: int | None = None) -> list[str]:
         """The keys to visit now, sorted, and at most so many. They are in the queue no longer, and have no time any
         more if it has come."""

@@ -150,8 +150,12 @@ class HttpServer:
     async def _run_upkeep(self) -> None:
         while True:
             self._changed.clear()
-            self._upkeep.run(self._clock())
-            due = self._upkeep.next_due()
+            began = time.monotonic()
+            if self._upkeep.turn(self._clock()):
+                # As long as that took belongs to requests, so that much work keeps nobody from being answered.
+                await asyncio.sleep(time.monotonic() - began)
+                continue
+            due = self._upkeep.next_due(self._clock())
             seconds = None if due is None else max(due - self._clock(), 0.01)
             try:
                 await asyncio.wait_for(self._changed.wait(), seconds)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from stromboli.api.timestamps import parse_timestamp
+from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 from stromboli.embedded import names
 from stromboli.embedded.schema import FieldError
 from stromboli.embedded.schema.field_errors import invalid, required
@@ -28,6 +29,15 @@ def _template_errors(obj: Object) -> list[FieldError]:
     template = dig(obj, "spec", "template", default={})
     errors = names.validate_labels(dig(template, "metadata", "labels", default={}), "spec.template.metadata.labels")
     return errors + validate_pod_spec(template.get("spec") or {}, "spec.template.spec")
+
+
+def _limit_errors(obj: Object, *fields: str) -> list[FieldError]:
+    """The numbers of pods that one object may make us create."""
+    return [
+        invalid(f"spec.{field}", number, f"must be at most {MAX_JOB_REPLICAS}")
+        for field in fields
+        if isinstance(number := dig(obj, "spec", field), int) and number > MAX_JOB_REPLICAS
+    ]
 
 
 def _immutable(obj: Object, old: Object, *fields: str) -> list[FieldError]:
@@ -73,7 +83,7 @@ class ReplicaSetStrategy(Strategy):
         obj["status"] = {"replicas": 0}
 
     def validate(self, obj: Object) -> list[FieldError]:
-        errors = _template_errors(obj)
+        errors = _template_errors(obj) + _limit_errors(obj, "replicas")
         selector = dig(obj, "spec", "selector")
         labels = dig(obj, "spec", "template", "metadata", "labels", default={})
         if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
@@ -154,11 +164,13 @@ class JobStrategy(Strategy):
         spec["selector"] = {"matchLabels": {"controller-uid": uid}}
 
     def validate(self, obj: Object) -> list[FieldError]:
-        errors = _template_errors(obj)
+        is_indexed = dig(obj, "spec", "completionMode") == "Indexed"
+        # Who is to complete is written down index by index. Without indexes it is only a number.
+        errors = _template_errors(obj) + _limit_errors(obj, "parallelism", *(("completions",) if is_indexed else ()))
         policy = dig(obj, "spec", "template", "spec", "restartPolicy", default="")
         if policy in ("", "Always"):
             errors.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
-        if dig(obj, "spec", "completionMode") == "Indexed" and dig(obj, "spec", "completions") is None:
+        if is_indexed and dig(obj, "spec", "completions") is None:
             errors.append(required("spec.completions", "when completion mode is Indexed"))
         return errors
 

@@ -84,7 +84,7 @@ class Deleter:
         if propagation:
             finalizers = [one for one in finalizers if one not in (ORPHAN, FOREGROUND)]
         if propagation in ("Orphan", "Foreground") and (
-            propagation == "Foreground" or self._store.dependents(value["metadata"]["uid"])
+            propagation == "Foreground" or self._store.dependents(value["metadata"]["uid"], 1)
         ):
             finalizers.append(ORPHAN if propagation == "Orphan" else FOREGROUND)
         value["metadata"].pop("finalizers", None)

@@ -7,7 +7,9 @@ what a client was told is what a restart finds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -36,7 +38,8 @@ class Store:
         self._window = window
         self._records: dict[str, dict[tuple[str, str], Record]] = {}
         self._histories: dict[str, History] = {}
-        self._dependents: dict[str, set[ObjectKey]] = {}  # by the uid of an owner
+        self._dependents: dict[str, dict[ObjectKey, None]] = {}  # by the uid of an owner
+        self._in_namespace: Counter[str] = Counter()
         self._uids: dict[str, ObjectKey] = {}
         self._listeners: list[Callable[[Change], None]] = []
         self.version = 1
@@ -87,10 +90,13 @@ class Store:
         key = self._uids.get(uid)
         return self.get(key) if key is not None else None
 
-    def dependents(self, uid: str) -> Sequence[Record]:
-        """The objects that name an owner, in the order of their keys."""
-        found = (self.get(key) for key in sorted(self._dependents.get(uid, ())))
-        return [record for record in found if record is not None]
+    def dependents(self, uid: str, most: int | None = None) -> Sequence[ObjectKey]:
+        """The objects that name an owner, those that were written first before the others."""
+        return list(islice(self._dependents.get(uid, ()), most))
+
+    def count_in(self, namespace: str) -> int:
+        """How many objects of all resources a namespace has."""
+        return self._in_namespace[namespace]
 
     def history(self, resource: str) -> History:
         history = self._histories.get(resource)
@@ -136,14 +142,19 @@ class Store:
         before = records.get((key.namespace, key.name))
         if before is not None:
             self._unindex(before)
+        else:
+            self._in_namespace[key.namespace] += 1
         records[key.namespace, key.name] = record
         self._uids[record.metadata.uid] = key
         for owner in record.metadata.owner_references:
-            self._dependents.setdefault(owner.uid, set()).add(key)
+            self._dependents.setdefault(owner.uid, {})[key] = None
         return before
 
     def _remove(self, record: Record) -> None:
         del self._records[record.key.resource][record.key.namespace, record.key.name]
+        self._in_namespace[record.key.namespace] -= 1
+        if not self._in_namespace[record.key.namespace]:
+            del self._in_namespace[record.key.namespace]
         self._unindex(record)
 
     def _unindex(self, record: Record) -> None:
@@ -151,6 +162,6 @@ class Store:
         for owner in record.metadata.owner_references:
             keys = self._dependents.get(owner.uid)
             if keys is not None:
-                keys.discard(record.key)
+                keys.pop(record.key, None)
                 if not keys:
                     del self._dependents[owner.uid]

@@ -7,6 +7,8 @@ from typing import Final
 
 from stromboli.embedded.store import Change, ObjectKey, Store
 
+from .turn import WRITES
+
 LIFETIME: Final = 3600.0  # seconds after the last write
 
 
@@ -33,11 +35,11 @@ class EventExpiry:
 
     def run(self, now: float) -> bool:
         self._now = now
-        worked = False
-        while self._written and self._written[0][0] + LIFETIME <= now:
+        forgotten = 0
+        while self._written and self._written[0][0] + LIFETIME <= now and forgotten < WRITES:
             _, key, version = self._written.popleft()
             record = self._store.get(key)
             if record is not None and record.version == version:
                 self._store.delete(key)
-                worked = True
-        return worked
+                forgotten += 1
+        return bool(forgotten)

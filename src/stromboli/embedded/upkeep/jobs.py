@@ -7,109 +7,110 @@ uid leaves the list and the counter moves on. So every pod counts once.
 
 from __future__ import annotations
 
+from heapq import nsmallest
+from itertools import islice
 from typing import Any, Final
 
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
+from stromboli.api.validation.limits import MAX_JOB_REPLICAS
+from stromboli.controllers.job.index_ranges import format_indexes, parse_indexes
+from stromboli.controllers.work_queue import WorkQueue
 from stromboli.embedded.kinds import Object, dig
 from stromboli.embedded.server import ApiServer
 from stromboli.embedded.store import Change, ObjectKey, Record
 
-from .pods import FINISHED, deletion_order, is_ready, is_terminating, phase, pod_from_template, pods_of
+from .owned_pods import INDEX, TRACKING, OwnedPods, PodsOfOwner, deletion_rank
+from .pod_template import pod_from_template
+from .turn import VISITS, share_of, take
 from .writes import Writes
 
 JOBS: Final = "jobs.batch"
-TRACKING: Final = "batch.kubernetes.io/job-tracking"
-INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 360.0  # seconds after a failed pod until the next one, doubled each time
-_MOST_AT_ONCE: Final = 500
-
-Pods = list[tuple[Record, Object]]
 
 
 class JobController:
-    def __init__(self, server: ApiServer, writes: Writes) -> None:
+    def __init__(self, server: ApiServer, writes: Writes, pods: OwnedPods) -> None:
         self._store = server.store
         self._deleter = server.deleter
         self._writes = writes
-        self._due: dict[ObjectKey, None] = {}
-        self._timers: dict[ObjectKey, float] = {}
+        self._pods = pods
+        self._due = WorkQueue()
+        self._orphans: dict[ObjectKey, None] = {}  # pods that no Job counts any more
 
     def on_change(self, change: Change) -> None:
-        key = change.record.key
+        key, metadata = change.record.key, change.record.metadata
         if key.resource == JOBS:
-            self._due[key] = None
+            self._due.add(f"{key.namespace}/{key.name}")
+            if change.type == "DELETED":
+                self._due.set_due(f"{key.namespace}/{key.name}", None)
+                self._orphans |= dict.fromkeys(self._pods.of(key.namespace, metadata.uid).tracked)
         elif key.resource == "pods":
-            for owner in change.record.metadata.owner_references:
-                if owner.controller and owner.kind == "Job" and owner.api_version == "batch/v1":
-                    self._due[ObjectKey(JOBS, key.namespace, owner.name)] = None
-                    if change.record.metadata.deletion_timestamp and self._store.by_uid(owner.uid) is None:
-                        self._deleter.finish(key, TRACKING)  # nobody is left who would count it
+            owners = [one for one in metadata.owner_references if one.controller and one.kind == "Job"]
+            self._due.add_all(f"{key.namespace}/{one.name}" for one in owners if one.api_version == "batch/v1")
+            if TRACKING in metadata.finalizers and not any(self._store.by_uid(one.uid) for one in owners):
+                self._orphans[key] = None
 
     def start(self) -> None:
-        self._due |= dict.fromkeys(record.key for record in self._store.list(JOBS))
+        for resource in (JOBS, "pods"):
+            for record in self._store.list(resource):
+                self.on_change(Change("ADDED", record, None))
 
-    def next_due(self) -> float | None:
-        return min(self._timers.values(), default=None)
+    def next_due(self, now: float) -> float | None:
+        return self._due.next_due(now)
 
     def run(self, now: float) -> bool:
-        for key in [key for key, due in self._timers.items() if due <= now]:
-            del self._timers[key]
-            self._due[key] = None
-        due, self._due = self._due, {}
+        """A turn. What it does to the pods of a Job makes the Job due again, so what is left is for the next one."""
+        due = self._due.take(now, VISITS)
         for key in due:
-            record = self._store.get(key)
-            if record is None:
-                self._timers.pop(key, None)
-                self._release_orphans(key)
-            else:
-                self._reconcile(record, now)
-        return bool(due)
+            namespace, _, name = key.partition("/")
+            record = self._store.get(ObjectKey(JOBS, namespace, name))
+            if record is not None:
+                self._reconcile(record, share_of(due), now)
+        orphans = take(self._orphans)
+        for pod in orphans:
+            self._deleter.finish(pod, TRACKING)
+        return bool(due or orphans)
 
-    def _release_orphans(self, key: ObjectKey) -> None:
-        """The Job is gone: nobody counts its pods any more."""
-        for pod in self._store.list("pods", key.namespace):
-            owned = any(owner.kind == "Job" and owner.name == key.name for owner in pod.metadata.owner_references)
-            if owned and TRACKING in pod.metadata.finalizers:
-                self._deleter.finish(pod.key, TRACKING)
-
-    def _reconcile(self, record: Record, now: float) -> None:
+    def _reconcile(self, record: Record, most: int, now: float) -> None:
+        """`most`: how many pods it may start, stop or count."""
         value = record.value()
-        pods = pods_of(self._store, record.metadata.uid)
+        pods = self._pods.of(record.key.namespace, record.metadata.uid)
         if record.metadata.deletion_timestamp is not None:
-            for pod, _ in pods:
-                self._deleter.finish(pod.key, TRACKING)
+            for key in list(islice(pods.tracked, most)):
+                self._deleter.finish(key, TRACKING)
             return
         status: dict[str, Any] = dict(value.get("status") or {})
         before = dict(status)
-        self._note_finished(status, pods)
+        self._note_finished(status, value, pods, most)
         if status != before:
             self._writes.set_status(record, status, now)
             record = self._store.get(record.key) or record
         self._count(status, value)
-        finished = _finished_since(status)
-        active = [one for one in pods if phase(one[1]) not in FINISHED and not is_terminating(one[1])]
-        if finished is None:
-            active = self._progress(record, value, status, active, pods, now)
-        status["active"] = len(active)
-        status["ready"] = sum(is_ready(pod) for _, pod in active)
+        if _finished_since(status) is None:
+            self._progress(record, value, status, pods, most, now)
+        else:
+            self._stop(pods, len(pods.active), most, now)
+        pods = self._pods.of(record.key.namespace, record.metadata.uid)
+        status["active"] = len(pods.active)
+        status["ready"] = pods.ready
         status = {name: part for name, part in status.items() if part not in (0, None, {}, "") or name == "ready"}
         self._writes.set_status(record, status, now)
         self._expire(record, value, status, now)
 
     # -- counting -----------------------------------------------------------------------------------------------------
 
-    def _note_finished(self, status: dict[str, Any], pods: Pods) -> None:
+    def _note_finished(self, status: dict[str, Any], job: Object, pods: PodsOfOwner, most: int) -> None:
         uncounted = {key: list(uids) for key, uids in (status.get("uncountedTerminatedPods") or {}).items()}
         noted = {uid for uids in uncounted.values() for uid in uids}
-        for record, pod in pods:
-            if TRACKING not in record.metadata.finalizers or record.metadata.uid in noted:
-                continue
-            if phase(pod) in FINISHED or is_terminating(pod):
-                outcome = "succeeded" if phase(pod) == "Succeeded" else "failed"
-                uncounted.setdefault(outcome, []).append(record.metadata.uid)
-                if outcome == "succeeded" and (index := _index_of(pod)) is not None:
-                    done = {*_indexes(status.get("completedIndexes", "")), index}
-                    status["completedIndexes"] = _ranges(done)
+        indexes: set[int] = set()
+        for pod in islice(pods.to_count.values(), most):
+            if pod.uid not in noted:
+                outcome = "succeeded" if pod.phase == "Succeeded" else "failed"
+                uncounted.setdefault(outcome, []).append(pod.uid)
+                if outcome == "succeeded" and pod.index is not None:
+                    indexes.add(pod.index)
+        if indexes:
+            status["completedIndexes"] = format_indexes(_completed(status, job) | indexes)
         if uncounted:
             status["uncountedTerminatedPods"] = uncounted
 
@@ -121,91 +122,72 @@ class JobController:
                     self._deleter.finish(record.key, TRACKING)
                 status[outcome] = status.get(outcome, 0) + 1
         if dig(job, "spec", "completionMode") == "Indexed":
-            status["succeeded"] = len(_indexes(status.get("completedIndexes", "")))
+            status["succeeded"] = len(_completed(status, job))
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
     def _progress(
-        self, record: Record, job: Object, status: dict[str, Any], active: Pods, pods: Pods, now: float
-    ) -> Pods:
-        """Start and stop pods, or end the Job. Returns the pods that are active then."""
+        self, record: Record, job: Object, status: dict[str, Any], pods: PodsOfOwner, most: int, now: float
+    ) -> None:
+        """Start and stop pods, or end the Job."""
         spec, stamp = job["spec"], format_timestamp(int(now))
+        active = len(pods.active)
         if spec.get("suspend"):
-            self._stop(active, now)
+            self._stop(pods, active, most, now)
             _set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", stamp)
             status.pop("startTime", None)
-            return []
+            return
         if any(one["type"] == "Suspended" and one["status"] == "True" for one in status.get("conditions") or ()):
             _set_condition(status, "Suspended", "False", "JobResumed", "Job resumed", stamp)
         status.setdefault("startTime", stamp)
         succeeded, failed = status.get("succeeded", 0), status.get("failed", 0)
-        completions, parallelism = spec.get("completions"), spec.get("parallelism", 1)
+        completions = spec.get("completions")
         deadline = spec.get("activeDeadlineSeconds")
         end = parse_timestamp(status["startTime"]) + deadline if deadline else None
-        if failed > spec.get("backoffLimit", 6):
-            return self._fail(status, active, "BackoffLimitExceeded", "has reached the specified backoff limit", now)
-        if end is not None and now >= end:
-            return self._fail(status, active, "DeadlineExceeded", "was active longer than specified deadline", now)
-        done = succeeded >= completions if completions is not None else succeeded > 0 and not active
-        if done:
-            self._stop(active, now)
-            _set_condition(status, "Complete", "True", "", "", stamp)
-            status["completionTime"] = stamp
-            return []
+        outcome = _outcome(spec, succeeded, failed, active, end, now)
+        if outcome is not None:
+            name, reason, message = outcome
+            self._stop(pods, active, most, now)
+            _set_condition(status, name, "True", reason, message, stamp)
+            if name == "Complete":
+                status["completionTime"] = stamp
+            return
+        # The server refuses larger Jobs now. One that was stored before must not fill the memory all the same.
+        parallelism = min(spec.get("parallelism", 1), MAX_JOB_REPLICAS)
         wanted = parallelism if completions is None else min(parallelism, completions - succeeded)
         if completions is None and succeeded:
-            wanted = len(active)  # a work queue: after the first success no new pods
-        self._stop(deletion_order(active)[: max(0, len(active) - wanted)], now)
-        resume = self._resume_at(pods, failed)
+            wanted = active  # a work queue: after the first success no new pods
+        self._stop(pods, active - wanted, most, now)
+        resume = _resume_at(pods, failed)
         if end is not None:
             self._wake(record.key, end)
         if resume is not None and resume > now:
             self._wake(record.key, resume)
-            return active
-        missing = min(wanted - len(active), _MOST_AT_ONCE)
-        return active + self._start(record, job, status, active, missing, now)
+        elif wanted > active:
+            self._start(record, job, status, pods, min(wanted - active, most), now)
 
     def _start(
-        self, record: Record, job: Object, status: dict[str, Any], active: Pods, missing: int, now: float
-    ) -> Pods:
-        started: Pods = []
-        free: list[int] = []
+        self, record: Record, job: Object, status: dict[str, Any], pods: PodsOfOwner, missing: int, now: float
+    ) -> None:
         indexed = dig(job, "spec", "completionMode") == "Indexed"
+        free: list[int] = []
         if indexed:
-            taken = _indexes(status.get("completedIndexes", "")) | {_index_of(pod) for _, pod in active}
-            free = [index for index in range(job["spec"]["completions"]) if index not in taken]
+            taken = _completed(status, job) | {pod.index for pod in pods.active.values() if pod.index is not None}
+            left = (index for index in range(job["spec"]["completions"]) if index not in taken)
+            free = list(islice(left, missing))
+            missing = len(free)
         for number in range(missing):
             body = pod_from_template(job, finalizers=[TRACKING])
             if indexed:
-                if number >= len(free):
-                    break
                 _set_index(body, job, free[number])
-            created = self._writes.create_pod(record, body, now)
-            if created is None:
+            if self._writes.create_pod(record, body, now) is None:
                 self._wake(record.key, now + _FIRST_BACKOFF)
-                break
-            started.append((created, created.value()))
-        return started
+                return
 
-    def _stop(self, pods: Pods, now: float) -> None:
-        for pod, _ in pods:
+    def _stop(self, pods: PodsOfOwner, many: int, most: int, now: float) -> None:
+        for pod in nsmallest(min(many, most), pods.active.values(), key=deletion_rank):
             self._deleter.finish(pod.key, TRACKING)
-            self._writes.delete(pod.key, now, uid=pod.metadata.uid)
-
-    def _fail(self, status: dict[str, Any], active: Pods, reason: str, problem: str, now: float) -> Pods:
-        self._stop(active, now)
-        _set_condition(status, "Failed", "True", reason, f"Job {problem}", format_timestamp(int(now)))
-        return []
-
-    def _resume_at(self, pods: Pods, failed: int) -> float | None:
-        """When a pod may be started after the last failure."""
-        if not failed:
-            return None
-        ends = [_end_of(pod) for _, pod in pods if phase(pod) == "Failed"]
-        if not ends:
-            return None
-        backoff: float = min(_FIRST_BACKOFF * 2 ** min(failed - 1, 10), _LONGEST_BACKOFF)
-        return max(ends) + backoff
+            self._writes.delete(pod.key, now, uid=pod.uid)
 
     def _expire(self, record: Record, job: Object, status: dict[str, Any], now: float) -> None:
         finished, lifetime = _finished_since(status), dig(job, "spec", "ttlSecondsAfterFinished")
@@ -217,7 +199,34 @@ class JobController:
             self._wake(record.key, finished + lifetime)
 
     def _wake(self, key: ObjectKey, at: float) -> None:
-        self._timers[key] = min(at, self._timers.get(key, at))
+        name = f"{key.namespace}/{key.name}"
+        known = self._due.due(name)
+        self._due.set_due(name, at if known is None else min(at, known))
+
+
+def _outcome(
+    spec: Object, succeeded: int, failed: int, active: int, end: float | None, now: float
+) -> tuple[str, str, str] | None:
+    """The condition with which a Job ends, its reason and its message."""
+    if failed > spec.get("backoffLimit", 6):
+        return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+    if end is not None and now >= end:
+        return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
+    completions = spec.get("completions")
+    is_done = succeeded >= completions if completions is not None else succeeded > 0 and not active
+    return ("Complete", "", "") if is_done else None
+
+
+def _resume_at(pods: PodsOfOwner, failed: int) -> float | None:
+    """When a pod may be started after the last failure."""
+    if not failed or pods.last_failure is None:
+        return None
+    backoff: float = min(_FIRST_BACKOFF * 2 ** min(failed - 1, 10), _LONGEST_BACKOFF)
+    return pods.last_failure + backoff
+
+
+def _completed(status: dict[str, Any], job: Object) -> set[int]:
+    return {*parse_indexes(status.get("completedIndexes", ""), dig(job, "spec", "completions", default=0))}
 
 
 def _finished_since(status: dict[str, Any]) -> float | None:
@@ -225,15 +234,6 @@ def _finished_since(status: dict[str, Any]) -> float | None:
         if one["type"] in ("Complete", "Failed") and one["status"] == "True":
             return parse_timestamp(one["lastTransitionTime"])
     return None
-
-
-def _end_of(pod: Object) -> float:
-    ends = [
-        parse_timestamp(terminated["finishedAt"])
-        for one in dig(pod, "status", "containerStatuses", default=[])
-        if (terminated := dig(one, "state", "terminated")) and terminated.get("finishedAt")
-    ]
-    return max(ends, default=parse_timestamp(pod["metadata"]["creationTimestamp"]))
 
 
 def _set_condition(status: dict[str, Any], name: str, value: str, reason: str, message: str, stamp: str) -> None:
@@ -245,11 +245,6 @@ def _set_condition(status: dict[str, Any], name: str, value: str, reason: str, m
     status["conditions"] = [*conditions, before[0] if before else condition]
 
 
-def _index_of(pod: Object) -> int | None:
-    text = dig(pod, "metadata", "annotations", INDEX, default="")
-    return int(text) if text.isdigit() else None
-
-
 def _set_index(pod: Object, job: Object, index: int) -> None:
     metadata = pod["metadata"]
     metadata["annotations"] = {**metadata["annotations"], INDEX: str(index)}
@@ -259,23 +254,3 @@ def _set_index(pod: Object, job: Object, index: int) -> None:
     for container in pod["spec"].get("containers") or ():
         env = [one for one in container.get("env") or () if one.get("name") != "JOB_COMPLETION_INDEX"]
         container["env"] = [*env, {"name": "JOB_COMPLETION_INDEX", "value": str(index)}]
-
-
-def _indexes(text: str) -> set[int | None]:
-    """`0,2-4` as a set."""
-    found: set[int | None] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.isdigit():
-            found |= set(range(int(first), int(last or first) + 1))
-    return found
-
-
-def _ranges(indexes: set[int | None]) -> str:
-    parts: list[list[int]] = []
-    for index in sorted(one for one in indexes if one is not None):
-        if parts and parts[-1][-1] == index - 1:
-            parts[-1].append(index)
-        else:
-            parts.append([index])
-    return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)

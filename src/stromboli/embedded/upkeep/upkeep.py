@@ -1,4 +1,4 @@
-"""All controllers of the server behind one interface: they note what changed, and act when they are run."""
+"""All controllers of the server behind one interface: they note what changed, and act in turns of a bounded length."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .containers import DefinitionCleaner, NamespaceCleaner
 from .events import EventExpiry
 from .garbage import GarbageCollector
 from .jobs import JobController
+from .owned_pods import OwnedPods
 from .replica_sets import ReplicaSetController
 from .writes import Writes
 
 _RETRY_SECONDS: Final = 5.0  # after a change could not be stored
-_MOST_PASSES: Final = 100  # of one call; a controller that works against another must not stop the server
 
 
 class Controller(Protocol):
@@ -26,21 +26,21 @@ class Controller(Protocol):
     def start(self) -> None: ...
 
     def run(self, now: float) -> bool:
-        """Act on what changed; False if there was nothing."""
+        """Act on some of what changed (see `turn`); False if there was nothing."""
         ...
 
 
 class Upkeep:
     def __init__(self, server: ApiServer) -> None:
-        writes = Writes(server)
+        writes, pods = Writes(server), OwnedPods(server.store)
         self._retry_at: float | None = None
         self._events = EventExpiry(server.store)
-        self._jobs = JobController(server, writes)
+        self._jobs = JobController(server, writes, pods)
         self._controllers: Sequence[Controller] = (
             GarbageCollector(server, writes),
             NamespaceCleaner(server, writes),
             DefinitionCleaner(server, writes),
-            ReplicaSetController(server, writes),
+            ReplicaSetController(server, writes, pods),
             self._jobs,
             BudgetController(server, writes),
             self._events,
@@ -49,20 +49,18 @@ class Upkeep:
             controller.start()
             server.store.listen(controller.on_change)
 
-    def run(self, now: float) -> None:
-        """Act until nothing is left to do at this time."""
+    def turn(self, now: float) -> bool:
+        """Let every controller do a part of its work. False if there was none."""
         if self._retry_at is not None and now < self._retry_at:
-            return
+            return False
         self._retry_at = None
         self._events.set_time(now)
-        for _ in range(_MOST_PASSES):
-            try:
-                worked = [controller.run(now) for controller in self._controllers]  # all of them, whoever worked
-            except StorageError:
-                self._start_again(now)
-                return
-            if not any(worked):
-                return
+        try:
+            worked = [controller.run(now) for controller in self._controllers]  # all of them, whoever worked
+        except StorageError:
+            self._start_again(now)
+            return False
+        return any(worked)
 
     def _start_again(self, now: float) -> None:
         """Nothing can be written. What was to be done is found again by looking at all objects."""
@@ -70,9 +68,9 @@ class Upkeep:
         for controller in self._controllers:
             controller.start()
 
-    def next_due(self) -> float | None:
+    def next_due(self, now: float) -> float | None:
         """When there is something to do although nothing changes."""
         if self._retry_at is not None:
             return self._retry_at
-        dues = (self._events.next_due(), self._jobs.next_due())
+        dues = (self._events.next_due(), self._jobs.next_due(now))
         return min((due for due in dues if due is not None), default=None)
