@@ -11,7 +11,7 @@ STAMP  := $(VENV)/.installed
 BROWSER_STAMP := $(VENV)/.installed-browser
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons lint format kube-assets test-kube test-browser bench sbom audit locks constraints clean
+.PHONY: help demo test test-pythons lint format kube-assets test-kube test-browser mutants bench sbom audit locks constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test-browser: $(BROWSER_STAMP) ## run the tests of the page in Chromium, which i
 	@browser=$$(scripts/browser) && STROMBOLI_BROWSER="$$browser" \
 		KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$(scripts/kube-assets --where)}" $(BIN)/python -m pytest -q tests/browser
 
+mutants: $(STAMP) ## change 20 places of the source, one at a time, and see whether tests notice; MUTANTS="--seed 7 --count 300"
+	@$(BIN)/python -m tests.mutants $(MUTANTS)
+
 bench: $(STAMP) ## measure the scheduler on this machine
 	@$(BIN)/stromboli bench cycle
 
@@ -66,7 +69,7 @@ constraints: ## write constraints.txt and locks/ anew, with the newest versions 
 	@scripts/make-locks $(CONSTRAINTS_PYTHON)
 
 clean: ## remove the environments and all caches
-	@rm -rf $(VENV) .venv-3.* dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) .venv-3.* dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .mutants
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt locks/build.txt locks/dev.txt scripts/install

@@ -1,0 +1,116 @@
+"""The command: `python -m tests.mutants --help`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections import Counter
+from hashlib import sha256
+from typing import Any
+
+from .changes import Change, changes_of
+from .reach import Reach, reach, test_files
+from .snapshot import PACKAGES, WORK, bring_up_to_date, modules, run_pytest
+
+RESULTS = WORK / "results.jsonl"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="mutants", description="Would the tests notice a change of the source?")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--count", type=int, default=20, help="how many changes to draw")
+    parser.add_argument("--package", default="", help="a part of a module's path, such as sharing")
+    parser.add_argument("--list", action="store_true", help="print the changes and stop")
+    parser.add_argument("--seconds", type=float, default=120, help="of tests for one change, short ones first")
+    parser.add_argument("--fresh", action="store_true", help="forget what tests reach, and earlier results")
+    options = parser.parse_args(arguments)
+    if options.fresh:
+        shutil.rmtree(WORK, ignore_errors=True)
+    drawn = draw(options.package, options.seed, options.count)
+    if options.list:
+        print(*map(described, drawn), sep="\n")
+        return 0
+    tests = test_files()
+    version = sha256(json.dumps(tests).encode()).hexdigest()[:16]
+    known = results()
+    # A change that was noticed will be noticed. One that was not is tried again when there are other tests.
+    todo = [c for c in drawn if (old := known.get(c.key)) is None or (is_survivor(old) and old["version"] != version)]
+    print(f"{len(drawn)} changes, {len(drawn) - len(todo)} of them tried before.", flush=True)
+    if todo:
+        run(todo, reach(tests), version, options.seconds)
+    return report([(change, known[change.key]) for known in (results(),) for change in drawn if change.key in known])
+
+
+def draw(part: str, seed: int, count: int) -> list[Change]:
+    """By the digest of seed and key, so that the same ones are drawn after a change elsewhere in the source."""
+    found = [change for path, module in modules() if part in str(path) for change in changes_of(path, module)]
+    return sorted(found, key=lambda change: sha256(f"{seed} {change.key}".encode()).digest())[:count]
+
+
+def results() -> dict[str, dict[str, Any]]:
+    lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
+    return {result["key"]: result for result in map(json.loads, lines)}
+
+
+def is_survivor(result: dict[str, Any]) -> bool:
+    return bool(result["outcome"] == "survived")
+
+
+def run(changes: list[Change], reached: Reach, version: str, seconds: float) -> None:
+    copy = bring_up_to_date("changed")
+    killers = Counter(result["test"] for result in results().values() if result["outcome"] == "killed")
+    planned = [
+        {
+            "key": change.key,
+            "path": str(copy / change.path),
+            "module": change.module,
+            "function": change.function.name,
+            "source": change.source,
+            "place": place(change),
+            "tests": in_order(reached, change, killers, seconds),
+            "version": version,
+        }
+        for change in changes
+    ]
+    plan = WORK / "plan.json"
+    plan.write_text(json.dumps({"changes": planned, "results": str(RESULTS), "seconds": reached.seconds}))
+    files = sorted({test.partition("::")[0] for change in planned for test in change["tests"]})
+    run_pytest(copy, {"STROMBOLI_TRIALS": str(plan)}, "-s", "-p", "no:xdist", "-p", "tests.mutants.trial_run", *files)
+
+
+def in_order(reached: Reach, change: Change, killers: Counter[str], seconds: float) -> list[str]:
+    """Those first that noticed other changes in less time, then short ones."""
+    chosen, total = [], 0.0
+    took = reached.seconds
+    for test in sorted(reached.tests_of(change), key=lambda test: ((took[test] + 0.01) / (1 + killers[test]), test)):
+        total += took[test]
+        if total > seconds:
+            break
+        chosen.append(test)
+    return chosen
+
+
+def place(change: Change) -> str:
+    return f"{change.path.relative_to('src')}:{change.line} {change.function.name} ({change.kind})"
+
+
+def described(change: Change) -> str:
+    return "\n".join([place(change), *(f"    {line}" for line in change.difference)])
+
+
+def report(tried: list[tuple[Change, dict[str, Any]]]) -> int:
+    survivors = [change for change, result in tried if is_survivor(result)]
+    for change in survivors:
+        print(f"\nNobody noticed: {described(change)}")
+    print(f"\n{'package':32} {'killed':>8} {'survived':>9} {'skipped':>8}")
+    for package in (*PACKAGES, ""):
+        counts = Counter(result["outcome"] for change, result in tried if f"/{package}" in str(change.path))
+        if counts:
+            print(f"{package or 'all':32} {counts['killed']:8} {counts['survived']:9} {counts['skipped']:8}")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
