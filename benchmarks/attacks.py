@@ -1,15 +1,15 @@
 """Attack the listeners of `stromboli up`: the API server, the page, and the port of the descheduler.
 
-    python benchmarks/attacks.py                                   # everything, a quarter of an hour
+    python benchmarks/attacks.py                                   # everything, twenty minutes
     python benchmarks/attacks.py --stages half-sent,connections
     python benchmarks/attacks.py --requests 2000 --token-requests 500 --minutes 0.2
 
 It starts `stromboli up` with at most 1,024 open files, and sends what no client sends, with raw sockets: half of a
-request, thousands of connections, requests that two readers understand differently, random bytes in the right places,
-watches without end, bodies that are small and costly. All the while it asks each listener for health, on a new
-connection every time. It prints what was answered, how long health took, and the memory of the process before, at its
-most, and after. The exit status is 1 if there was a 5xx, if health was not answered, or if the process ended. Request n
-of a seed is always the same.
+request, thousands of connections, thousands of requests in one piece, requests that two readers understand differently,
+random bytes in the right places, watches without end, bodies that are small and costly. All the while it asks each
+listener for health, on a new connection every time. It prints what was answered, how long health took, and the memory
+of the process before, at its most, and after. The exit status is 1 if there was a 5xx, if health was not answered, or
+if the process ended. Request n of a seed is always the same.
 """
 
 from __future__ import annotations
@@ -208,6 +208,39 @@ async def connections(target: Target, stage: Stage, count: int) -> None:
         for writer in opened:
             writer.transport.abort()
     await asyncio.sleep(3)
+
+
+async def pipelined(target: Target, stage: Stage, seconds: float) -> None:
+    """64 connections to each listener send requests for health without a pause, and read what comes."""
+    end = time.monotonic() + seconds
+
+    async def pipeline(listener: Listener) -> None:
+        request = f"GET {listener.health} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() * 2000
+        while time.monotonic() < end:
+            try:
+                async with asyncio.timeout(10):
+                    reader, writer = await listener.connect()
+            except (OSError, TimeoutError):
+                stage.statuses["not connected"] += 1
+                continue
+            stage.statuses["connected"] += 1
+            reading = asyncio.create_task(_count_answers(reader, stage))
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(max(end - time.monotonic(), 0)):
+                    while not reading.done():
+                        writer.write(request)
+                        await writer.drain()
+            writer.transport.abort()
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    await asyncio.gather(*(pipeline(listener) for listener in target.listeners for _ in range(64)))
+
+
+async def _count_answers(reader: asyncio.StreamReader, stage: Stage) -> None:
+    while piece := await reader.read(1 << 16):
+        for status in re.findall(rb"HTTP/1\.1 (\d+) ", piece):
+            stage.statuses[status.decode()] += 1
 
 
 async def _open(
@@ -412,6 +445,7 @@ async def main(arguments: argparse.Namespace) -> int:
         attacks: dict[str, Callable[[Stage], Awaitable[None]]] = {
             "half-sent": lambda stage: half_sent(target, stage, arguments.half_sent),
             "connections": lambda stage: connections(target, stage, arguments.connections),
+            "pipelined": lambda stage: pipelined(target, stage, arguments.pipelined_seconds),
             "smuggling": lambda stage: smuggling(target, stage),
             "bombs": lambda stage: bombs(target, stage),
             "watches": lambda stage: watches(target, stage, arguments.watches),
@@ -442,6 +476,7 @@ if __name__ == "__main__":
     parser.add_argument("--stages", default="", help="half-sent, connections, smuggling, …; all by default")
     parser.add_argument("--half-sent", type=int, default=3000)
     parser.add_argument("--connections", type=int, default=5000)
+    parser.add_argument("--pipelined-seconds", type=float, default=30.0)
     parser.add_argument("--watches", type=int, default=400)
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--token-requests", type=int, default=20_000)

@@ -125,3 +125,25 @@ def test_made_up_tokens_do_not_flood_the_api_server() -> None:
             assert sorted(await asyncio.gather(*sent)) == [401] * 4 + [429] * 46
 
     play(story)
+
+
+def test_the_connection_of_somebody_with_the_right_is_kept() -> None:
+    """300 strangers take all 128 places but those of two users, whose tokens the API server has verified."""
+
+    async def story() -> None:
+        async with descheduler() as (listener, _, _):
+            users = []
+            for token in ("reader", "admin", "made-up"):
+                reader, writer = await asyncio.open_connection(LOOPBACK, listener.port)
+                writer.write(listener.request(token=token))
+                await reader.readuntil(b"}")
+                users.append((reader, writer))
+            strangers = [await asyncio.open_connection(LOOPBACK, listener.port) for _ in range(300)]
+            for reader, writer in users[:2]:
+                writer.write(listener.request(path=listener.health))
+                assert (await reader.readuntil(b"ok")).count(b"HTTP/1.1 200") == 1
+            assert await users[2][0].read() == b"", "a wrong token keeps no place"
+            for _, writer in [*users, *strangers]:
+                writer.close()
+
+    play(story)

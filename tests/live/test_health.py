@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from stromboli.errors import UserError
-from stromboli.kube.runtime import HealthServer, Reply, Request
+from stromboli.kube.runtime import HealthServer, Reply, Request, health
 
 LOOPBACK = "127.0.0.1"
 TOKEN = "a-token-of-some-length"
@@ -36,9 +36,11 @@ class Asked:
             return response.status, response.headers["Content-Type"], await response.text()
 
 
-def ask(story: Callable[[Asked], Awaitable[None]], *, registry: CollectorRegistry | None = None) -> None:
+def ask(
+    story: Callable[[Asked], Awaitable[None]], *, registry: CollectorRegistry | None = None, for_all: bool = False
+) -> None:
     async def play() -> None:
-        probes = HealthServer(LOOPBACK, 0, registry or CollectorRegistry(), token=TOKEN)
+        probes = HealthServer(LOOPBACK, 0, registry or CollectorRegistry(), token=TOKEN, metrics_without_token=for_all)
         running = asyncio.create_task(probes.run())
         async with asyncio.timeout(30):
             await probes.listening.wait()
@@ -111,6 +113,35 @@ def test_metrics_come_in_the_requested_format() -> None:
     ask(story, registry=registry)
 
 
+@pytest.mark.parametrize(
+    "accept",
+    ["text/plain; version=abc", f"application/openmetrics-text; version={'9' * 5000}", "text/plain; version=1.x", "/;"],
+)
+def test_formats_that_nobody_knows_are_answered_with_plain_text(accept: str) -> None:
+    async def story(asked: Asked) -> None:
+        status, content_type, _ = await asked.answer("/metrics", Accept=accept)
+        assert (status, content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")
+
+    ask(story, for_all=True)
+
+
+def test_many_without_a_token_share_one_rendering_of_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be an hour old here. Whoever has the token gets a new one."""
+    monkeypatch.setattr(health, "_RENDERED_SECONDS", 3600.0)
+    registry = CollectorRegistry()
+    count = Counter("things_total", "Things that happened.", registry=registry)
+
+    async def story(asked: Asked) -> None:
+        count.inc()
+        assert "\nthings_total 1.0\n" in (await asked.get("/metrics"))[1]
+        count.inc()
+        for found in await asyncio.gather(*(asked.get("/metrics", Accept=f"{n}/{n}") for n in range(20))):
+            assert "\nthings_total 1.0\n" in found[1]
+        assert "\nthings_total 2.0\n" in (await asked.get("/metrics", Authorization=AUTHORIZATION))[1]
+
+    ask(story, registry=registry, for_all=True)
+
+
 def test_other_paths_are_not_found() -> None:
     async def story(asked: Asked) -> None:
         for path in ("/", "/metrics/x", "/debug", "/readyz/../etc/passwd"):
@@ -153,6 +184,27 @@ def test_requests_may_come_in_pieces_or_together() -> None:
         body = b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
         answer = await raw(asked.probes, one + body + one)
         assert re.findall(rb"HTTP/1.1 (\d+) ", answer) == [b"200", b"405", b"200"]
+
+    ask(story)
+
+
+@pytest.mark.parametrize(
+    ("version", "headers", "answers"),
+    [
+        ("1.1", [], 2),
+        ("1.1", ["Connection: keep-alive"], 2),
+        ("1.1", ["Connection: close"], 1),
+        ("1.1", ["Connection: x, Close"], 1),
+        ("1.1", ["Connection: close", "Connection: keep-alive"], 1),
+        ("1.0", [], 1),
+    ],
+)
+def test_a_connection_is_closed_when_the_client_says_so(version: str, headers: list[str], answers: int) -> None:
+    async def story(asked: Asked) -> None:
+        one = "\r\n".join([f"GET /healthz HTTP/{version}", "Host: x", *headers, "", ""]).encode()
+        answer = await raw(asked.probes, one + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert answer.count(b"HTTP/1.1 200") == answers
+        assert answer.count(b"Connection: close") == (answers == 1)
 
     ask(story)
 

@@ -2,6 +2,7 @@
 
 limits          how many connections, how long, how large
 gate            accepts connections, and makes room for new ones when all places are taken
+turns           how often those without a token are answered
 access          tokens, and requests that a browser makes for another site
 refusal_log     one line for each kind of refusal, however many there are
 nesting         how deep a document may be

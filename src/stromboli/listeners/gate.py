@@ -29,6 +29,7 @@ from typing import Any, Final
 from .limits import Limits
 from .memory import forget_frames, give_back_memory
 from .refusal_log import RefusalLog
+from .turns import Turns
 
 _BACKLOG: Final = 1024
 _SHUTDOWN_SECONDS: Final = 2.0  # that a peer has to end TLS in an orderly way
@@ -59,6 +60,8 @@ class Connection(asyncio.Protocol):
         self._inner = _NOBODY
         self._transport: asyncio.Transport | None = None
         self.connecting: asyncio.Task[None] | None = None
+        self._has_asked = False
+        self._turn: asyncio.Future[None] | None = None  # that a request without a token waits for
         limits = gate.limits
         self._deadline: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(
             limits.first_request_seconds, self._expire
@@ -74,12 +77,28 @@ class Connection(asyncio.Protocol):
         """The token was right. False if its holder, or all of them, have the places that they may have."""
         return self.holder == holder or self._gate.trust(self, holder)
 
+    async def turn(self) -> None:
+        """Before each request is answered, and after `trust`. Raises CancelledError if the connection is closed
+        meanwhile."""
+        if self.holder is None and self._has_asked:
+            self._turn = self._gate.turns.next()
+            await self._turn
+        else:
+            self._has_asked = True
+            await asyncio.sleep(0)
+
     def close(self) -> None:
         self.heard()
+        self.give_up()
         if self._transport is not None:
             self._transport.abort()
-        elif self.connecting is not None:
+
+    def give_up(self) -> None:
+        """Nobody will need what it waits for."""
+        if self._transport is None and self.connecting is not None:
             self.connecting.cancel()
+        if self._turn is not None:
+            self._turn.cancel()
 
     def _expire(self) -> None:
         self._gate.log.note(SLOW)
@@ -107,6 +126,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.heard()
+        self.give_up()
         self._transport = None
         self._gate.gone(self)
         self._inner.connection_lost(exc)
@@ -133,6 +153,7 @@ class Gate:
         self.limits = limits
         self.log = log
         self.protocols = protocols
+        self.turns = Turns()
         self._tls = tls
         self._places = limits.places()
         self._strangers: dict[Connection, None] = {}  # those without a token, the oldest first
@@ -152,14 +173,14 @@ class Gate:
         return int(sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Stop listening. Connections are closed by whoever reads them; those in a handshake end here."""
+        """Stop listening. Connections are closed by whoever reads them; those that wait, for the end of a handshake or
+        for their turn, end here."""
         for task in self._accepting:
             task.cancel()
         await asyncio.gather(*self._accepting, return_exceptions=True)
         self._accepting = []
         for connection in [*self._strangers, *self._trusted]:
-            if connection.connecting is not None:
-                connection.connecting.cancel()
+            connection.give_up()
 
     def abort(self) -> None:
         """Close all connections at once."""
@@ -187,6 +208,8 @@ class Gate:
         self._trusted.discard(connection)
         if connection.holder is not None:
             self._of_holder[connection.holder] -= 1
+            if not self._of_holder[connection.holder]:
+                del self._of_holder[connection.holder]
         self._of_peer[connection.peer] -= 1
         if not self._of_peer[connection.peer]:
             del self._of_peer[connection.peer]

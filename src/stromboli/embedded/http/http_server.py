@@ -171,13 +171,17 @@ class HttpServer:
             raise asyncio.CancelledError  # it was closed meanwhile
         connection.heard()
         if received.method == "GET" and received.path in HEALTH_PATHS:
+            await connection.turn()
             return web.Response(text="ok")
         try:
             holder = self._admit(received)
             if not connection.trust(holder):
                 raise too_many_requests(_MANY_CONNECTIONS, seconds=1, causes=[])
+            await connection.turn()
             request = await self._read(received)
         except StatusError as error:
+            if connection.holder is None:
+                await connection.turn()
             return _plain(error_response(error))
         outcome = self._api.handle(request, self._clock())
         if isinstance(outcome, Response):

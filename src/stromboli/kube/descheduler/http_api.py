@@ -90,7 +90,9 @@ class DeschedulerApi:
             return _error(401, "the token cannot be verified")
         finally:
             self._reviews -= 1
-        return None if review.get("allowed") else _error(403, f"the token is of somebody who may not {described}")
+        if not review.get("allowed"):
+            return _error(403, f"the token is of somebody who may not {described}")
+        return None if request.trust(spec["user"]) else _error(429, "this user has too many connections at once")
 
     async def _review(self, path: str, version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
         body = msgspec.json.encode({"apiVersion": version, "kind": kind, "spec": spec})

@@ -22,6 +22,7 @@ from stromboli.errors import UserError
 from stromboli.listeners import (
     PAGE_LIMITS,
     Access,
+    Connection,
     Gate,
     LibraryLog,
     Limits,
@@ -155,12 +156,11 @@ class PageHttpServer:
             raise asyncio.CancelledError  # it was closed meanwhile
         connection.heard()
         try:
-            refusal = self._refusal(request) if request.path.startswith("/api/") else None
+            refusal = self._refusal(request, connection) if request.path.startswith("/api/") else None
+            await connection.turn()
             if refusal is not None:
                 self._refusals.note(refusal[1])
                 response: web.StreamResponse = _says(*refusal)
-            elif request.path.startswith("/api/") and not connection.trust("browsers"):
-                response = _says(HTTPStatus.TOO_MANY_REQUESTS, _MANY_STREAMS)
             else:
                 response = await handler(request)
         except web.HTTPException as error:
@@ -172,7 +172,7 @@ class PageHttpServer:
             response.headers.update(_HEADERS)
         return response
 
-    def _refusal(self, request: web.Request) -> tuple[HTTPStatus, str] | None:
+    def _refusal(self, request: web.Request, connection: Connection) -> tuple[HTTPStatus, str] | None:
         headers = request.headers
         foreign = self._access.foreign(headers.getall("Host", []), headers.get("Origin"), headers.get("Sec-Fetch-Site"))
         if foreign is not None:
@@ -181,6 +181,8 @@ class PageHttpServer:
             return HTTPStatus.UNAUTHORIZED, "The token is missing or wrong."
         if len(headers) > self._limits.headers:
             return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The request has too many headers."
+        if not connection.trust("browsers"):
+            return HTTPStatus.TOO_MANY_REQUESTS, _MANY_STREAMS
         return None
 
     async def _write(self, response: web.StreamResponse, piece: bytes) -> None:
@@ -263,6 +265,8 @@ def _checks_expectations(
 
     async def checked(request: web.BaseRequest) -> web.StreamResponse:
         if request.headers.get("Expect", "100-continue").lower() != "100-continue":
+            if (connection := connection_of(request.transport)) is not None:
+                await connection.turn()
             return _says(HTTPStatus.EXPECTATION_FAILED, "Only 100-continue can be expected.")
         return await handle(request)
 

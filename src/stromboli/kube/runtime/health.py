@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -23,6 +25,9 @@ from stromboli.errors import UserError
 from stromboli.listeners import PROBE_LIMITS, Access, Limits, listen_problem
 
 from .http_service import Handler, HttpService, Reply, Request
+
+_RENDERED_SECONDS: Final = 1.0  # how old metrics may be for those without a token: many of them cost as much as one
+_VERSION: Final = re.compile(r"; version=(0\.0\.4|1\.0\.0);")
 
 Check = Callable[[], str | None]
 """None if the check passes, else a sentence with the problem."""
@@ -48,6 +53,7 @@ class HealthServer:
         self._liveness: dict[str, Check] = {}
         self._readiness: dict[str, Check] = {}
         self._metrics_without_token = metrics_without_token
+        self._rendered: dict[str, tuple[float, asyncio.Task[bytes]]] = {}  # metrics by content type, and since when
         self._service = HttpService(Access({} if token is None else {"process": token}, (host,)), limits)
         self.add_route("GET", "/healthz", self._serve_liveness)
         self.add_route("GET", "/livez", self._serve_liveness)
@@ -89,9 +95,23 @@ class HealthServer:
     async def _serve_metrics(self, request: Request) -> Reply:
         if not (request.has_token or self._metrics_without_token):
             return needs_token("metrics")
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        # In a thread: with many queues the text is long, and the event loop must not block.
-        return Reply(200, await asyncio.to_thread(encode, self._registry), content_type)
+        encode, content_type = _encoder(request.headers.get("accept", ""))
+        now = asyncio.get_running_loop().time()
+        began, text = self._rendered.get(content_type, (-_RENDERED_SECONDS, None))
+        if text is None or request.has_token or now - began >= _RENDERED_SECONDS:
+            # In a thread: with many queues the text is long, and the event loop must not block.
+            text = asyncio.create_task(asyncio.to_thread(encode, self._registry))
+            self._rendered[content_type] = now, text
+        return Reply(200, await asyncio.shield(text), content_type)
+
+
+def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
+    """One of few: the library takes any version for one that it knows, and fails if it is no number."""
+    try:
+        encode, content_type = choose_encoder(accept)
+    except (TypeError, ValueError):
+        return choose_encoder("")
+    return (encode, content_type) if _VERSION.search(content_type) else choose_encoder("")
 
 
 def _reply(request: Request, checks: dict[str, Check]) -> Reply:

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from stromboli.listeners import HEALTH_PATHS, PROBE_LIMITS, Access, Gate, Limits, RefusalLog, connection_of
+from stromboli.listeners import HEALTH_PATHS, PROBE_LIMITS, Access, Connection, Gate, Limits, RefusalLog, connection_of
 
 STOP_SECONDS: Final = 1.0  # that requests in flight get to end when the service does
 
@@ -33,6 +33,9 @@ class Request:
     headers: dict[str, str]  # names are in lower case
     has_token: bool = False
     """Whether it has the token of this process."""
+    trust: Callable[[str], bool] = lambda holder: True
+    """To be called with the name of a user whose token was verified elsewhere: no stranger takes the place of the
+    connection from then on. False if this user, or all of them, have the places that they may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class _BadRequest(Exception):
         self.status = status
 
 
+_PROCESS: Final = "process"  # who holds the token of the process
 _SINGLE: Final = ("host", "authorization", "origin", "content-length", "sec-fetch-site")  # twice is a trick
 
 
@@ -69,7 +73,13 @@ class _Head:
         key = name.decode("latin-1").lower()
         self.count += 1
         self.repeated |= key in self.headers and key in _SINGLE
-        self.headers[key] = value.decode("latin-1")
+        text = value.decode("latin-1")
+        self.headers[key] = f"{self.headers[key]},{text}" if key == "connection" and key in self.headers else text
+
+    def stays_open(self, version: str) -> bool:
+        """By its own wish. The parser does not know any more: it forgets this at the end of the message."""
+        wishes = (wish.strip().lower() for wish in self.headers.get("connection", "").split(","))
+        return version == "1.1" and "close" not in wishes
 
 
 class HttpService:
@@ -147,12 +157,16 @@ class HttpService:
             raise _BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE) from None
         self._busy.add(task)
         connection = connection_of(writer.transport)
-        if connection is not None:
-            connection.heard()
-        request, keep_alive, length = self._parse(data)
+        if connection is None:
+            return False  # it was closed meanwhile
+        connection.heard()
+        request, keep_alive, length = self._parse(data, connection)
         async with asyncio.timeout(limits.body_seconds):
             await reader.readexactly(length)  # the next request follows it; nothing here reads bodies
-        writer.write(_message(await self._reply(request), request.method, keep_alive=keep_alive))
+        has_place = not request.has_token or connection.trust(_PROCESS)
+        await connection.turn()
+        reply = await self._reply(request) if has_place else _text(HTTPStatus.TOO_MANY_REQUESTS)
+        writer.write(_message(reply, request.method, keep_alive=keep_alive))
         async with asyncio.timeout(limits.body_seconds):
             await writer.drain()
         return keep_alive
@@ -178,7 +192,7 @@ class HttpService:
         hosts = [headers["host"]] if "host" in headers else []
         return self._access.foreign(hosts, headers.get("origin"), headers.get("sec-fetch-site"))
 
-    def _parse(self, data: bytes) -> tuple[Request, bool, int]:
+    def _parse(self, data: bytes, connection: Connection) -> tuple[Request, bool, int]:
         """The request, whether the connection stays open after it, and the length of its body."""
         head = _Head()
         parser = HttpRequestParser(head)
@@ -206,8 +220,9 @@ class HttpService:
             query=query,
             headers=head.headers,
             has_token=self._access.holder(head.headers.get("authorization", "")) is not None,
+            trust=lambda holder: connection.trust(f"user {holder}"),
         )
-        return request, parser.should_keep_alive(), length
+        return request, head.stays_open(parser.get_http_version()), length
 
 
 def _text(status: HTTPStatus) -> Reply:
