@@ -190,6 +190,18 @@ class TestEnds:
         assert outcome.phases("s") == [(1, "Pending"), (1, "Available")]
         assert outcome.node()["held"] == {"cpu": "4"}
 
+    @pytest.mark.parametrize(
+        "restarts", [[], [restart(second, "scheduler") for second in range(6)]], ids=["once", "restarted"]
+    )
+    def test_on_a_cordoned_node_while_controllers_are_away(self, restarts: list[Document]) -> None:
+        """What it leaves there is nobody's at once, so in the second in which it expires the queue deserves n2 only."""
+        away, cordon = {**restart(3, "controllers"), "for": "6s"}, {"spec": {"unschedulable": True}}
+        outcome = run(
+            node("n1", 8), node("n2", 2), reservation("r", 4, ttl="5s", nodeName="n1"),
+            patch("Node", "n1", cordon, at=2), away, gang("first", 8, at=3), restarts, until=5,
+        )  # fmt: skip
+        assert outcome.queue()["deserved"] == {"cpu": "2"}
+
     def test_never(self) -> None:
         outcome = play(node("n1", 4), reservation("r", 4, ttl="0"), until=200_000, restarts=[1, 100_000])
         assert outcome.reservation()["phase"] == "Available"

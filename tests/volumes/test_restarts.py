@@ -9,7 +9,7 @@ import json
 
 from reservations.reservation_scenes import owned, reservation
 from reservations.reservation_scenes import play as play_reserved
-from volumes.volume_scenes import Document, claim, gang, node, play, pod, storage_class, with_claims
+from volumes.volume_scenes import Document, claim, gang, node, patch, play, pod, storage_class, with_claims
 
 
 def quick_and_slow(slow: float = 4) -> list[Document]:
@@ -131,6 +131,27 @@ def test_pods_beside_the_reservation_of_others_are_held_again() -> None:
     )  # fmt: skip
     assert outcome.warnings("VolumesNotReady") == [(2.0, "training-0")]
     assert outcome.started == {"training-1": 5.0}
+
+
+def test_a_reservation_holds_only_what_pods_that_wait_leave_of_a_smaller_node() -> None:
+    # From 2 s on the node has 3 CPUs. The pod has 2 of them, so 1 is left of the 2 that the Reservation was given.
+    outcome = play_reserved(
+        node("n0", 4), reservation("kept", 2), quick_and_slow(5), claim("a", of="slow"), with_claims(pod("p", 2), "a"),
+        patch("Node", "n0", {"status": {"allocatable": {"cpu": 3}}}, at=2), until=7,
+    )  # fmt: skip
+    assert outcome.started == {"p": 5.0}
+    assert outcome.warnings("VolumesNotReady") == []
+
+
+def test_what_reservations_hold_on_a_cordoned_node_is_divided_after_a_restart() -> None:
+    # The pod gives its place up in the second of the cordon. What the Reservation holds there counts for its queue, and
+    # what the pod leaves there is nobody's: 1 CPU remains to be divided.
+    outcome = play_reserved(
+        node("n0", 8), reservation("kept", 1), quick_and_slow(5), claim("a", of="slow"), with_claims(pod("p", 1), "a"),
+        patch("Node", "n0", {"spec": {"unschedulable": True}}, at=3), until=3,
+    )  # fmt: skip
+    assert outcome.warnings("VolumesNotReady") == [(3.0, "p")]
+    assert outcome.report["queues"]["default"]["deserved"] == {"cpu": "1"}
 
 
 def test_room_that_was_lent_to_a_pod_while_it_waits_is_still_lent() -> None:

@@ -342,7 +342,7 @@ class Cluster:
             self.budgets,
             self.reservations,
             self._total,
-            self._divisible(),
+            self._divisible,
             self._warnings.take_new,
             self._waiting_stand_ins(),
             self._reservations.priority_of,
@@ -350,6 +350,7 @@ class Cluster:
             self._reservations.expire,
             self._reservations.lists_users,
             self._reservations.former_users,
+            self._reservations.hold_on,
             self.volumes,
             has_pod_terms=bool(self._shapes.with_pod_terms),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from stromboli.api import PodDisruptionBudget, Reservation
@@ -29,7 +29,8 @@ class Snapshot:
     budgets: dict[str, PodDisruptionBudget]
     reservations: dict[str, Reservation]
     total: Vector  # allocatable of all ready nodes, without "pods", which shares are not measured in
-    divisible: Vector  # what queues have, and what is free on nodes that take pods: the rest is not theirs to divide
+    # What queues have, and what is free on nodes that take pods: the rest is not theirs to divide. As of the call.
+    divisible: Callable[[], Vector]
     # Values in objects to warn about, new since this was last called: not every snapshot is for a session that warns.
     take_warnings: Callable[[], list[ObjectWarning]]
     stand_ins: list[Job] = field(default_factory=list)  # for Reservations that wait for a node; not among the jobs
@@ -39,6 +40,7 @@ class Snapshot:
     expire_reservations: Callable[[float], float | None] = lambda now: None  # see ReservationIndex.expire
     lists_users: Callable[[], bool] = lambda: False  # whether some Reservation lists pods that use it
     former_users: Callable[[], list[FormerUsers]] = list  # see ReservationIndex.former_users
+    hold_reservations: Callable[[Iterable[str]], None] = lambda nodes: None  # see ReservationIndex.hold_on
     volumes: VolumeIndex = field(default_factory=VolumeIndex)
 
     has_pod_terms: bool = True  # whether some pod has inter-pod affinity or topology spread

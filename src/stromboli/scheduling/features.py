@@ -21,7 +21,13 @@ from .session import Session
 from .starvation import open_starvation
 from .volumes import open_volumes, settle_volumes
 
-PREPARATIONS: Final[tuple[Callable[[Session], None], ...]] = (drop_expired, settle_volumes, lock_nodes, note_leaving)
+PREPARATIONS: Final[tuple[Callable[[Session], None], ...]] = (
+    drop_expired,
+    settle_volumes,
+    Session.divide,
+    lock_nodes,
+    note_leaving,
+)
 """What features do before plugins are opened: plugins divide the cluster when they are, so they must know by then what
 is in whose reach, and must see the room that is given back because volumes did not come."""
 

@@ -8,7 +8,7 @@ than this; `Session` adds them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,9 +26,14 @@ from .turns import Turns
 _NO = Verdict.NO
 _NOTHING = Verdict.NOTHING
 _YES = Verdict.YES
+_MOMENT: Final = 1e-6  # seconds; the smallest difference between the times of two cycles
 
 
 class Framework(ExtensionPoints):
+    # Set by `divide`.
+    divisible: Vector
+    books: QueueBooks
+
     def __init__(
         self, snapshot: Snapshot, configuration: Configuration, now: float, turns: Turns | None = None
     ) -> None:
@@ -49,8 +54,6 @@ class Framework(ExtensionPoints):
         self.namespaces = snapshot.namespaces
         self.budgets = snapshot.budgets
         self.total: Vector = snapshot.total
-        self.divisible: Vector = snapshot.divisible
-        self.books = QueueBooks(snapshot.divisible)
         self.cycle = Cycle()
         self.deserved: dict[QueueName, Vector] = {}  # empty if no plugin divides the cluster
         # What queues would deserve by other books than those of this session; None if no plugin divides the cluster.
@@ -79,9 +82,10 @@ class Framework(ExtensionPoints):
     def job_key(self, job: Job) -> tuple[Any, ...]:
         return (*[hook.call(job) for hook in self.hooks("jobOrder")], job.created, job.key)
 
-    def lose(self, amount: Vector) -> None:
-        """This much is no longer there for queues to divide. Only before plugins are opened."""
-        self.divisible = self.divisible - amount
+    def divide(self) -> None:
+        """Find out what there is for queues to divide: before plugins are opened, and after features have given back
+        room that is not needed any more. What they leave on nodes that take no pods is not there for anybody."""
+        self.divisible = self.snapshot.divisible()
         self.books = QueueBooks(self.divisible)
 
     def list_waiting(self) -> None:
@@ -373,6 +377,10 @@ class Framework(ExtensionPoints):
         then: worlds may skip cycles in which nothing can change."""
         if self.cycle.next_due is None or moment < self.cycle.next_due:
             self.cycle.next_due = moment
+
+    def due_at(self, moment: float) -> None:
+        """The same for what changes as soon as `now` reaches the time."""
+        self.due(moment - _MOMENT)
 
     def amounts(self, vector: Vector) -> dict[str, int]:
         """By resource, without the number of pods, which only nodes limit."""

@@ -255,6 +255,11 @@ class ReservationIndex:
 
     # -- what they hold -----------------------------------------------------------------------------------------
 
+    def hold_on(self, node_names: Iterable[str]) -> None:
+        """Derive again what is held on these nodes: their tasks have changed since the snapshot."""
+        for node_name in sorted(self._on.keys() & set(node_names)):
+            self._hold_on(node_name)
+
     def _hold_on(self, node_name: str) -> None:
         names = self._on.get(node_name, set())
         node = self._nodes.get(node_name)

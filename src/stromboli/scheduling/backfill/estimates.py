@@ -101,7 +101,7 @@ class Estimates:
                         ends.append((end, node.row, task.request))
         ends.sort(key=lambda item: item[:2])
         if ends:
-            session.due(ends[0][0] - _MOMENT)  # from then on that one has overrun its estimate, if it still runs
+            session.due_at(ends[0][0])  # from then on that one has overrun its estimate, if it still runs
         return room, ends
 
     def _earliest_start(self, job: Job) -> float:
@@ -137,7 +137,6 @@ class Estimates:
         return parse_timestamp(started) + runs
 
 
-_MOMENT = 1e-6  # seconds; a time that is due has to be exceeded, and an estimate is over when it is reached
 _COUNTS_ON = frozenset({Status.ALLOCATED, Status.PIPELINED, Status.CONDITIONAL})
 
 

@@ -29,7 +29,7 @@ def open_emptied_nodes(session: Session) -> None:
             continue
         until = _time(notes.get(names.COOLDOWN_UNTIL, ""))
         if until is not None and session.now < until:
-            session.due(until)
+            session.due_at(until)
             emptied[node.row] = notes[names.EMPTIED_FOR]
     if not emptied:
         return

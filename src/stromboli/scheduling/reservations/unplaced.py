@@ -21,14 +21,14 @@ def drop_expired(session: Session) -> None:
     before plugins divide the cluster. Without the plugin, no Reservation gets a node."""
     ledger, reservations = session.ledger, session.snapshot.reservations
     if (due := session.snapshot.expire_reservations(session.now)) is not None:
-        session.due(due)
+        session.due_at(due)
     for job in session.snapshot.stand_ins:
         reservation = reservations[job.stands_for]
         if has_expired(reservation, session.now):
             for task in job.tasks.values():
                 ledger.move(task, Status.SUCCEEDED, None)
         elif (end := expires_at(reservation)) is not None:
-            session.due(end)
+            session.due_at(end)
     if not is_configured(session):
         session.snapshot.stand_ins.clear()
 

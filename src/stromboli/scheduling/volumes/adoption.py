@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from stromboli.api import is_backfill
 from stromboli.api.volumes.claims import is_bound, is_for, selected_at
 from stromboli.cluster import HeldBind, Job, JobKey, Status, Task, TaskKey
@@ -41,6 +39,8 @@ def hold_again(session: Session) -> None:
         for job in session.jobs:
             _hold_job(session, job, jobs.pop(job.key, []), former)
         _forget_uses(session, [task for tasks in jobs.values() for task in tasks])
+        # Reservations hold what these pods leave of their nodes.
+        session.snapshot.hold_reservations([one.node for one in ledger.held.values()])
         session.list_waiting()
 
 
@@ -71,8 +71,6 @@ def _hold_job(session: Session, job: Job, tasks: list[Task], former: Mapping[Tas
     _forget_uses(session, [task for task in tasks if task not in held])
     if held:
         ledger.hold(job, held, [_held(session, task) for task in held])
-        for task in held:
-            _use(session, task)
 
 
 def _is_to_be_held(session: Session, task: Task) -> bool:
@@ -99,19 +97,6 @@ def _lend(session: Session, task: Task, *, lent: bool) -> None:
         session.ledger.leave(task)
         task.backfill = lent
         session.ledger.enter(task)
-
-
-def _use(session: Session, task: Task) -> None:
-    """What it uses of a Reservation is not held twice."""
-    ledger = session.ledger
-    name = task.uses.partition("/")[0]
-    holding = ledger.holdings.get(name) if task.uses else None
-    if holding is None or holding.id != task.uses or holding.node is not task.node:
-        return
-    whole = session.snapshot.reservations[name].spec.allocate_once
-    amount = holding.remainder.copy() if whole else np.minimum(task.request, holding.remainder)
-    ledger.draw(name, amount)
-    ledger.settle_draw(name, amount)
 
 
 def _held(session: Session, task: Task) -> HeldBind:

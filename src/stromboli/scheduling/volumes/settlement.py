@@ -26,7 +26,7 @@ from stromboli.api import PersistentVolumeClaim, is_backfill
 from stromboli.api.timestamps import format_timestamp
 from stromboli.api.volumes.claims import LOST, is_bound, is_for, selected_at, selected_node
 from stromboli.api.volumes.topology import reaches
-from stromboli.cluster import PODS, HeldBind, Job, Node, RefusedBind, Status, Task
+from stromboli.cluster import HeldBind, Job, Node, RefusedBind, Status, Task
 from stromboli.scheduling.configuration import Configuration
 from stromboli.scheduling.decisions import Bind, ClaimVolume, Notice, SelectNode, UnclaimVolume
 from stromboli.scheduling.explanation import volume_reasons as reasons
@@ -303,10 +303,6 @@ def _give_back(session: Session, task: Task, failure: Failure | None) -> None:
         task.refused = task.refused or RefusedBind()
         task.refused.add(held.node, failure.why, session.now, by_volumes=True)
         ledger.refused_binds[task.key] = task
-    if task.node is not None and not session.nodes.takes_pods[task.node.row]:
-        free = task.request.copy()
-        free[PODS] = 0
-        session.lose(free)  # it counted as used, and what is idle there is nobody's
     why = failure.why if failure is not None else reasons.mate_failed()
     _leave(session, task, GIVEN_BACK, reasons.place_given_back(held.node, why))
 
