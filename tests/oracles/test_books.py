@@ -11,7 +11,7 @@ from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.decisions import Bind, Evict
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.statement import Kind
+from stromboli.scheduling.statement import PIPELINE
 
 # -- statements ---------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ def test_st5_a_merge_keeps_why_a_promise_was_made(evicts: bool, nominated: str) 
         statement.evict(task(known, "r"), reason="Preempted", message="")
     assert other.pipeline(task(known, "a"), known.nodes["n1"])
     statement.merge(other)
-    assert [operation.kind for operation in statement.operations][-1] is Kind.PIPELINE
+    assert [operation.kind for operation in statement.operations][-1] is PIPELINE
     statement.commit()
     assert task(known, "a").nominated == nominated
     kinds = [type(decision) for decision in current.cycle.decisions]

@@ -8,6 +8,8 @@ from builders import START, cluster, established, group, node, pod, priority_cla
 from properties.random_clusters import World, scheduler
 from stromboli.cluster import Deleted, Holding
 from stromboli.scheduling.decisions import Bind, Evict
+from stromboli.scheduling.operations.set_aside import set_aside
+from stromboli.scheduling.reservations.reservation_operations import consume
 
 
 def test_a_hungry_gang_whose_own_pods_may_not_go_looks_on_elsewhere() -> None:
@@ -43,7 +45,7 @@ def test_what_a_session_only_tried_to_take_from_a_reservation_is_there_again() -
     statement = session(world).statement()
     task = world.tasks["ns1/j-0"]
     statement.allocate(task, world.nodes["n1"])
-    statement.consume(task, "r", task.request)
+    consume(statement, task, "r", task.request)
     world.snapshot()
     assert np.array_equal(world.ledger.holdings["r"].remainder, held)
     world.validate()
@@ -173,7 +175,7 @@ def test_a_place_that_is_reserved_and_taken_in_one_statement_is_counted_once() -
     world = cluster(node("n1", cpu=4), group("ns1/j"), pod("ns1/j-0", group="j", cpu=1))
     current = session(world)
     statement, task = current.statement(), world.tasks["ns1/j-0"]  # type: ignore[index]
-    statement.reserve(task, world.nodes["n1"])
+    set_aside(statement, task, world.nodes["n1"])
     statement.allocate(task, world.nodes["n1"])
     statement.commit()
     world.validate()

@@ -17,8 +17,11 @@ from builders import GPU, established, group, node, pod, queue, quota, session
 from stromboli.api import Pod, key
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, BindFailed, Cluster, Deleted, EvictFailed, Holding, Node, Status, Task
+from stromboli.scheduling.operations.lending import count_on_lent
+from stromboli.scheduling.operations.set_aside import give_up, set_aside
+from stromboli.scheduling.reservations.reservation_operations import CONSUME, consume
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.statement import Kind, Statement
+from stromboli.scheduling.statement import EVICT, Statement
 
 NODES = ("n1", "n2", "n3")
 QUEUES = ("default", "q1", "q2")
@@ -320,7 +323,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(inside)
     @rule(which=st.integers(0, 1), pick=picks)
     def spare(self, which: int, pick: int) -> None:
-        evicted = [op.task for op in self.statements[which].operations if op.kind is Kind.EVICT]
+        evicted = [op.task for op in self.statements[which].operations if op.kind is EVICT]
         if evicted:
             self.statements[which].spare(evicted[pick % len(evicted)])
 
@@ -330,14 +333,14 @@ class LedgerMachine(RuleBasedStateMachine):
         statement = self.statements[which]
         found = self._task(task, statement, {Status.PENDING})
         if found is not None:
-            (statement.condition if lent else statement.reserve)(found, self._node(at))
+            (count_on_lent if lent else set_aside)(statement, found, self._node(at))
 
     @precondition(inside)
     @rule(which=st.integers(0, 1), task=picks)
     def release(self, which: int, task: int) -> None:
-        found = self._task(task, self.statements[which], {Status.RESERVED, Status.CONDITIONAL})
+        found = self._task(task, self.statements[which], {Status.RESERVED})
         if found is not None:
-            self.statements[which].release(found)
+            give_up(self.statements[which], found)
 
     @precondition(inside)
     @rule(which=st.integers(0, 1), task=picks, name=st.sampled_from(["r1", "r2"]), cpu=st.integers(0, 1000))
@@ -347,8 +350,8 @@ class LedgerMachine(RuleBasedStateMachine):
         holding = self.session.ledger.holdings.get(name)
         found = self._task(task, statement, {Status.PENDING})
         if holding is not None and found is not None:
+            consume(statement, found, name, self.cluster.axis.vector({"cpu": cpu}))
             assert statement.allocate(found, holding.node)
-            statement.consume(found, name, self.cluster.axis.vector({"cpu": cpu}))
 
     @precondition(inside)
     @rule(which=st.integers(0, 1), share=st.floats(0, 1))
@@ -366,8 +369,8 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def commit(self, which: int) -> None:
         for operation in self.statements[which].operations:
-            if operation.kind is Kind.CONSUME and operation.amount is not None:
-                left = self.is_leader[operation.reservation]
+            if operation.kind is CONSUME and operation.amount is not None:
+                left = self.is_leader[operation.subject]
                 for resource, amount in self.cluster.axis.amounts(operation.amount).items():
                     left[resource] = left.get(resource, 0) - amount
         self.statements[which].commit()

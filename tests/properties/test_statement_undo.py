@@ -1,7 +1,7 @@
 """Do and undo is nothing: a statement that is discarded leaves the cluster, and every plugin, as they were.
 
 Compared is all a session can see of the books, at every length the statement ever had: what a partial discard goes
-back to must be exactly what was there when the statement was that long.
+back to must be exactly what was there when the statement was that long. And to do it all again is the same as before.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from stromboli.api import KObject
 from stromboli.cluster import Cluster, Holding, Status, Task
 from stromboli.cluster.node_table import COLUMNS
 from stromboli.scheduling.configuration.arguments import Arguments
+from stromboli.scheduling.operations.lending import CONDITION, LEND, count_on_lent, lend
+from stromboli.scheduling.operations.set_aside import RELEASE, RESERVE, give_up, set_aside
 from stromboli.scheduling.plugin import Plugin
+from stromboli.scheduling.reservations.reservation_operations import CONSUME, YIELD, consume, give_way
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.statement import Kind, Statement
+from stromboli.scheduling.statement import ALLOCATE, EVICT, PIPELINE, Kind, Statement
 
 
 class EventRecorder(Plugin):
@@ -48,7 +51,7 @@ def books(cluster: Cluster, recorder: EventRecorder) -> dict[str, Any]:
     return {
         "columns": {name: ledger.table.column(name).tolist() for name in COLUMNS},
         "on nodes": {node.name: sorted(node.tasks) for node in ledger.table.nodes},
-        "tasks": {k: (t.status, t.node and t.node.name, t.nominated) for k, t in cluster.tasks.items()},
+        "tasks": {k: (t.status, t.backfill, t.node and t.node.name, t.nominated) for k, t in cluster.tasks.items()},
         "tentative": sorted(ledger.tentative),
         "nominated": sorted(ledger.nominated),
         "holdings": {name: amounts(held.remainder) for name, held in ledger.holdings.items()},
@@ -78,9 +81,10 @@ WAITS = (Status.PENDING, Status.CONDITIONAL, Status.RESERVED)
 def do(what: Kind, statement: Statement, cluster: Cluster, pick: int, at: int) -> None:
     """One operation on some task that is in a state for it; none if there is no such task."""
     wanted = {
-        Kind.EVICT: (Status.BOUND, Status.RUNNING),
-        Kind.RELEASE: (Status.CONDITIONAL, Status.RESERVED),
-        Kind.ALLOCATE: WAITS,
+        EVICT: (Status.BOUND, Status.RUNNING),
+        RELEASE: (Status.RESERVED,),
+        LEND: (Status.ALLOCATED,),
+        ALLOCATE: WAITS,
     }.get(what, (Status.PENDING,))
     tasks = [t for _, t in sorted(cluster.tasks.items()) if t.status in wanted and (wanted is WAITS or t.job)]
     if not tasks:
@@ -88,25 +92,29 @@ def do(what: Kind, statement: Statement, cluster: Cluster, pick: int, at: int) -
     task = tasks[pick % len(tasks)]
     nodes = cluster.ledger.table.nodes
     node = nodes[at % len(nodes)]
-    match what:
-        case Kind.ALLOCATE:
-            assert statement.allocate(task, node)
-        case Kind.PIPELINE:
-            assert statement.pipeline(task, node)
-        case Kind.EVICT:
-            statement.evict(task, reason="Preempted", message="for somebody")
-        case Kind.CONDITION:
-            statement.condition(task, node)
-        case Kind.RESERVE:
-            statement.reserve(task, node)
-        case Kind.RELEASE:
-            statement.release(task)
-        case Kind.CONSUME:
-            assert statement.allocate(task, cluster.ledger.holdings["r"].node)
-            statement.consume(task, "r", cluster.axis.vector({"cpu": at}))
+    if what is ALLOCATE:
+        assert statement.allocate(task, node)
+    elif what is PIPELINE:
+        assert statement.pipeline(task, node)
+    elif what is EVICT:
+        statement.evict(task, reason="Preempted", message="for somebody")
+    elif what is CONDITION:
+        count_on_lent(statement, task, node)
+    elif what is RESERVE:
+        set_aside(statement, task, node)
+    elif what is RELEASE:
+        give_up(statement, task)
+    elif what is LEND:
+        lend(statement, task)
+    elif what is YIELD:
+        give_way(statement, "r", task, reason="Preempted", message="for somebody")
+    else:
+        consume(statement, task, "r", cluster.axis.vector({"cpu": at}))
+        assert statement.allocate(task, cluster.ledger.holdings["r"].node)
 
 
-steps = st.lists(st.tuples(st.sampled_from(Kind), st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=15)
+KINDS = [ALLOCATE, PIPELINE, EVICT, CONDITION, LEND, RESERVE, RELEASE, CONSUME, YIELD]
+steps = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=15)
 
 
 @settings(max_examples=100)
@@ -125,6 +133,9 @@ def test_discarding_goes_back_to_what_was(
         do(what, statement, cluster, pick, at)
         seen[len(statement)] = books(cluster, recorder)
         cluster.validate()
+    statement.repeat(statement.suspend())
+    assert books(cluster, recorder) == seen[len(statement)]
+    cluster.validate()
     for share in [*shares, 0.0]:
         length = max(n for n in seen if n <= len(statement) * share)
         statement.discard(down_to=length)
@@ -141,7 +152,7 @@ def test_a_spared_pod_was_never_evicted(objects: list[KObject], picks: list[int]
     current = session(cluster, tiers=[[plugin(recorder)]])
     with_all, without_one = current.statement(), current.statement()
     for pick in picks:
-        do(Kind.EVICT, with_all, cluster, pick, 0)
+        do(EVICT, with_all, cluster, pick, 0)
     evicted = [operation.task for operation in with_all.operations]
     if not evicted:
         return

@@ -16,6 +16,10 @@ from hypothesis import strategies as st
 
 from starvation.scenes import Document, Outcome, Scene, gang, node, pod, restart, scene
 from stromboli.cluster import Node, Status, Task
+from stromboli.scheduling.backfill import lent_room
+from stromboli.scheduling.operations.lending import count_on_lent
+from stromboli.scheduling.operations.set_aside import set_aside
+from stromboli.scheduling.starvation import feasibility, reservation_release
 from stromboli.scheduling.statement import Statement
 
 EXAMPLES = settings(max_examples=60)
@@ -26,7 +30,7 @@ LONGEST = 5
 @pytest.fixture(autouse=True, scope="module")
 def checked_grants() -> Iterator[None]:
     """Whatever is granted is looked at as it is granted: no test is needed to remember to."""
-    condition, reserve, allocate_many = Statement.condition, Statement.reserve, Statement.allocate_many
+    condition, reserve, allocate_many = count_on_lent, set_aside, Statement.allocate_many
 
     def check_room(statement: Statement, task: Task, node: Node) -> None:
         nodes = statement.session.nodes
@@ -52,8 +56,9 @@ def checked_grants() -> Iterator[None]:
         return done
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(Statement, "condition", checked_condition)
-    patch.setattr(Statement, "reserve", checked_reserve)
+    patch.setattr(lent_room, "count_on_lent", checked_condition)
+    for module in (feasibility, reservation_release):
+        patch.setattr(module, "set_aside", checked_reserve)
     patch.setattr(Statement, "allocate_many", checked_allocate)
     yield
     patch.undo()

@@ -332,6 +332,20 @@ class ExtensionPoints:
         """Whether the binds of tasks that were placed together must wait. Then the feature binds them later."""
         self._add("hold", hold, "always")
 
+    def add_operations(
+        self,
+        *,
+        start: Callable[[Any, Sequence[Task]], bool] | None = None,
+        eviction: Callable[[Any, Task, str, str], None] | None = None,
+    ) -> None:
+        """What else happens inside a statement. `start`: called with an operation that places tasks, and with these,
+        before they are bound; True if they are not to be. `eviction`: called with the statement, a task that is about
+        to be evicted, a reason and a message; for operations that go with it."""
+        if start is not None:
+            self._add("start", start, "always")
+        if eviction is not None:
+            self._add("eviction", eviction, "always")
+
     def add_withdrawal(self, withdraw: Callable[[Task, str, str], None]) -> None:
         """Called with a task whose bind waits, a reason and a message: others get its place, and it is pending
         again."""

@@ -25,9 +25,10 @@ from stromboli.scheduling.gang import (
     lacks_places_like_others,
     place_gang,
 )
+from stromboli.scheduling.operations.lending import lend
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.statement import Kind
+from stromboli.scheduling.statement import ALLOCATE
 from stromboli.scheduling.walk import Walk
 
 
@@ -91,8 +92,8 @@ class Backfill(Action):
             return False
         for operation in list(statement.operations):
             node = operation.task.node
-            if operation.kind is Kind.ALLOCATE and node is not None and node.row in lendable:
-                statement.lend(operation.task)
+            if operation.kind is ALLOCATE and node is not None and node.row in lendable:
+                lend(statement, operation.task)
         statement.commit()
         session.notes.pardon(job)
         return bool(tasks)
@@ -109,7 +110,7 @@ class Backfill(Action):
                 row = estimates.row_for(task)
                 if row is None or not session.startable(task) or not statement.allocate(task, session.nodes.nodes[row]):
                     break
-                statement.lend(task)
+                lend(statement, task)
             if statement.operations and complete(job):
                 statement.commit()
                 session.notes.pardon(job)

@@ -27,6 +27,7 @@ from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.reasons import Code, given_back
 from stromboli.scheduling.explanation.reasons import conditionally_ready as conditionally_ready_sentence
 from stromboli.scheduling.gang import TentativePlaces, lacks_places, place_gang
+from stromboli.scheduling.operations.lending import count_on_lent
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
@@ -153,7 +154,7 @@ def place_conditionally(session: Session, statement: Statement, task: Task) -> b
     asked = sum((t.request for t in conditional), start=task.request)
     if session.allocatable(job.queue, asked, job=job, credit=np.minimum(credit, job.queue.allocated)) is not None:
         return False
-    statement.condition(task, node)
+    count_on_lent(statement, task, node)
     return True
 
 
@@ -176,8 +177,7 @@ def could_borrow(session: Session, statement: Statement, job: Job) -> bool:
     if not others:
         return False
     said = session.notes.of(job)
-    places = [(operation.kind, operation.task, operation.task.node) for operation in statement.operations]
-    statement.discard()
+    script = statement.suspend()
     with ExitStack() as stack:
         for other in others:
             stack.enter_context(session.state(TentativePlaces).suspended(other))
@@ -190,7 +190,7 @@ def could_borrow(session: Session, statement: Statement, job: Job) -> bool:
             trial.discard()
     session.notes.recall(job, said)
     if not fits:
-        statement.repeat(places)
+        statement.repeat(script)
     return fits
 
 

@@ -22,7 +22,7 @@ from stromboli.scheduling.explanation import Code, gang_reasons, reasons, waitin
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
 from stromboli.scheduling.explanation.namespace_standings import Standings
 from stromboli.scheduling.gang import holds_nodes, reached_minimum
-from stromboli.scheduling.reservation_status import reservation_waits
+from stromboli.scheduling.reservations import still_waits
 from stromboli.scheduling.session import Session
 
 from .explainer import Explainer
@@ -58,9 +58,7 @@ def conclude(session: Session) -> None:
         if explanation is not None:
             nominated = next(iter(job.tasks.values())).nominated
             also = [one for hook in session.hooks("standInConditions") for one in hook.call(job)]
-            decision = reservation_waits(
-                session, job.stands_for, explanation.code, explanation.message, nominated, also
-            )
+            decision = still_waits(session, job.stands_for, explanation.code, explanation.message, nominated, also)
             session.cycle.decisions += [decision] if decision is not None else []
     allocated = with_queues_below(session.queues.values(), lambda queue: queue.allocated)
     for queue in session.turns.each(session.queues.values()):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from stromboli.cluster import Job, Task
 from stromboli.scheduling.gang import complete_with_best_effort, place_gang
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.statement import Kind
+from stromboli.scheduling.statement import ALLOCATE
 
 from .node_survey import NodeSurvey, NodeSurveys, rejected
 
@@ -46,7 +46,7 @@ def _trial(session: Session, job: Job, tasks: Sequence[Task]) -> tuple[int, Task
     place_gang(session, statement, job, deque(t for t in tasks if not t.best_effort), lending=True, conditionally=False)
     if session.notes.of(job).blocked is None:
         complete_with_best_effort(session, statement, job)
-    found = sum(operation.kind is Kind.ALLOCATE for operation in statement.operations)
+    found = sum(operation.kind is ALLOCATE for operation in statement.operations)
     blocked = session.notes.of(job).blocked
     then = {} if blocked is None else rejected(session, session.placement.fitting(blocked))
     statement.discard()

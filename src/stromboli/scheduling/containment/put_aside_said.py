@@ -18,7 +18,7 @@ from stromboli.scheduling.decisions import Cycle, Explanation, Notice, PatchGrou
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.conditions import UNSCHEDULABLE
 from stromboli.scheduling.explanation.error_reasons import internal_error
-from stromboli.scheduling.reservation_status import SCHEDULED
+from stromboli.scheduling.reservations import SCHEDULED
 
 _WAITS = frozenset({Status.PENDING, Status.RESERVED})
 

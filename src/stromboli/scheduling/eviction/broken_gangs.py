@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from stromboli.cluster import Job, JobKey, Task
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.statement import Kind, Statement
+from stromboli.scheduling.statement import EVICT, Statement
 
 from .plans import EvictionUnit
 
@@ -45,7 +45,7 @@ def choices(broken: Sequence[JobKey]) -> Iterator[frozenset[JobKey]]:
 
 def harm(session: Session, statement: Statement, gone: Sequence[EvictionUnit]) -> tuple[Any, ...]:
     """Of the evictions in a statement, as plans are compared: priorities, victims of jobs that stop, all victims."""
-    victims = [operation.task for operation in statement.operations if operation.kind is Kind.EVICT]
+    victims = [operation.task for operation in statement.operations if operation.kind is EVICT]
     could_run = {unit.tasks[0].job.key for unit in gone if unit.was_ready and unit.tasks[0].job is not None}
     worst = max(map(_priorities, victims), default=(-(2**63), 0))
     return (worst, sum(_stopped(session, task, could_run) for task in victims), len(victims))

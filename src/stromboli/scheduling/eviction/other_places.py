@@ -14,7 +14,7 @@ import numpy as np
 from stromboli.cluster import Job, Node, Task, TaskKey, Vector
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.statement import Kind, Statement
+from stromboli.scheduling.statement import PIPELINE, Statement
 
 from .plans import EvictionUnit
 
@@ -28,12 +28,12 @@ class OtherPlaces:
         self._promised: dict[int, list[Task]] = {}  # by row: tasks of the claimant that could go elsewhere
         self._rows: dict[Hashable, list[int]] = {}  # by kind of task: where there is room for one more
         self._change: dict[int, Vector] = {}  # by row: what moves so far, and those who stay, add to the room
-        promised = [operation.task for operation in statement.operations if operation.kind is Kind.PIPELINE]
+        promised = [operation.task for operation in statement.operations if operation.kind is PIPELINE]
         if not any(self._rows_for(first) for first, _ in session.placement.kinds(promised)):
             return
-        uses = {operation.task.key for operation in statement.operations if operation.kind is Kind.CONSUME}
+        tied = {operation.task.key for operation in statement.operations if operation.kind.ties}
         for task in promised:
-            if task.node is not None and task.key not in uses and self._rows_for(task):
+            if task.node is not None and task.key not in tied and self._rows_for(task):
                 self._promised.setdefault(task.node.row, []).append(task)
 
     def moves(self, units: Sequence[EvictionUnit], most: int) -> tuple[list[EvictionUnit], dict[TaskKey, Node]]:

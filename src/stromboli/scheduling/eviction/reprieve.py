@@ -23,7 +23,7 @@ from stromboli.cluster import Job, Node, Task, TaskKey, Vector
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.statement import Kind, Operation, Statement
+from stromboli.scheduling.statement import PIPELINE, Script, Statement
 
 from .other_places import OtherPlaces
 from .plans import EvictionUnit
@@ -164,8 +164,7 @@ def _without(
     """Make the statement again without these evictions; as it was, and False, if it does not work. `moves`: tasks that
     are promised another node."""
     spared = {task.key for unit in units for task in unit.tasks}
-    script = [(operation, operation.task.node) for operation in statement.operations]
-    statement.discard()
+    script = statement.suspend()
     had = claimant.queue.allocated.copy()
     kept = [(done, moves.get(done.task.key, node)) for done, node in script if done.task.key not in spared]
     if _again(session, statement, kept, kind, had) and not any(is_torn(session, unit) for unit in units):
@@ -178,24 +177,14 @@ def _without(
 def _again(
     session: Session,
     statement: Statement,
-    script: Sequence[tuple[Operation, Node | None]],
+    script: Script,
     kind: str,
     had: Vector | None,
 ) -> bool:
-    """All evictions, then all promises; False at the first that cannot be kept. Without `had` they were kept before."""
-    for operation, _ in script:
-        if operation.kind is Kind.RELEASE:
-            statement.release(operation.task, operation.message)
-        elif operation.kind is Kind.EVICT:
-            statement.evict(operation.task, reason=operation.reason, message=operation.message)
-        elif operation.kind is Kind.YIELD and not operation.task.uses:  # else it goes with the pod that uses it
-            statement.give_way(
-                operation.reservation, operation.task, reason=operation.reason, message=operation.message
-            )
-        elif operation.kind is Kind.CONSUME and operation.amount is not None:
-            statement.consume(operation.task, operation.reservation, operation.amount)
+    """Promises last; False at the first that cannot be kept. Without `had` they were kept before."""
+    statement.repeat([(operation, node) for operation, node in script if operation.kind is not PIPELINE])
     for operation, node in script:
-        if operation.kind is Kind.PIPELINE:
+        if operation.kind is PIPELINE:
             assert node is not None
             if had is not None and not fits_within(session, operation.task, node, kind, had):
                 return False

@@ -17,6 +17,7 @@ import numpy as np
 
 from stromboli.cluster import Job, Matrix, Status, Task, TaskKey
 from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.operations.set_aside import give_up
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.queue_books import RowMask
 from stromboli.scheduling.session import Session
@@ -298,7 +299,7 @@ def _use_up(statement: Statement, job: Job | None, rows: list[int]) -> None:
         for row in rows:
             for sibling in reserved_tasks(job):
                 if sibling.node is not None and sibling.node.row == row:
-                    statement.release(sibling, "a pod of the same job takes the place")
+                    give_up(statement, sibling, "a pod of the same job takes the place")
                     break
 
 

@@ -48,9 +48,8 @@ class TentativePlaces:
         if statement is None:
             yield
             return
-        places = [(operation.kind, operation.task, operation.task.node) for operation in statement.operations]
-        statement.discard()
+        script = statement.suspend()
         yield
         if not job.counts[Status.RESERVED]:
-            statement.repeat(places)
+            statement.repeat(script)
             self.keep(job, statement)

@@ -22,6 +22,8 @@ from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.explanation.display_names import task_name
 from stromboli.scheduling.session import Session
 
+from .reservation_operations import give_way
+
 
 def concessions(session: Session, kind: str, task: Task) -> list[Concession]:
     """What Reservations hold that may be taken for a task."""
@@ -84,9 +86,9 @@ def protect_users(session: Session, kind: str) -> VictimVerdict:
 def _give_way(name: str, kind: str, job: Job) -> Callable[[Any, Task], Any]:
     def carry_out(statement: Any, task: Task) -> Any:
         if kind == "preemptable":
-            return statement.give_way(name, task, reason="Preempted", message=reasons.preempted(task_name(task)))
+            return give_way(statement, name, task, reason="Preempted", message=reasons.preempted(task_name(task)))
         message = reasons.reclaimed(task.key, job.queue.name)
-        return statement.give_way(name, task, reason="Reclaimed", message=message)
+        return give_way(statement, name, task, reason="Reclaimed", message=message)
 
     return carry_out
 

@@ -16,10 +16,10 @@ from stromboli.api.reservations import namespace_of
 from stromboli.cluster import Holding, Job, Task
 from stromboli.scheduling.decisions import PatchReservation
 from stromboli.scheduling.explanation import reservation_reasons as say
-from stromboli.scheduling.reservation_status import POD_REFUSED, condition
 from stromboli.scheduling.session import Session
 
 from .matches import Bar, Matches, Usable, priority_of
+from .reservation_phases import POD_REFUSED, condition
 from .room import ReservedRoom
 
 _MOST_KINDS: Final = 8  # of pods of one job that are looked at

@@ -24,12 +24,14 @@ from stromboli.api.migration_reservations import is_lent
 from stromboli.api.reservations import is_migration
 from stromboli.cluster import PODS, Holding, Job, NodeTable, Queue, Task, Vector
 from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.operations.lending import lend
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import over_deserved
 from stromboli.scheduling.statement import Statement
 
 from .matches import Matches, MatchSet, Usable
+from .reservation_operations import consume, consume_many
 
 _LEFT_OUT: Final = ("node_reservation", "queue_reservation", "starvation")
 
@@ -195,7 +197,7 @@ class ReservedRoom:
                 uses.append((alike[len(uses)], usable.name, taken))
                 nodes.append(held.node)
                 left = left - taken if times > 1 else left
-        statement.consume_many(uses)
+        consume_many(statement, uses)
         assert first.job is not None
         if self.refusal(first, *plan[0][:2], len(uses)) is None:
             return statement.allocate_many([task for task, _, _ in uses], nodes)
@@ -243,7 +245,7 @@ class ReservedRoom:
         assert task.job is not None
         if session.pre_filter(task) is not None:
             return False
-        statement.consume(task, usable.name, self._consumed(held.remainder, task, usable))
+        consume(statement, task, usable.name, self._consumed(held.remainder, task, usable))
         session.ledger.tried = usable.name
         try:
             fits = self.refusal(task, usable, held, starts=not promised) is None and self._fits(task, node.row)
@@ -251,7 +253,7 @@ class ReservedRoom:
             session.ledger.tried = ""
         if fits and (statement.pipeline(task, node) if promised else statement.allocate(task, node)):
             if not promised and is_lent(usable.object):
-                statement.lend(task)
+                lend(statement, task)
             return True
         statement.discard(down_to=mark)
         return False
@@ -284,7 +286,7 @@ class ReservedRoom:
     def refusal_on_trial(self, task: Task, usable: Usable, held: Holding) -> Refusal | None:
         """The same for a task that has not given anything back yet."""
         statement = self._session.statement()
-        statement.consume(task, usable.name, self._consumed(held.remainder, task, usable))
+        consume(statement, task, usable.name, self._consumed(held.remainder, task, usable))
         refusal = self.refusal(task, usable, held)
         statement.discard()
         return refusal

@@ -11,6 +11,7 @@ from .former_users import drop_former_users
 from .giving_way import concessions, is_possible, protect_users
 from .kept_room import kept_room
 from .mismatches import Mismatches
+from .reservation_operations import NewUsers, go_with_user
 from .room import ReservedRoom
 from .unplaced import is_configured, within_deserved
 
@@ -18,10 +19,11 @@ FEATURE: Final = "reservations"
 
 
 def open_reservations(session: Session) -> None:
-    """Without Reservations that list users, hold something, or wait for a node, nothing is registered. Who is listed
-    counts also without the plugin: it may have been configured before."""
-    if session.snapshot.lists_users():
-        with session.registering(FEATURE, tier=len(session.configuration.tiers)):
+    """Without Reservations that list users, hold something, or wait for a node, only operations are registered. Who is
+    listed counts also without the plugin: it may have been configured before."""
+    with session.registering(FEATURE, tier=len(session.configuration.tiers)):
+        session.add_operations(start=session.state(NewUsers).start, eviction=go_with_user)
+        if session.snapshot.lists_users():
             session.add_close(lambda: drop_former_users(session))
     if not is_configured(session):
         return

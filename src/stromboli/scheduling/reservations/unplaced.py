@@ -7,13 +7,14 @@ closed to it would wait for ever, so it fails at once.
 
 from __future__ import annotations
 
-from stromboli.api.reservations import FAILED, expires_at, has_expired, is_migration, pinned_node
+from stromboli.api.reservations import expires_at, has_expired, is_migration, pinned_node
 from stromboli.cluster import Job, Status, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
-from stromboli.scheduling.reservation_status import reservation_fails
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import over_deserved
+
+from .reservation_phases import fail
 
 
 def drop_expired(session: Session) -> None:
@@ -66,7 +67,4 @@ def fail_hopeless(session: Session) -> None:
         reason = session.node_reasons[reason_id - 1] if reason_id else None
         if reason is not None and reason.code in (Code.NODE_LOCKED_BY_QUEUE, Code.NODE_RESOURCE_RESERVED):
             message = f"Node {node.name} is closed to it: {reason.text}."
-            decision = reservation_fails(session, job.stands_for, FAILED, reason.code, message)
-            session.cycle.decisions.append(decision)
-            session.ledger.assumed[job.stands_for] = (FAILED, "")
-            session.ledger.settle(task, Status.SUCCEEDED, None)
+            fail(session, task, reason.code, message)

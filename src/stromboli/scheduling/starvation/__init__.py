@@ -12,6 +12,7 @@ that starts anew decides as the old one would have.
 """
 
 from stromboli.cluster import Task
+from stromboli.scheduling.operations.set_aside import note_start
 from stromboli.scheduling.session import Session
 
 from .clock import has_starved
@@ -57,6 +58,7 @@ def open_starvation(session: Session) -> None:
         return [row for row, jobs in reserved_rows(session).items() if task.job is None or jobs != {task.job.key}]
 
     with session.registering(FEATURE, tier=len(session.configuration.tiers)):
+        session.add_operations(start=lambda operation, tasks: note_start(session, operation, tasks))
         if rules is not None:
             closes_node = rules.scope == "node"
             if closes_node:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from stromboli.cluster import Job
 from stromboli.scheduling.explanation import waiting_since
 from stromboli.scheduling.gang import reserved_tasks
+from stromboli.scheduling.operations.set_aside import give_up
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -64,10 +65,10 @@ def _goes_before(session: Session, job: Job, holder: Job) -> bool:
 
 
 def _give_up(job: Job, choice: list[Job]) -> GiveUp:
-    def give_up(statement: Statement) -> None:
+    def carry_out(statement: Statement) -> None:
         for holder in choice:
             why = "has a higher priority" if holder.priority < job.priority else "has waited longer and starts there"
             for task in reserved_tasks(holder):
-                statement.release(task, f"{job.key} {why}")
+                give_up(statement, task, f"{job.key} {why}")
 
-    return give_up
+    return carry_out

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from stromboli.cluster import Job, JobKey, Status
 from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.gang import condition_ready, reserved_tasks
+from stromboli.scheduling.operations.set_aside import give_up, set_aside
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -49,7 +50,7 @@ def place_as_a_whole(session: Session, job: Job, statement: Statement, choice: N
             if not attempt.short and not limited:
                 attempt.short = choice.why_not(task)
             continue
-        statement.reserve(task, session.nodes.nodes[row])
+        set_aside(statement, task, session.nodes.nodes[row])
         choice.take(row)
     attempt.found = job.counts[Status.RESERVED]
     attempt.complete = condition_ready(job)
@@ -92,7 +93,7 @@ class Feasibility:
         statement = session.statement()
         for holder in others:
             for task in reserved_tasks(holder):
-                statement.release(task)
+                give_up(statement, task)
         owners = NodeOwners(session).without(others)
         choice = NodeChoice(session, job, NodeOrder(session), owners, most, horizon=Horizon.DRAINED)
         fits = place_as_a_whole(session, job, statement, choice).complete

@@ -12,6 +12,7 @@ from stromboli.cluster import Job, JobKey, Node, Status, Task, Vector
 from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.explanation import waiting_since
 from stromboli.scheduling.gang import reserved_tasks
+from stromboli.scheduling.operations.set_aside import give_up
 from stromboli.scheduling.session import Session
 
 from .drained_room import WAITS, DrainedRoom
@@ -99,7 +100,7 @@ def is_known_not_to_start(job: Job) -> bool:
 def release(session: Session, job: Job, why: str) -> None:
     statement = session.statement()
     for task in reserved_tasks(job):
-        statement.release(task, why)
+        give_up(statement, task, why)
     statement.commit()
 
 

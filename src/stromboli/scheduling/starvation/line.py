@@ -22,6 +22,7 @@ from stromboli.scheduling.explanation.reasons import (
     never_beside_services_of_queue,
 )
 from stromboli.scheduling.gang import JobKinds, TentativePlaces, reserved_tasks
+from stromboli.scheduling.operations.set_aside import give_up
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -153,7 +154,7 @@ class Line:
         for holder in without:
             why = "has a higher priority" if holder.priority < job.priority else "goes first: the nodes did not drain"
             for task in reserved_tasks(holder):
-                statement.release(task, f"{job.key} {why}")
+                give_up(statement, task, f"{job.key} {why}")
         limit = self._rules.most_nodes(self._session, job.queue) if most is None else most
         if self._keeps_number and not alone:
             limit = 0
@@ -238,7 +239,7 @@ class Line:
         statement = session.statement()
         left = {task.node.row for task in reserved_tasks(job) if task.node is not None}
         for task in reserved_tasks(job):
-            statement.release(task, "the nodes did not drain")
+            give_up(statement, task, "the nodes did not drain")
         closed = self._kept_nodes | self._emptied
         closed[sorted(left)] = True
         most = self._rules.most_nodes(session, job.queue)

@@ -11,6 +11,7 @@ from stromboli.cluster import OCCUPYING, Job, Task, TaskKey
 from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.decisions import Unreserve
 from stromboli.scheduling.gang import reserved_tasks
+from stromboli.scheduling.operations.set_aside import give_up, set_aside
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
@@ -76,7 +77,7 @@ def _lost_places(session: Session, job: Job) -> str | None:
     places = [(task, task.node) for task in tasks]
     together = any(_fitting(session, task).depends_on_neighbours for task in tasks)
     for task in tasks if together else ():
-        statement.release(task)
+        give_up(statement, task)
     try:
         for task, node in places:
             if node is None:
@@ -89,7 +90,7 @@ def _lost_places(session: Session, job: Job) -> str | None:
             if bool((room[node.row] < 0).any()) and not _is_being_cleared(session, task):
                 return f"node {node.name} is now too small"
             if together:
-                statement.reserve(task, node)
+                set_aside(statement, task, node)
     finally:
         statement.discard()
     return None

@@ -1,25 +1,38 @@
-"""What is written into the status of a Reservation when the scheduler decides about it."""
+"""When a Reservation is Available, Pending or Failed, and what its status says then.
+
+It becomes Available as soon as the task that stands for it has a node. The controllers do the rest: they end it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from stromboli.api import Condition, Reservation
-from stromboli.api.reservations import AVAILABLE, PENDING, is_migration, reservation_id, reserved_amounts
+from stromboli.api.reservations import AVAILABLE, FAILED, PENDING, is_migration, reservation_id, reserved_amounts
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import Holding, Node, Task
-
-from .callbacks import GroupCondition
-from .decisions import PatchReservation
-from .framework import Framework
+from stromboli.cluster import Holding, Node, Status, Task
+from stromboli.scheduling.callbacks import GroupCondition
+from stromboli.scheduling.decisions import PatchReservation
+from stromboli.scheduling.framework import Framework
 
 SCHEDULED = "Scheduled"
 READY = "Ready"
 POD_REFUSED = "PodRefused"
 
 
-def new_holding(session: Framework, task: Task, node: Node) -> Holding:
-    """What a Reservation holds when the task that stands for it is placed on a node."""
+def become_available(session: Framework, task: Task) -> None:
+    """A Reservation got its node: it holds there what the task that stood for it was given."""
+    ledger, name, node = session.ledger, task.stands_for, task.node
+    assert node is not None
+    decision = _available(session, name, node.name)
+    ledger.nominate(task, "")
+    ledger.settle(task, Status.SUCCEEDED, None)
+    ledger.set_holding(name, _holding(session, task, node))
+    ledger.assumed[name] = (AVAILABLE, node.name)
+    session.cycle.decisions.append(decision)
+
+
+def _holding(session: Framework, task: Task, node: Node) -> Holding:
     reservation = session.snapshot.reservations[task.stands_for]
     assert task.job is not None
     queue = None if is_migration(reservation) else task.job.queue
@@ -29,7 +42,7 @@ def new_holding(session: Framework, task: Task, node: Node) -> Holding:
     )  # fmt: skip
 
 
-def reservation_holds(session: Framework, name: str, node: str) -> PatchReservation:
+def _available(session: Framework, name: str, node: str) -> PatchReservation:
     reservation = session.snapshot.reservations[name]
     conditions = (
         condition(session, name, SCHEDULED, "True", "Scheduled", f"It holds resources on node {node}."),
@@ -39,13 +52,16 @@ def reservation_holds(session: Framework, name: str, node: str) -> PatchReservat
     return PatchReservation(name, uid, AVAILABLE, node, reserved_amounts(reservation), conditions, gone)
 
 
-def reservation_gives_way(session: Framework, name: str, reason: str, message: str) -> PatchReservation:
+def wait_again(session: Framework, name: str, reason: str, message: str) -> None:
+    """A Reservation gave way: it holds nothing any more."""
     said = condition(session, name, READY, "False", reason, message)
     uid = session.snapshot.reservations[name].metadata.uid
-    return PatchReservation(name, uid, PENDING, "", {}, (said,))
+    session.ledger.set_holding(name, None)
+    session.ledger.assumed[name] = (PENDING, "")
+    session.cycle.decisions.append(PatchReservation(name, uid, PENDING, "", {}, (said,)))
 
 
-def reservation_waits(
+def still_waits(
     session: Framework, name: str, reason: str, message: str, nominated: str, also: Iterable[GroupCondition]
 ) -> PatchReservation | None:
     """Why it has no node yet, and the node from which pods are evicted for it, if there is one. `also`: what features
@@ -67,9 +83,14 @@ def _no_longer(reservation: Reservation, said: Iterable[Condition]) -> tuple[str
     return tuple(one.type for one in reservation.status.conditions if one.type not in known)
 
 
-def reservation_fails(session: Framework, name: str, phase: str, reason: str, message: str) -> PatchReservation:
+def fail(session: Framework, task: Task, reason: str, message: str) -> None:
+    """A Reservation can never have a node."""
+    name = task.stands_for
     said = condition(session, name, SCHEDULED, "False", reason, message)
-    return PatchReservation(name, session.snapshot.reservations[name].metadata.uid, phase, "", {}, (said,))
+    uid = session.snapshot.reservations[name].metadata.uid
+    session.cycle.decisions.append(PatchReservation(name, uid, FAILED, "", {}, (said,)))
+    session.ledger.assumed[name] = (FAILED, "")
+    session.ledger.settle(task, Status.SUCCEEDED, None)
 
 
 def condition(session: Framework, name: str, kind: str, status: str, reason: str, message: str) -> Condition:
