@@ -17,6 +17,7 @@ from stromboli.kube.client import PODS, Client, ClientConfig, Failure, content_e
 from stromboli.kube.client import proxied_session as proxied
 from stromboli.kube.client.auth import StaticCredentials
 from stromboli.kube.client.content_encoding import LARGEST_BODY, BodyTooLarge, BrokenEncoding, ContentDecoder
+from stromboli.kube.client.errors import LONGEST_PAUSE, failure_from_status
 
 MEMBERS = gzip.compress(b'{"major": "1",') + gzip.compress(b"") + gzip.compress(b' "minor": "20"}')
 TEXT = b'{"major": "1", "minor": "20"}'
@@ -236,3 +237,102 @@ def test_a_body_that_is_nested_too_deeply_is_a_failure(body: bytes, authority: A
     refused = outcome(authority, answer(body, status="403 Forbidden"), through_proxy=False)
     assert isinstance(refused, Failure)
     assert refused.status == 403
+
+
+def most_memory(authority: Authority, data: bytes, *, through_proxy: bool = False) -> tuple[object, int]:
+    tracemalloc.start()
+    try:
+        found = outcome(authority, data, through_proxy=through_proxy)
+        return found, tracemalloc.get_traced_memory()[1] - len(data)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("through_proxy", [False, True])
+def test_a_body_in_parts_of_one_byte_takes_no_more_than_a_whole_one(through_proxy: bool, authority: Authority) -> None:
+    """An object for each byte would take 40 MB and more."""
+    text = b'{"major": "1",' + b" " * 600_000 + b'"minor": "20"}'
+    parts = b"".join(b"1\r\n%c\r\n" % byte for byte in text)
+    data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + parts + b"0\r\n\r\n"
+    found, most = most_memory(authority, data, through_proxy=through_proxy)
+    assert found == (1, 20)
+    assert most < 25 * len(text)
+
+
+def test_a_line_of_a_watch_in_parts_of_one_byte_takes_no_more_than_a_whole_one() -> None:
+    lines = wire.LineSplitter()
+    tracemalloc.start()
+    try:
+        for _ in range(500_000):
+            assert not list(lines.feed(b"x"))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 2_000_000
+    assert list(lines.feed(b"y\nz\n")) == [b"x" * 500_000 + b"y", b"z"]
+    lines.end()
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        pytest.param(b"1," * 3_000_000 + b"1", id="numbers"),
+        pytest.param(b"{}," * 2_000_000 + b"{}", id="objects"),
+        pytest.param(b'{"spec":{"containers":[' + b"{}," * 2_000_000 + b"{}]}}", id="one object"),
+    ],
+)
+def test_a_response_of_very_many_values_is_refused_before_it_is_decoded(items: bytes, authority: Authority) -> None:
+    """Decoded, they would take a gigabyte."""
+    body = b'{"metadata": {"resourceVersion": "1"}, "items": [' + items + b"]}"
+
+    async def story() -> Failure:
+        async with ScriptedServer(authority, always(answer(body))) as server, server.client() as client:
+            with pytest.raises(Failure) as caught:
+                await client.list(PODS)
+            return caught.value
+
+    tracemalloc.start()
+    try:
+        failure = asyncio.run(story())
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert failure.reason == "TooLarge"
+    assert most < 8 * len(body)
+    with pytest.raises(Failure, match="more values than are read"):
+        wire.decode_object(items, PODS)
+
+
+@pytest.mark.parametrize("items", [[], [{"metadata": {"name": "p"}}]])
+def test_a_list_that_always_goes_on_ends(
+    items: list[object], authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stromboli.kube.client.client.MOST_OBJECTS", 50)
+    asked = 0
+
+    async def play(received: Received, writer: asyncio.StreamWriter) -> bool:
+        nonlocal asked
+        asked += 1
+        metadata = {"resourceVersion": "1", "continue": f"t{asked}"}
+        writer.write(answer(json.dumps({"metadata": metadata, "items": items}).encode()))
+        return asked < 1000
+
+    async def story() -> Failure:
+        async with ScriptedServer(authority, play) as server, server.client() as client:
+            with pytest.raises(Failure) as caught:
+                await client.list(PODS)
+            return caught.value
+
+    assert asyncio.run(story()).message == "the list of pods has no end, or more objects than are read"
+    assert asked == (51 if items else 101)
+
+
+@pytest.mark.parametrize("asked", ["86400", "9" * 4000, "0"])
+def test_a_server_cannot_make_us_wait_for_long(asked: str, authority: Authority) -> None:
+    detail = b'{"kind": "Status", "details": {"retryAfterSeconds": 1e300}}'
+    for body in (b"", detail):
+        data = answer(body, f"Retry-After: {asked}", status="429 Too Many Requests")
+        failure = outcome(authority, data, through_proxy=False)
+        assert isinstance(failure, Failure)
+        assert failure.retry_after == (0.0 if asked == "0" else LONGEST_PAUSE)
+    assert failure_from_status(detail).retry_after == LONGEST_PAUSE

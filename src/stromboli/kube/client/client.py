@@ -25,7 +25,16 @@ from stromboli.api import ApiObject
 from stromboli.kube.client.auth.client_config import ClientConfig
 
 from .backoff import Backoff
-from .errors import UNREADABLE, Failure, failure_from_status, is_gone, is_not_found, is_retriable, is_too_large
+from .errors import (
+    UNREADABLE,
+    Failure,
+    endless_list,
+    failure_from_status,
+    is_gone,
+    is_not_found,
+    is_retriable,
+    is_too_large,
+)
 from .resources import POD_GROUPS, PODS, Resource
 from .transport import Transport
 from .wire import (
@@ -45,6 +54,9 @@ T = TypeVar("T", bound=ApiObject)
 ATTEMPTS = 4
 # A server may ask for any pause; ours is bounded, so that the caller gets the failure in time.
 MAX_PAUSE = 30.0
+# A list with more objects, or so many pages in a row without any, does not end in time.
+MOST_OBJECTS = 1_000_000
+MOST_EMPTY_PAGES = 100
 # The server ends a watch after a while. One that is silent for this much longer has lost its server.
 WATCH_GRACE = 15.0
 
@@ -137,7 +149,7 @@ class Client:
         self, resource: Resource[T], *, namespace: str = "", field_selector: str = "", label_selector: str = ""
     ) -> AsyncGenerator[Page, None]:
         """A list, page by page. Raises Failure 410 if the server no longer has the moment of the first: start again."""
-        limit = self._page
+        limit, objects, empty = self._page, 0, 0
         query = _selectors(field_selector, label_selector)
         while True:
             query["limit"] = str(limit)
@@ -149,6 +161,10 @@ class Client:
                     raise
                 limit = max(1, limit // 8)
                 continue
+            objects += len(page.items or ())
+            empty = 0 if page.items else empty + 1
+            if objects > MOST_OBJECTS or empty > MOST_EMPTY_PAGES:
+                raise endless_list(resource.plural)
             yield page
             if not page.metadata.continue_:
                 return

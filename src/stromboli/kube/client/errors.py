@@ -31,6 +31,9 @@ DISRUPTION_BUDGET = "DisruptionBudget"
 TOO_LARGE = "TooLarge"
 
 
+LONGEST_PAUSE = 60.0  # seconds that a server can make us wait; it may ask for more
+
+
 class Failure(Exception):
     """An error response of an API server, or (status 0) no response: not reachable, or the connection broke."""
 
@@ -41,7 +44,7 @@ class Failure(Exception):
         self.status = status
         self.reason = reason
         self.message = message
-        self.retry_after = retry_after
+        self.retry_after = None if retry_after is None else min(max(retry_after, 0.0), LONGEST_PAUSE)
         self.cause = cause
 
 
@@ -68,10 +71,7 @@ def failure_from_response(status: int, headers: Mapping[str, str], body: bytes) 
     retry_after = _seconds(headers.get("retry-after", ""))
     if parsed is None:
         return Failure(status, f"the server answered {_status_phrase(status)}", retry_after=retry_after)
-    failure = _failure(parsed, status)
-    if retry_after is not None:
-        failure.retry_after = retry_after
-    return failure
+    return _failure(parsed, status, retry_after)
 
 
 def failure_from_status(raw: msgspec.Raw | bytes) -> Failure:
@@ -117,6 +117,10 @@ def not_as_encoded(server: str) -> Failure:
     return Failure(NO_RESPONSE, f"the response of {server} {problem}")
 
 
+def endless_list(plural: str) -> Failure:
+    return Failure(NO_RESPONSE, f"the list of {plural} has no end, or more objects than are read", reason="Endless")
+
+
 def is_too_large(error: BaseException) -> bool:
     return isinstance(error, Failure) and error.reason == TOO_LARGE
 
@@ -135,13 +139,13 @@ def is_retriable(method: str, failure: Failure) -> bool:
     return refused and failure.retry_after is not None
 
 
-def _failure(status_object: _Status, status: int) -> Failure:
+def _failure(status_object: _Status, status: int, retry_after: float | None = None) -> Failure:
     details = status_object.details or _Details()
     return Failure(
         int(status),
         status_object.message or f"the server answered {_status_phrase(status)}",
         reason=status_object.reason,
-        retry_after=details.retry_after_seconds or None,
+        retry_after=(details.retry_after_seconds or None) if retry_after is None else retry_after,
         cause=details.causes[0].reason if details.causes else "",
     )
 

@@ -58,8 +58,7 @@ class Connection(asyncio.Protocol):
         # The response:
         self.status = 0  # until all headers are there
         self.headers: dict[str, str] = {}
-        self._chunks: list[bytes] = []
-        self._size = 0  # of the chunks, in bytes
+        self._body: bytes | bytearray = b""  # what nobody has taken yet
         self._head_size = 0  # of what came before the headers were complete
         self._is_complete = False
         self._is_stream = False
@@ -79,8 +78,7 @@ class Connection(asyncio.Protocol):
         except BaseException:
             self.abort()
             raise
-        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        return Response(self.status, self.headers, body)
+        return Response(self.status, self.headers, self._take())
 
     async def open_stream(self, request: bytes, silence: float) -> None:
         """Return when `status` and `headers` are there; the body is in `chunks`. Such a connection is not used again:
@@ -93,17 +91,19 @@ class Connection(asyncio.Protocol):
     async def chunks(self, silence: float) -> AsyncIterator[bytes]:
         """The body as it arrives. Fails if nothing does for `silence` seconds."""
         while True:
-            while not self._chunks and not self._is_complete:
+            while not self._body and not self._is_complete:
                 async with asyncio.timeout(silence):
                     await self._wait()
-            if not self._chunks:
+            if not self._body:
                 return
-            chunks = self._chunks
-            self._chunks, self._size = [], 0
+            chunk = self._take()
             if self.transport is not None:
                 self.transport.resume_reading()
-            for chunk in chunks:
-                yield chunk
+            yield chunk
+
+    def _take(self) -> bytes:
+        body, self._body = self._body, b""
+        return bytes(body)
 
     def abort(self) -> None:
         """Close at once. The event loop may not run long enough for an orderly TLS shutdown."""
@@ -116,7 +116,7 @@ class Connection(asyncio.Protocol):
     def _send(self, request: bytes, *, stream: bool) -> None:
         if self.transport is None or not self.is_reusable:
             raise ConnectionResetError
-        self.status, self.headers, self._chunks, self._size = 0, {}, [], 0
+        self.status, self.headers, self._body = 0, {}, b""
         self._is_complete, self._decoder, self._head_size = False, None, 0
         self._in_use, self._is_stream = True, stream
         self.transport.write(request)
@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
             self._wake()
 
     def on_body(self, body: bytes) -> None:
-        most = LARGEST_PIECE if self._is_stream else LARGEST_BODY - self._size
+        most = LARGEST_PIECE if self._is_stream else LARGEST_BODY - len(self._body)
         try:
             if self._decoder is not None:
                 body = self._decoder.decode(body, most)
@@ -222,10 +222,14 @@ class Connection(asyncio.Protocol):
         except OSError as error:
             self._break(error)
             raise  # it ends the parser, too
-        self._chunks.append(body)
-        self._size += len(body)
+        if not self._body:
+            self._body = body
+        else:  # An object for each part would take fifty times as much memory if the parts are bytes.
+            if not isinstance(self._body, bytearray):
+                self._body = bytearray(self._body)
+            self._body += body
         if self._is_stream:
-            if self._size > BUFFER and self.transport is not None:
+            if len(self._body) > BUFFER and self.transport is not None:
                 self.transport.pause_reading()
             self._wake()
 

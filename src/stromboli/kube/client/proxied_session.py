@@ -44,8 +44,10 @@ class ProxiedSession:
         options = self._options(identity, headers)
         with self._failures():
             async with self._session.request(method, self._url(target), data=body, timeout=limits, **options) as found:
-                pieces = [piece async for piece in _body(found, whole=LARGEST_BODY)]
-                return Response(found.status, _headers(found), b"".join(pieces))
+                whole = bytearray()
+                async for piece in _body(found, whole=LARGEST_BODY):
+                    whole += piece
+                return Response(found.status, _headers(found), bytes(whole))
 
     @asynccontextmanager
     async def stream(

@@ -126,13 +126,12 @@ class Transport:
 
 async def _start_of(chunks: AsyncIterator[bytes]) -> bytes:
     """As much of the body of an error as anybody reads."""
-    kept, size = [], 0
+    kept = bytearray()
     async for chunk in chunks:
-        kept.append(chunk)
-        size += len(chunk)
-        if size > LARGEST_ERROR:
+        kept += chunk
+        if len(kept) > LARGEST_ERROR:
             break
-    return b"".join(kept)
+    return bytes(kept)
 
 
 def _connections(config: ClientConfig) -> Connections:

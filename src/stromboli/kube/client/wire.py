@@ -19,6 +19,9 @@ from .errors import NO_RESPONSE, TOO_LARGE, UNREADABLE, Failure
 from .resources import Resource
 
 LARGEST_LINE = 64 << 20  # bytes
+# Each value of a response becomes an object of some hundred bytes, however few bytes it was. The largest object that a
+# server stores has a tenth of these, and a page that has more is read in smaller parts.
+MOST_VALUES = 1_000_000
 
 T = TypeVar("T", bound=ApiObject)
 P = TypeVar("P")
@@ -73,6 +76,7 @@ class ApiResources(msgspec.Struct):
 
 
 def decode_message(body: bytes, type: type[P]) -> P:
+    _check_values(body)
     try:
         return msgspec.json.decode(body, type=type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -80,30 +84,35 @@ def decode_message(body: bytes, type: type[P]) -> P:
 
 
 def decode_object(data: msgspec.Raw | bytes, resource: Resource[T]) -> T:
+    body = bytes(data)
+    _check_values(body)
     try:
-        return decode_json(bytes(data), resource.type)
+        return decode_json(body, resource.type)
     except ApiError as error:
         raise Failure(HTTPStatus.OK, f"the response cannot be decoded: {error}", reason=UNREADABLE) from None
+
+
+def _check_values(body: bytes) -> None:
+    """There is a comma between two values; those inside of texts are counted too, which does no harm."""
+    if len(body) > MOST_VALUES and body.count(b",") > MOST_VALUES:
+        raise Failure(NO_RESPONSE, "the response has more values than are read", reason=TOO_LARGE)
 
 
 class LineSplitter:
     """Splits a stream into lines. A line is one object; the largest that a server stores has a few MiB."""
 
     def __init__(self) -> None:
-        self._partial: list[bytes] = []
-        self._size = 0
+        self._partial = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         *complete, rest = chunk.split(b"\n")
         for line in complete:
-            whole = b"".join((*self._partial, line))
+            whole = bytes(self._partial + line) if self._partial else line
             self._partial.clear()
-            self._size = 0
             yield whole
         if rest:
-            self._partial.append(rest)
-            self._size += len(rest)
-            if self._size > LARGEST_LINE:
+            self._partial += rest
+            if len(self._partial) > LARGEST_LINE:
                 problem = "the watch sent an object that is larger than what is read"
                 raise Failure(NO_RESPONSE, problem, reason=TOO_LARGE)
 
