@@ -33,9 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(*map(described, drawn), sep="\n")
         return 0
     tests = test_files()
-    version = sha256(json.dumps(tests).encode()).hexdigest()[:16]
+    version = sha256(json.dumps([tests, options.seconds]).encode()).hexdigest()[:16]
     known = results()
-    # A change that was noticed will be noticed. One that was not is tried again when there are other tests.
+    # A change that was noticed will be noticed. One that was not is tried again with other tests or more time.
     todo = [c for c in drawn if (old := known.get(c.key)) is None or (is_survivor(old) and old["version"] != version)]
     print(f"{len(drawn)} changes, {len(drawn) - len(todo)} of them tried before.", flush=True)
     if todo:
