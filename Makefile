@@ -10,8 +10,21 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BROWSER_STAMP := $(VENV)/.installed-browser
 
+# For `make check`: a fast file or two for each feature, chosen so that they reach nearly all that `make mutants` changes.
+CHECKED := architecture \
+	descheduling/test_failures.py descheduling/test_move_state.py descheduling/test_successors.py \
+	all_features/test_regressions.py fairness/test_packing.py fairness/test_scarce_resources.py \
+	plugins/test_admission.py plugins/test_capacity.py plugins/test_taking_back.py \
+	evictions/test_broken_gangs.py evictions/test_failed_attempts.py evictions/test_half_lost_promises.py evictions/test_turns.py \
+	starvation/test_cleared_nodes.py starvation/test_giving_up.py starvation/test_stories.py \
+	reservations/test_decisions.py reservations/test_gangs_of_several_sizes.py reservations/test_queues.py \
+	queue_locks/test_reclaim.py queue_locks/test_placing.py volumes/test_claims_first.py gangs scheduling/test_small_jobs.py oracles \
+	controllers/test_job_policies.py simulation/test_report.py explanations page/test_report_page.py configuration api \
+	containment/test_live_scheduler.py live/test_binder.py live/test_dispatcher.py live/test_leader_election.py \
+	live/test_metrics.py live/test_recorder.py live/test_scheduler_component.py live/test_volume_writer.py
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons lint format kube-assets test-kube test-browser mutants bench sbom audit locks constraints clean
+.PHONY: help demo check test test-pythons lint format kube-assets test-kube test-browser mutants bench sbom audit locks constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +32,9 @@ help: ## show this list
 demo: $(STAMP) ## simulate the example cluster, then run a whole cluster in one process for a minute
 	@$(BIN)/stromboli simulate examples/demo.yaml
 	@$(BIN)/stromboli up --demo --for 1m
+
+check: lint ## lint, then run a chosen part of the tests, in less than a minute
+	@$(BIN)/python -m pytest -q -n 2 $(addprefix tests/,$(CHECKED))
 
 test: lint ## lint, then run every test that needs nothing but Python
 	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/kube --ignore=tests/browser

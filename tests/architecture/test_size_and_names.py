@@ -54,3 +54,10 @@ def test_the_core_names_no_feature() -> None:
         if path.is_relative_to(CORE) and path.relative_to(CORE).parts[0].removesuffix(".py") in core:
             words = set(re.findall(r"\w*(?:reserv|backfill|starv|nominat)\w*", path.read_text(encoding="utf-8"), re.I))
             assert words <= QUESTIONS | LEDGER, f"{path} names a feature: {sorted(words - QUESTIONS - LEDGER)}"
+
+
+def test_what_make_check_runs_exists() -> None:
+    text = (SOURCE.parent / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (names,) = re.findall(r"^CHECKED := (.*)$", text, re.MULTILINE)
+    assert len(names.split()) > 30
+    assert not [name for name in names.split() if not (SOURCE.parent / "tests" / name).exists()]

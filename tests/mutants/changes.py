@@ -40,7 +40,6 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr,
 }
 OPPOSITES = {"min": "max", "max": "min", "any": "all", "all": "any"}
-LOGS = ("log", "logger", "LOG", "LOGGER")  # what people read, not what happens
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "format_spec", "type_comment"):
             continue
-        if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr):
+        if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr) or getattr(node, "arg", "") == "strict":
             continue
         for child in value if isinstance(value, list) else (value,):
             if isinstance(child, ast.AST) and not isinstance(child, ast.arguments):
@@ -214,6 +213,7 @@ def _joins_text(node: ast.BinOp) -> bool:
 
 
 def _is_log(call: ast.Call | ast.Await) -> bool:
+    """What people read, not what happens."""
     if isinstance(call, ast.Await) or not isinstance(call.func, ast.Attribute):
         return False
-    return isinstance(call.func.value, ast.Name) and call.func.value.id in LOGS
+    return ast.unparse(call.func.value).rpartition(".")[2].strip("_").lower() in ("log", "logger")

@@ -36,7 +36,7 @@ def modules() -> list[tuple[Path, str]]:
     base = ROOT / "src" / "stromboli"
     found = [path for name in PACKAGES for path in (*(base / name).rglob("*.py"), *base.glob(f"{name}.py"))]
     paths = sorted(path.relative_to(ROOT) for path in found)
-    return [(path, ".".join(path.with_suffix("").parts[1:])) for path in paths]
+    return [(path, ".".join(path.with_suffix("").parts[1:]).removesuffix(".__init__")) for path in paths]
 
 
 def digest(path: Path) -> str:

@@ -277,3 +277,23 @@ def test_taking_back_comes_to_an_end(
                     assert moves <= limit, "queues go on evicting each other"
                     break
     known.validate()
+
+
+# q1 deserves 6 of 12 GPUs and has 4; q2 deserves 2 and has 8. A pod of 6 in place of the pod of 4 would be the better
+# packing of q1's 6, by 2. But both together are 10: q1 would take what it does not deserve. A pod of 2 is within 6.
+@pytest.mark.parametrize(("gpus", "may"), [(2, True), (3, False), (6, False)])
+def test_a_queue_takes_back_only_up_to_what_it_deserves(gpus: int, may: bool) -> None:
+    known = cluster(
+        node("n1", gpu=8),
+        node("n2", gpu=4),
+        queue("q1", deserved={GPU: 6}),
+        queue("q2", deserved={GPU: 2}),
+        group("g1", queue="q1", min_member=0),
+        group("g2", queue="q2", min_member=0),
+        group("g3", queue="q1"),
+        pod("a", group="g1", gpu=4, node="n2"),
+        pods("b", 8, group="g2", gpu=1, node="n1"),
+        pod("w", group="g3", gpu=gpus),
+    )
+    current = session(known, tiers=[["capacity"]])
+    assert may_take(current, known, "default/w", "default/b-0") is may
