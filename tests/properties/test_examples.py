@@ -8,7 +8,7 @@ from builders import START, cluster, established, group, node, pod, priority_cla
 from properties.random_clusters import World, scheduler
 from stromboli.cluster import Deleted, Holding
 from stromboli.scheduling.decisions import Bind, Evict
-from stromboli.scheduling.operations.set_aside import set_aside
+from stromboli.scheduling.operations.set_aside import give_up, set_aside
 from stromboli.scheduling.reservations.reservation_operations import consume
 
 
@@ -179,3 +179,28 @@ def test_a_place_that_is_reserved_and_taken_in_one_statement_is_counted_once() -
     statement.allocate(task, world.nodes["n1"])
     statement.commit()
     world.validate()
+
+
+def test_what_is_set_aside_and_given_up_in_one_statement_is_no_decision() -> None:
+    world = cluster(node("n1", cpu=4), group("ns1/j"), pod("ns1/j-0", group="j", cpu=1))
+    world.snapshot()
+    opened = session(world)
+    statement, task = opened.statement(), world.tasks["ns1/j-0"]
+    set_aside(statement, task, world.nodes["n1"])
+    give_up(statement, task)
+    statement.commit()
+    assert opened.cycle.decisions == []
+    assert task.true_node is None
+
+
+def test_a_pod_that_moves_what_is_set_aside_gives_up_where_it_was() -> None:
+    world = cluster(node("n1", cpu=4), node("n2", cpu=4), group("ns1/j"), pod("ns1/j-0", group="j", cpu=1))
+    world.snapshot()
+    opened = session(world)
+    task = world.tasks["ns1/j-0"]
+    for name in ("n1", "n2"):
+        statement = opened.statement()
+        set_aside(statement, task, world.nodes[name])
+        statement.commit()
+    kinds = [(type(decision).__name__, decision.node) for decision in opened.cycle.decisions]  # type: ignore[union-attr]
+    assert kinds == [("Reserve", "n1"), ("Unreserve", "n1"), ("Reserve", "n2")]

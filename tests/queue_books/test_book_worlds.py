@@ -122,7 +122,7 @@ class Checked(Run):
         free = sum(max(offers[n] - used[n] + leaving[n], 0) for n, node in nodes.items() if _takes_pods(node))
         idle = sum(int(line.unused[0]) for line in cluster.queues.values())
         ours = sum(cpu for line, cpu in expected.items() if line) - idle
-        assert int(cluster.snapshot().divisible[0]) == free + ours
+        assert int(cluster.snapshot().divisible()[0]) == free + ours
         for name, line in cluster.queues.items():
             if line.capability is not None and int(line.capability[0]) < 1 << 40:
                 lost = sum(

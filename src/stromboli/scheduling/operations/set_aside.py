@@ -32,18 +32,21 @@ def give_up(statement: Statement, task: Task, why: str = "") -> None:
 
 def note_start(session: Framework, operation: Operation, tasks: Sequence[Task]) -> bool:
     """A task that starts needs what was set aside for it no longer."""
-    if operation.was[0] is _RESERVED:
-        _unreserve(session, operation, "the pod starts")
+    task = operation.task
+    if task.true_status is _RESERVED:
+        _unreserve(session, task, "the pod starts")
     return False
 
 
 def _decide_reserve(statement: Statement, operation: Operation) -> None:
     session, task = statement.session, operation.task
+    if task.status is not _RESERVED:
+        return  # it was given up or used later in the same statement
     assert task.node is not None
     assert task.job is not None
     assert task.job.object is not None
-    if operation.was[0] is _RESERVED:
-        _unreserve(session, operation, "another node is a better fit")
+    if task.true_status is _RESERVED:
+        _unreserve(session, task, "another node is a better fit")
     session.ledger.settle(task, _RESERVED, task.node)
     reservation = waiting_reservation(task.pod, task.job.object, task.node.name)
     session.cycle.decisions.append(Reserve(task.key, task.node.name, reservation))
@@ -52,14 +55,14 @@ def _decide_reserve(statement: Statement, operation: Operation) -> None:
 def _decide_release(statement: Statement, operation: Operation) -> None:
     task = operation.task
     if task.true_status is _RESERVED:
+        _unreserve(statement.session, task, operation.message)
         task.true_status, task.true_node = Status.PENDING, None
-    _unreserve(statement.session, operation, operation.message)
 
 
-def _unreserve(session: Framework, operation: Operation, why: str) -> None:
-    task, node = operation.task, operation.was[1]
-    name = waiting_name(task.pod)
-    session.cycle.decisions.append(Unreserve(task.key, "" if node is None else node.name, name, why))
+def _unreserve(session: Framework, task: Task, why: str) -> None:
+    """Delete the Reservation that shows what is set aside for a task so far."""
+    node = "" if task.true_node is None else task.true_node.name
+    session.cycle.decisions.append(Unreserve(task.key, node, waiting_name(task.pod), why))
 
 
 def _reserve_again(statement: Statement, operation: Operation, node: Node | None) -> None:
