@@ -32,6 +32,7 @@ class ExtensionPoints:
         self.resource_score = cb.ResourceScore()
         self.filters: list[cb.FilterHook] = []
         self.scores: list[cb.ScoreHook] = []
+        self.tasks_told_apart = False  # from then on it is too late for filters and scores: answers are shared by tasks
         self.asks_every_task = False  # in every cycle: a callback does not say what its answer depends on
         self.node_reasons: list[NodeReason] = []
         self.namespace_scope = "beforePriority"  # or withinPriority: the job's priority first, then the namespace
@@ -119,8 +120,13 @@ class ExtensionPoints:
         many tasks, if there is a faster way than to ask for each. `remaining`: the filter counts tasks, and this is how
         many more a node takes. Then equal tasks are still placed in one step; with None for a task, one by one."""
         if self._enabled("predicate"):
+            self._refuse_if_late("filter")
             key = self._key_of(depends_on)
             self.filters.append(cb.FilterHook(prepare, scope, key, live, self._owner, remaining, keyed, keys))
+
+    def _refuse_if_late(self, what: str) -> None:
+        if self.tasks_told_apart:
+            raise RuntimeError(f"{self._owner} adds a {what} after nodes were chosen without it in this session")
 
     def _key_of(self, depends_on: Signature) -> KeyOfTask | None:
         self.asks_every_task |= depends_on is DependsOn.TASK
@@ -158,6 +164,7 @@ class ExtensionPoints:
     ) -> None:
         """`depends_on`, `scope` and `keyed` as for filters."""
         if self._enabled("nodeOrder"):
+            self._refuse_if_late("score")
             self.scores.append(cb.ScoreHook(prepare, scope, self._key_of(depends_on), keyed))
 
     def add_node_score(

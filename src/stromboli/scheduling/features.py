@@ -32,13 +32,13 @@ PREPARATIONS: Final[tuple[Callable[[Session], None], ...]] = (
 is in whose reach, and must see the room that is given back because volumes did not come."""
 
 FEATURES: Final[tuple[Callable[[Session], None], ...]] = (
+    open_bind_backoff,  # before all that place something: filters must be complete by then
     open_reservations,
     open_moves,
     open_starvation,
     open_backfill,
     open_half_gangs,
     open_nominations,
-    open_bind_backoff,
     open_volumes,
     clear_locked_nodes,
 )

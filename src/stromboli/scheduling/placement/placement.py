@@ -50,6 +50,7 @@ class Placement:
         """The part of the key that does not change during a session."""
         of_shape = self._keys.get(task.shape.id)
         if of_shape is None:
+            self.session.tasks_told_apart = True
             of_shape = self._keys[task.shape.id] = (*self._keys_of(task.shape), (task.shape.id,))
             self._live_keys = [(h.owner, h.key) for h in self.session.filters if h.live and h.key is not None]
         keys, _, without_keys = of_shape
