@@ -227,8 +227,8 @@ class Statement:
         session.version += 1
         session.ledger.changes += 1
         session.is_settling = True
-        evicts = self.has_evictions
         runs = list(_in_runs(self.operations))
+        evicts = any(operation.kind.gives_way for operation, _, _ in runs)
         held = self._held_jobs(runs)
         for operation, task, together in runs:
             if operation.kind is ALLOCATE:

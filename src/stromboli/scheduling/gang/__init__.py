@@ -1,12 +1,13 @@
 """The tasks of one job, placed together: as many as the job needs to start, or none.
 
-`gang_placement` places them, `best_effort` those without requests, `readiness` says how far a job is from starting,
-`tentative_places` keeps what a job that cannot start was tried with. Three modules save attempts that are of no use:
-`failed_attempts` knows them from one cycle to the next, `enough_places` counts before anything is placed, and with
-`job_kinds` what is known of one job is known of all that are alike. `small_jobs` is a short cut for jobs of one task,
-`nominated_tasks` one for gangs that pods were evicted for. `kept_places` says who chooses first where places are kept
-for several tasks. `empty_nodes` knows which gangs could not start even if nothing else ran, `half_gangs` which of them
-have some pods on nodes and lack others. `spare_pods` says whether pods of a gang may leave.
+`gang_placement` places them, `node_sources` says on which nodes, `best_effort` places those without requests,
+`readiness` says how far a job is from starting, `tentative_places` keeps what a job that cannot start was tried with.
+Three modules save attempts that are of no use: `failed_attempts` knows them from one cycle to the next, `enough_places`
+counts before anything is placed, and with `job_kinds` what is known of one job is known of all that are alike.
+`small_jobs` is a short cut for jobs of one task, `nominated_tasks` one for gangs that pods were evicted for.
+`kept_places` says who chooses first where places are kept for several tasks. `empty_nodes` knows which gangs could not
+start even if nothing else ran, `half_gangs` which of them have some pods on nodes and lack others. `spare_pods` says
+whether pods of a gang may leave.
 """
 
 from .best_effort import complete_with_best_effort

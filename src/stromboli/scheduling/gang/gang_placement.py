@@ -13,20 +13,16 @@ from __future__ import annotations
 from collections import deque
 from itertools import islice, takewhile
 
-import numpy as np
-
-from stromboli.cluster import Job, Matrix, Status, Task, TaskKey
+from stromboli.cluster import Job, Status, Task, TaskKey
 from stromboli.scheduling.callbacks import Refusal
-from stromboli.scheduling.operations.set_aside import give_up
 from stromboli.scheduling.placement import Fitting
-from stromboli.scheduling.queue_books import RowMask
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .best_effort import complete_with_best_effort
 from .kept_places import largest_first, promised_first, with_choices
+from .node_sources import place_on_nodes
 from .nominated_tasks import promise_rooms
-from .readiness import reserved_tasks
 
 _CONDITIONAL = Status.CONDITIONAL
 _RESERVED = Status.RESERVED
@@ -56,8 +52,7 @@ def place_afresh(session: Session, job: Job, tasks: deque[Task], *, lending: boo
     for order in (by_size, in_order):  # if that fails, too, everything is as it was
         statement.discard()
         statement = session.statement()
-        tasks.clear()
-        tasks.extend(order)
+        _set_order(tasks, order)
         place_gang(session, statement, job, tasks, lending=lending)
         if session.job_ready(job):
             break
@@ -83,73 +78,158 @@ def place_gang(
     Tasks taken off the deque were placed or failed; neither is tried again in this action. With `lending`, queues
     may go beyond what they deserve; `conditionally`, tasks may count on room that is lent to others.
     """
-    note = session.notes.attempt(job)
-    failed: set[tuple[str, object]] = set()
-    failed_roles: set[str] = set()
+    attempt = _Attempt(session, statement, job, tasks, lending, conditionally)
     before = len(statement)
-    _narrow_first(session, job, tasks)
-    ordered, kept = with_choices(session, tasks)
-    if kept:
-        tasks.clear()
-        tasks.extend(ordered)
     while tasks:
-        ready = session.job_ready(job)
-        if ready and len(statement) > before:
+        attempt.ready = session.job_ready(job)
+        if attempt.ready and len(statement) > before:
             break
-        first = tasks[0]
-        if first.key in kept:
-            front = _at_the_front(tasks, kept, 1 if ready else missing_tasks(job))
-            placed = session.take_kept_places(statement, front)
-            for _ in range(placed):
-                tasks.popleft()
-            if placed < len(front):
-                kept = frozenset([t.key for _, t in session.with_kept_places(tasks) if placed or t is not first])
-            if placed:
-                continue
-        kind = (first.role, session.placement.key(first))
-        if kind in failed:
-            tasks.popleft()
+        if attempt.take_kept_places() or attempt.drop_if_alike_failed() or attempt.promise_rooms():
             continue
-        # A promise makes no job ready, so as many as wait for leaving pods can be promised their rooms.
-        if first.nominated and not job.counts[_CONDITIONAL]:
-            promised = promise_rooms(session, statement, tasks, unless_idle=True)
-            if promised:
-                for _ in range(promised):
-                    tasks.popleft()
-                continue
+        if not attempt.place_next():
+            break
+
+
+class _Attempt:
+    """One call of `place_gang`. Its sources of places, in order: those that are kept for single tasks; rooms that pods
+    were evicted for; nodes of the queue's own; other nodes, as `node_sources` has them; and what is lent to others."""
+
+    def __init__(
+        self, session: Session, statement: Statement, job: Job, tasks: deque[Task], lending: bool, conditionally: bool
+    ) -> None:
+        self._session = session
+        self._statement = statement
+        self._job = job
+        self._tasks = tasks
+        self._lending = lending
+        self._conditionally = conditionally
+        self.ready = False  # whether the job can start with what it has
+        self._note = session.notes.attempt(job)
+        self._failed: set[tuple[str, object]] = set()
+        self._failed_roles: set[str] = set()
+        _narrow_first(session, job, tasks)
+        ordered, self._kept = with_choices(session, tasks)
+        if self._kept:
+            _set_order(tasks, ordered)
+
+    @property
+    def _missing(self) -> int:
+        return 1 if self.ready else missing_tasks(self._job)
+
+    def take_kept_places(self) -> bool:
+        """Whether tasks at the front took places that are kept for them."""
+        tasks, first = self._tasks, self._tasks[0]
+        if first.key not in self._kept:
+            return False
+        front = list(islice(takewhile(lambda task: task.key in self._kept, tasks), self._missing))
+        placed = self._session.take_kept_places(self._statement, front)
+        self._drop(placed)
+        if placed < len(front):
+            still = self._session.with_kept_places(tasks)
+            self._kept = frozenset([task.key for _, task in still if placed or task is not first])
+        return placed > 0
+
+    def drop_if_alike_failed(self) -> bool:
+        if self._failed and self._kind(self._tasks[0]) in self._failed:
+            self._drop(1)
+            return True
+        return False
+
+    def promise_rooms(self) -> bool:
+        """A promise makes no job ready, so as many as wait for leaving pods can be promised their rooms."""
+        if not self._tasks[0].nominated or self._job.counts[_CONDITIONAL]:
+            return False
+        promised = promise_rooms(self._session, self._statement, self._tasks, unless_idle=True)
+        self._drop(promised)
+        return promised > 0
+
+    def place_next(self) -> bool:
+        """Place tasks at the front that are alike; whether it is worth going on."""
+        session, job, first = self._session, self._job, self._tasks[0]
         refusal = session.pre_filter(first)
-        if refusal is not None:
-            session.notes.refuse(job, refusal)
+        self._refuse(refusal)
         fitting = session.placement.fitting(first)
-        missing = 1 if ready else missing_tasks(job)
-        counted = _counted(job)
-        if not ready and job.counts[Status.CONDITIONAL] and counted >= job.min_available and not job.roles_matter:
-            break  # it fits if lent room is given back; more of it would not help anybody
-        group = alike(session, tasks, kept, 1 if fitting.alone or _has_its_place(first) else missing)
-        placed = _place_on_own_rows(session, statement, fitting, group) if refusal is None else 0
-        rest = group[placed:]
-        # The queue was asked about a nominated task when others were evicted for it. It counts as the queue's since.
-        allowed = 1 if refusal is None and first.nominated else 0
-        if refusal is None and rest and not first.nominated:
-            allowed, refusal = allowed_by_queue(session, job, first, len(rest), lending)
-            if refusal is not None:
-                session.notes.refuse(job, refusal)
-        allowed += placed
-        placed += _place(session, statement, fitting, rest[: allowed - placed]) if allowed > placed else 0
-        # A job that runs already does not count on lent room: it is taken back for those that cannot start without.
-        counts_on_lent = conditionally and not ready and not job.stands_for
-        while counts_on_lent and placed < len(group) and _place_otherwise(session, statement, group[placed]):
-            placed += 1
-        for _ in range(placed):
-            tasks.popleft()
-        if placed < len(group):
-            tasks.popleft()
-            failed.add(kind)
-            failed_roles.add(first.role)
-            if placed < allowed and note.blocked is None:
-                note.blocked = first
-            if not _worth_going_on(job, tasks, failed, failed_roles, session):
-                break
+        if not self.ready and _fits_with_lent_room(job):
+            return False
+        most = 1 if fitting.alone or _has_its_place(first) else self._missing
+        group = alike(session, self._tasks, self._kept, most)
+        placed = allowed = 0
+        if refusal is None:
+            placed = self._place_on_own_rows(fitting, group)
+            allowed = placed + self._allowed(group[placed:])
+            placed += place_on_nodes(session, self._statement, fitting, group[placed:allowed])
+        if placed < len(group) and self._conditionally and not self.ready and not job.stands_for:
+            placed += self._place_otherwise(group[placed:])
+        self._drop(placed)
+        return placed == len(group) or self._go_on_without(first, is_blocked=placed < allowed)
+
+    def _allowed(self, group: list[Task]) -> int:
+        """How many of these the queue may have. It was asked about a nominated task when others were evicted for it,
+        which counts as the queue's since."""
+        if not group or group[0].nominated:
+            return len(group)
+        allowed, refusal = allowed_by_queue(self._session, self._job, group[0], len(group), self._lending)
+        self._refuse(refusal)
+        return allowed
+
+    def _place_on_own_rows(self, fitting: Fitting, group: list[Task]) -> int:
+        """Nodes that are the queue's own come before all others, and count as its already."""
+        session, first = self._session, group[0]
+        own = session.books.own_rows(first)
+        if own is None or first.nominated:
+            return 0
+        if first.status is _RESERVED and (first.node is None or not own[first.node.row]):
+            return 0
+        count = len(group)
+        while count and session.allocatable_on_own_rows(first, count) is not None:
+            count -= 1
+        return place_on_nodes(session, self._statement, fitting, group[:count], only=own)
+
+    def _place_otherwise(self, group: list[Task]) -> int:
+        """Places of another kind, if a feature has some for tasks that found no room. A job that runs already does not
+        count on them: they are for those that cannot start without."""
+        hooks = self._session.hooks("fallbackPlacement")
+        return sum(takewhile(bool, (any(hook.call(self._statement, task) for hook in hooks) for task in group)))
+
+    def _refuse(self, refusal: Refusal | None) -> None:
+        if refusal is not None:
+            self._session.notes.refuse(self._job, refusal)
+
+    def _drop(self, count: int) -> None:
+        for _ in range(count):
+            self._tasks.popleft()
+
+    def _kind(self, task: Task) -> tuple[str, object]:
+        return (task.role, self._session.placement.key(task))
+
+    def _go_on_without(self, task: Task, *, is_blocked: bool) -> bool:
+        """After a task found no place: can the job still get something useful?"""
+        job = self._job
+        self._failed.add(self._kind(task))
+        self._failed_roles.add(task.role)
+        self._drop(1)
+        if is_blocked and self._note.blocked is None:
+            self._note.blocked = task
+        if job.min_available == len(job.tasks):
+            return False  # every single task is needed
+        others = [other for other in self._tasks if self._kind(other) not in self._failed]
+        if job.role_minimums and not job.roles_matter:
+            return job.ready_count + len(others) >= job.min_available
+        return all(
+            job.role_occupied(role, with_pipelined=True) + sum(other.role == role for other in others)
+            >= job.role_minimums.get(role, 0)
+            for role in self._failed_roles
+        )
+
+
+def _fits_with_lent_room(job: Job) -> bool:
+    """It fits if lent room is given back; more of it would not help anybody."""
+    return bool(job.counts[_CONDITIONAL]) and _counted(job) >= job.min_available and not job.roles_matter
+
+
+def _set_order(tasks: deque[Task], ordered: list[Task]) -> None:
+    tasks.clear()
+    tasks.extend(ordered)
 
 
 def _counted(job: Job) -> int:
@@ -162,11 +242,6 @@ def missing_tasks(job: Job) -> int:
     return max(1, job.min_available - _counted(job))
 
 
-def _at_the_front(tasks: deque[Task], among: frozenset[TaskKey], most: int) -> list[Task]:
-    """The first tasks, as long as they are some of these."""
-    return list(islice(takewhile(lambda task: task.key in among, tasks), most))
-
-
 def _narrow_first(session: Session, job: Job, tasks: deque[Task]) -> None:
     """Tasks that few nodes can run come first, if the gang does not run yet. Not before tasks that a role needs."""
     hooks = session.hooks("narrow")
@@ -174,9 +249,7 @@ def _narrow_first(session: Session, job: Job, tasks: deque[Task]) -> None:
         return
     narrow = {key for hook in hooks for key in hook.call(job, list(tasks))}
     if narrow:
-        ordered = promised_first(sorted(tasks, key=lambda task: task.key not in narrow))
-        tasks.clear()
-        tasks.extend(ordered)
+        _set_order(tasks, promised_first(sorted(tasks, key=lambda task: task.key not in narrow)))
 
 
 def alike(session: Session, tasks: deque[Task], kept: frozenset[TaskKey], most: int) -> list[Task]:
@@ -207,113 +280,3 @@ def allowed_by_queue(session: Session, job: Job, task: Task, count: int, lending
         if refusal is not None:
             return number - 1, refusal
     return count, None
-
-
-def _place_on_own_rows(session: Session, statement: Statement, fitting: Fitting, group: list[Task]) -> int:
-    """Nodes that are the queue's own come before all others, and count as its already; the number of tasks that found
-    a place there."""
-    first = group[0]
-    own = session.books.own_rows(first)
-    if own is None or first.nominated:
-        return 0
-    if first.status is Status.RESERVED and (first.node is None or not own[first.node.row]):
-        return 0
-    count = len(group)
-    while count and session.allocatable_on_own_rows(first, count) is not None:
-        count -= 1
-    return _place(session, statement, fitting, group[:count], only=own) if count else 0
-
-
-def _place(
-    session: Session, statement: Statement, fitting: Fitting, group: list[Task], *, only: RowMask | None = None
-) -> int:
-    """Idle room first, then room that is being released; the number of tasks that found a place. `only`: the nodes in
-    question, if not all."""
-    first = group[0]
-    if first.nominated and _place_on_nominated(session, statement, fitting, first):
-        return 1
-    if first.status is Status.RESERVED and _place_on_reserved(session, statement, fitting, first):
-        return 1
-    if fitting.known_to_fail:
-        return 0
-    nodes, startable = session.nodes, session.startable(first, len(group))
-    room = _only(session.placement.room_now(first.job), only)
-    rows = fitting.choose(first, startable, room) if startable else []
-    placed = statement.allocate_many(group[: len(rows)], [nodes.nodes[row] for row in rows]) if rows else 0
-    _use_up(statement, first.job, rows[:placed])
-    if placed < len(rows) or placed == len(group):
-        return placed
-    future = session.placement.room_later(first.job)
-    if future is not None and not first.stands_for:  # a Reservation takes idle room only
-        later = session.placement.fitting(first, ahead=True)
-        if startable < len(group):  # nobody else has to leave free room to them
-            future = _only(future, np.asarray(nodes.releasing.any(axis=1)))
-        chosen = later.choose(first, len(group) - placed, _only(future, only))
-        for task, row in zip(group[placed:], chosen, strict=False):
-            if not statement.pipeline(task, nodes.nodes[row]):
-                return placed
-            placed += 1
-    if placed < len(group) and startable < len(group) and first.job is not None:
-        refusal = session.may_start(first.job.queue, first.request * (len(group) - placed))
-        if refusal is not None:
-            session.notes.refuse(first.job, refusal)
-    elif placed < len(group) and only is None:
-        fitting.mark_failed()
-    return placed
-
-
-def _only(room: Matrix, rows: RowMask | None) -> Matrix:
-    """No room but on these nodes."""
-    return room if rows is None else np.where(rows[:, None], room, -1)
-
-
-def _place_otherwise(session: Session, statement: Statement, task: Task) -> bool:
-    """A place of another kind, if a feature has one for a task that found no room."""
-    return any(hook.call(statement, task) for hook in session.hooks("fallbackPlacement"))
-
-
-def _place_on_nominated(session: Session, statement: Statement, fitting: Fitting, task: Task) -> bool:
-    """A node was made free for this task: it goes there if it still can."""
-    node = session.nodes.by_name.get(task.nominated)
-    if node is None:
-        return False
-    if fitting.takes(node.row, session.placement.room_now_on(node.row)) and session.startable(task):
-        return statement.allocate(task, node)
-    later = session.placement.fitting(task, ahead=True)
-    if later.takes_later(node.row):
-        return statement.pipeline(task, node)
-    return False
-
-
-def _place_on_reserved(session: Session, statement: Statement, fitting: Fitting, task: Task) -> bool:
-    """Room was set aside for this task: it goes there as soon as it can."""
-    node = task.node
-    if node is None or not fitting.takes(node.row, session.placement.room_now_on(node.row)):
-        return False
-    return bool(session.startable(task)) and statement.allocate(task, node)
-
-
-def _use_up(statement: Statement, job: Job | None, rows: list[int]) -> None:
-    """A task that took the place set aside for a sibling has used up the sibling's reservation."""
-    if job is not None and job.counts[Status.RESERVED]:
-        for row in rows:
-            for sibling in reserved_tasks(job):
-                if sibling.node is not None and sibling.node.row == row:
-                    give_up(statement, sibling, "a pod of the same job takes the place")
-                    break
-
-
-def _worth_going_on(
-    job: Job, tasks: deque[Task], failed: set[tuple[str, object]], failed_roles: set[str], session: Session
-) -> bool:
-    """After a task found no place: can the job still get something useful?"""
-    if job.min_available == len(job.tasks):
-        return False  # every single task is needed
-    others = [task for task in tasks if (task.role, session.placement.key(task)) not in failed]
-    if job.role_minimums and not job.roles_matter:
-        return job.ready_count + len(others) >= job.min_available
-    return all(
-        job.role_occupied(role, with_pipelined=True) + sum(task.role == role for task in others)
-        >= job.role_minimums.get(role, 0)
-        for role in failed_roles
-    )
