@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -148,6 +149,21 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         write_output(tmp_path, b"x")
 
 
+@pytest.mark.parametrize("option", ["--record", "--report"])
+def test_a_fifo_or_a_folder_is_one_line(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "socket"))
+    for name, problem in (("pipe", "is not a regular file"), ("socket", "is not a regular file"), (".", "directory")):
+        assert run(["simulate", DEMO, option, str(tmp_path / name)]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("stromboli: error: ")
+        assert error.count("\n") == 1
+        assert problem in error
+    with pytest.raises(UserError, match="it is not a regular file"):
+        Recorder(tmp_path / "pipe", "volcano")
+
+
 def test_a_recording_of_another_user_is_not_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "decisions.jsonl"
     file.write_text("")
@@ -165,4 +181,7 @@ def test_devices_are_opened_as_they_are(tmp_path: Path) -> None:
     with file.open("wb") as opened:
         write_output(Path(f"/dev/fd/{opened.fileno()}"), b"through a descriptor")
     assert file.read_bytes() == b"through a descriptor"
-    assert output_file._is_device_path(Path("/dev/stdout"))
+    for name in ("/dev/stdout", "/dev/../dev/fd/1", "/proc/self/fd/1"):
+        assert output_file._is_device_path(Path(name))
+    for name in ("/dev/shm/report.html", "/dev/../tmp/report.html", "/proc/1/root/tmp/report.html"):
+        assert not output_file._is_device_path(Path(name))

@@ -17,6 +17,7 @@ from stromboli.embedded.http import load_token, server_identity
 from stromboli.embedded.store import SqliteBackend
 from stromboli.errors import UserError
 from stromboli.files import check_place, private_folder, read_secret, write_secret
+from stromboli.files import folder as folder_module
 
 OTHER_USER = 12_345
 
@@ -155,6 +156,39 @@ def test_sticky_folders_may_hold_secrets_but_no_data(tmp_path: Path) -> None:
     assert mode(folder / "mine") == 0o700
     with pytest.raises(UserError, match="can be written by others"):
         private_folder(folder)
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+def test_a_folder_below_that_of_another_user_is_refused(
+    tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner of a folder can rename what is in it, also with the sticky bit."""
+    theirs = tmp_path / "theirs"
+    (theirs / "mine").mkdir(parents=True)
+    (theirs / "mine").chmod(0o700)
+    theirs.chmod(mode)
+    real = Path.stat
+
+    def stat(path: Path, **options: bool) -> os.stat_result:
+        found = real(path, **options)
+        return os.stat_result((*found[:4], OTHER_USER, *found[5:])) if path == theirs else found
+
+    monkeypatch.setattr(Path, "stat", stat)
+    message = (
+        f"{theirs} belongs to another user .uid {OTHER_USER}., who could replace what is in it; use another folder"
+    )
+    for use in (lambda: private_folder(theirs / "mine"), lambda: write_secret(theirs / "mine" / "token", "x")):
+        with pytest.raises(UserError, match=message):
+            use()
+    assert not (theirs / "mine" / "token").exists()
+
+
+def test_folders_without_an_owner_in_a_user_namespace_are_the_administrators(monkeypatch: pytest.MonkeyPatch) -> None:
+    for inside in (False, True):
+        monkeypatch.setattr(folder_module, "_is_in_user_namespace", lambda inside=inside: inside)
+        assert folder_module._is_trusted(65_534) is inside
+        assert folder_module._is_trusted(0)
+        assert not folder_module._is_trusted(OTHER_USER)
 
 
 def test_a_group_of_one_is_the_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

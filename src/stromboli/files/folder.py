@@ -2,8 +2,9 @@
 
 Whoever can write to a folder can replace the files in it, whatever the modes of the files are; and whoever can write to
 a folder above can replace the folder. So a folder with secrets or data in it must belong to us, and neither it nor one
-above it may be open to others. Folders with the sticky bit, such as /tmp, are safe to stand in: others cannot rename
-what is ours. A group of which the owner is the only member, as many systems give to each user, counts as the owner.
+above it may be open to others, or belong to another user than us and root. Folders with the sticky bit, such as /tmp,
+are safe to stand in: others cannot rename what is ours. A group of which the owner is the only member, as many systems
+give to each user, counts as the owner.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import os
 import pwd
 import stat
 from pathlib import Path
+from typing import Final
 
 from stromboli.errors import UserError
+
+_UNMAPPED: Final = 65_534  # the owner of files whose owner has no number in a user namespace
 
 
 def private_folder(path: Path) -> None:
@@ -38,8 +42,25 @@ def check_place(folder: Path) -> None:
     place = folder.resolve()
     for one in (place, *place.parents):
         found = one.stat()
+        if not _is_trusted(found.st_uid):
+            raise UserError(
+                f"{one} belongs to another user (uid {found.st_uid}), who could replace what is in it; "
+                "use another folder"
+            )
         if _open_to_others(found) and not found.st_mode & stat.S_ISVTX:
             raise _writable(one, found)
+
+
+def _is_trusted(owner: int) -> bool:
+    """We ourselves and the administrator, who in a user namespace may have no number."""
+    return owner in (0, os.geteuid()) or (owner == _UNMAPPED and _is_in_user_namespace())
+
+
+def _is_in_user_namespace() -> bool:
+    try:
+        return Path("/proc/self/uid_map").read_text().split() != ["0", "0", str(2**32 - 1)]
+    except OSError:
+        return False
 
 
 def _open_to_others(found: os.stat_result) -> bool:

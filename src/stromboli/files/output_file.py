@@ -2,7 +2,8 @@
 
 A report takes the place of the last one when it is complete, so a disk that is full costs the new report and not the
 old one. A recording grows line by line. Both may be large and are not secret, but say what runs on a cluster: symbolic
-links that somebody else may have put there are not followed. What is below /dev (`/dev/stdout`) is opened as it is.
+links that somebody else may have put there are not followed. What the system itself has in /dev (`/dev/stdout`,
+`/dev/fd/3`) is opened as it is; in folders such as /dev/shm anybody can make files.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final
 
 from stromboli.errors import UserError
 
-_DEVICES: Final = ("/dev/", "/proc/")
+_DEVICES: Final = ("/dev", "/dev/fd", "/dev/pts", "/proc/self/fd")
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -25,7 +26,7 @@ def write_output(path: Path, data: bytes) -> None:
     """Write a file, whole or not at all. Raises UserError."""
     try:
         found = _existing(path)
-        if found is not None and (_is_device_path(path) or not stat.S_ISREG(found.st_mode)):
+        if found is not None and _is_device_path(path):
             with path.open("wb") as file:
                 file.write(data)
             return
@@ -107,11 +108,14 @@ def _existing(path: Path) -> os.stat_result | None:
         raise OSError(errno.ELOOP, "it is a symbolic link; name the file that it points to")
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    # Whoever writes to a FIFO that nobody reads waits for ever.
+    if not stat.S_ISREG(found.st_mode) and not _is_device_path(path):
+        raise OSError(errno.EINVAL, "it is not a regular file; name another one")
     return found
 
 
 def _is_device_path(path: Path) -> bool:
-    return str(path.absolute()).startswith(_DEVICES)
+    return os.path.dirname(os.path.normpath(path.absolute())) in _DEVICES
 
 
 def _failed(path: Path, error: OSError) -> UserError:
