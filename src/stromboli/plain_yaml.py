@@ -9,12 +9,17 @@ millions of items, and `&a [*a]` never ends. And each value costs some hundred b
 size and the depth of documents are checked before a text is composed, and the aliases before anybody walks through the
 value. Nothing that Kubernetes understands comes near these limits. The checks raise a YAML error, like the parser
 itself.
+
+Four more things would take time by the square of their length: numbers in base 60 (`1:30:00`), which Kubernetes takes
+for text, as we do; numbers as keys, which can be chosen so that all have the same hash, and so stay text; declarations
+of tags; and merge keys (`<<`) in one mapping.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final, NoReturn, cast
+from collections.abc import Hashable
+from typing import Any, Final, NoReturn, cast
 
 import yaml
 
@@ -27,8 +32,42 @@ _TAG: Final = "tag:yaml.org,2002:"
 _TYPES: Final = tuple(f"{_TAG}{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map"))
 
 
+LONGEST_NUMBER: Final = 1_000  # characters
+MOST_MERGE_KEYS: Final = 100  # in one mapping; each may name a list of mappings
+MOST_DIRECTIVES: Final = 16  # in one text
+
+_MERGE: Final = f"{_TAG}merge"
+_NUMBERS: Final = (f"{_TAG}int", f"{_TAG}float")
+_BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+
+
 class PlainLoader(SafeLoader):
     """The types of JSON."""
+
+    def resolve(self, kind: type[yaml.Node], value: str | None, implicit: object) -> str:
+        tag = cast(str, super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
+        return f"{_TAG}str" if tag in _NUMBERS and _BASE_60.fullmatch(value or "") else tag
+
+    def construct_number(self, node: yaml.ScalarNode) -> int | float:
+        if len(node.value) > LONGEST_NUMBER:
+            problem = f"a number is longer than {LONGEST_NUMBER} characters"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        if ":" in node.value:
+            problem = f'"{node.value}" is not a number'
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return cast(int | float, SafeLoader.yaml_constructors[node.tag](self, node))
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        for key, _ in node.value:
+            if key.tag in _NUMBERS:
+                key.tag = f"{_TAG}str"
+        return super().construct_mapping(node, deep=deep)
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        if sum(key.tag == _MERGE for key, _ in node.value) > MOST_MERGE_KEYS:
+            problem = f'a mapping has more than {MOST_MERGE_KEYS} keys "<<"; give a list to one of them'
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        super().flatten_mapping(node)
 
     def construct_undefined(self, node: yaml.Node) -> NoReturn:
         problem = f'the tag "{node.tag}" is not supported'
@@ -36,6 +75,7 @@ class PlainLoader(SafeLoader):
 
 
 PlainLoader.yaml_constructors = {tag: SafeLoader.yaml_constructors[tag] for tag in _TYPES}
+PlainLoader.yaml_constructors |= dict.fromkeys(_NUMBERS, PlainLoader.construct_number)
 PlainLoader.yaml_constructors[None] = PlainLoader.construct_undefined  # for all other tags
 PlainLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != f"{_TAG}timestamp"]
@@ -49,6 +89,7 @@ MAX_VALUES: Final = 1_000_000
 LARGEST_DOCUMENT: Final = 8 << 20  # characters; an API server takes objects of 1.5 MB
 
 _TOO_LARGE: Final = f"a document is longer than {LARGEST_DOCUMENT} characters; divide it, or the objects in it"
+_TOO_MANY_DIRECTIVES: Final = f'more than {MOST_DIRECTIVES} lines begin with "%TAG"'
 _TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
 _SAFE_BOUND: Final = 200
 """Depths up to here are harmless to the parser; a text that cannot be deeper is not scanned."""
@@ -57,6 +98,7 @@ _SAFE_BOUND: Final = 200
 _BREAKS: Final = "\r\n\x85\u2028\u2029"
 _INDENTATION: Final = re.compile(rf"(?:^|[{_BREAKS}])[-?: \t\ufeff]*")  # spaces and the signs of lists and mappings
 _MARK: Final = re.compile(rf"[{_BREAKS}]---(?=[ \t{_BREAKS}]|$)")
+_DIRECTIVE: Final = re.compile(rf"(?:^|[{_BREAKS}])\ufeff?%TAG")
 _STEPS: Final = {
     yaml.SequenceStartEvent: 1, yaml.MappingStartEvent: 1,
     yaml.SequenceEndEvent: -1, yaml.MappingEndEvent: -1,
@@ -65,6 +107,8 @@ _STEPS: Final = {
 
 def check_text(text: str) -> None:
     """Raise a YAML error if a document is too large or too deep. To be called before the text is composed."""
+    if "%" in text and len(_DIRECTIVE.findall(text)) > MOST_DIRECTIVES:
+        raise yaml.composer.ComposerError(None, None, _TOO_MANY_DIRECTIVES, None)
     documents = _MARK.split(text)
     if max(map(len, documents)) > LARGEST_DOCUMENT:
         raise yaml.composer.ComposerError(None, None, _TOO_LARGE, None)

@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from stromboli import plain_yaml
 from stromboli.embedded.schema import ProtobufError, decode_protobuf
 from stromboli.embedded.status import bad_request, not_acceptable, too_large, unsupported_media_type
 from stromboli.listeners import API_LIMITS, DEEPEST, is_too_deep
-from stromboli.plain_yaml import check_text
 
 from .messages import JSON, Request
 
@@ -94,11 +94,8 @@ def read_yaml(body: bytes) -> Any:
         # An alias may stand for a large value any number of times.
         raise bad_request("error decoding YAML: anchors and aliases are not supported")
     try:
-        text = body.decode()
-        check_text(text)  # a deep text would overflow the stack of the parser, and end the process
-        parsed = yaml.load(text, Loader=_Loader)
-        return msgspec.json.decode(msgspec.json.encode(parsed))
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError, UnicodeDecodeError) as error:
+        return msgspec.json.decode(msgspec.json.encode(plain_yaml.load(body.decode())))
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, UnicodeDecodeError) as error:
         raise bad_request(f"error decoding YAML: {' '.join(str(error).split())[:300]}") from None
 
 
@@ -108,16 +105,6 @@ def _read_protobuf(body: bytes) -> Any:
         return decode_protobuf(body)
     except ProtobufError as error:
         raise bad_request(f"the object provided is unrecognized (must be of type protobuf): {error}") from None
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """As JSON has it: times are text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def _check_size(body: bytes) -> None:

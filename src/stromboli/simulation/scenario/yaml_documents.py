@@ -21,6 +21,7 @@ from stromboli.plain_yaml import PlainLoader, check_aliases, check_text
 
 STANDARD_INPUT = "-"
 _MERGE = "tag:yaml.org,2002:merge"
+_TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:value", _MERGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,10 @@ class _Loader(PlainLoader):
                 problem = f'the key "{key.value}" is given twice; keep one of them'
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(key.value)
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
-        for key, _ in node.value:
-            if not isinstance(self.construct_object(key), str):
+            if key.tag not in _TEXT:
                 problem = f'the key "{key.value}" must be text; write it in quotes'
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-        return mapping
+        return super().construct_mapping(node, deep=deep)
 
 
 def read_documents(path: str) -> Iterator[Document]:
