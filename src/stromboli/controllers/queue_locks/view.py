@@ -64,12 +64,17 @@ class ClusterView:
         return np.maximum(self.sizes - self.used, 0)
 
     def digest(self) -> int:
-        """Equal for equal contents. The sums of floats are exact: all amounts are whole numbers."""
+        """Equal for equal contents, and of all of them: a round that would find the same is not held, and a worker that
+        starts anew holds it. The sums of floats are exact: all amounts are whole numbers."""
+        tables = tuple(t.tobytes() for t in (self.sizes, self.used, self.fixed, self.counts, self.usable))
         per_queue = tuple((name, used.tobytes()) for name, used in sorted(self.by_queue.items()))
+        movable = tuple((row, tuple(sorted(pods.items()))) for row, pods in sorted(self.movable.items()))
         promises = tuple(
-            (row, tuple(sorted(who))) for part in (self.promised, self.set_aside) for row, who in sorted(part.items())
+            tuple((row, tuple(sorted(who))) for row, who in sorted(part.items()))
+            for part in (self.promised, self.set_aside)
         )
-        return hash((self.names, self.sizes.tobytes(), self.used.tobytes(), self.usable.tobytes(), per_queue, promises))
+        held = tuple(sorted((row, queue, remainder.tobytes()) for row, queue, remainder in self.held))
+        return hash((self.resources, self.names, tables, per_queue, movable, promises, held))
 
 
 class UsageReader:
