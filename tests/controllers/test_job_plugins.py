@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
 from controllers.fake_cluster import FakeCluster, job, task
-from stromboli.api import Container, Pod
+from stromboli.api import Container, JobVolume, Pod
 from stromboli.controllers import ControllerManager, Delete, EnsureOwned
 
 
@@ -195,8 +195,8 @@ class TestVolumes:
     def test_a_claim_is_made_and_one_that_is_there_is_used(self) -> None:
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         volumes = [
-            {"mountPath": "/data", "volumeClaimName": "corpus"},
-            {"mountPath": "/scratch", "volumeClaim": claim},
+            JobVolume(mount_path="/data", volume_claim_name="corpus"),
+            JobVolume(mount_path="/scratch", volume_claim=claim),
         ]
         cluster = furnished(with_init("t", 1), volumes=volumes)
         assert cluster.provided == {"PersistentVolumeClaim j-volume-1": {"spec": claim}}
@@ -250,12 +250,12 @@ def test_what_a_plugin_cannot_be_told_is_said(plugins: dict[str, list[str]], sai
 @pytest.mark.parametrize(
     ("volume", "said"),
     [
-        ({"mountPath": "data", "volumeClaimName": "c"}, "spec.volumes[0].mountPath: must be an absolute path"),
-        ({"mountPath": "/data"}, "spec.volumes[0]: must have either a volumeClaimName or a volumeClaim"),
-        ({"mountPath": 3}, "spec.volumes[0].mountPath: must be an absolute path"),
+        (JobVolume(mount_path="data", volume_claim_name="c"), "spec.volumes[0].mountPath: must be an absolute path"),
+        (JobVolume(mount_path="/data"), "spec.volumes[0]: must have either a volumeClaimName or a volumeClaim"),
+        (JobVolume(volume_claim_name="c"), "spec.volumes[0].mountPath: must be an absolute path"),
     ],
 )
-def test_what_a_volume_cannot_be_is_said(volume: dict[str, Any], said: str) -> None:
+def test_what_a_volume_cannot_be_is_said(volume: JobVolume, said: str) -> None:
     cluster = furnished(task("t", 1), volumes=[volume])
     assert said in cluster.job("ns/j").status.state.message
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from controllers.fake_cluster import FakeCluster, job, task
-from stromboli.api import Condition, Job, ObjectMeta, PodGroup, PodGroupSpec, Queue, QueueSpec, default
+from stromboli.api import Condition, Job, JobVolume, ObjectMeta, PodGroup, PodGroupSpec, Queue, QueueSpec, default
 from stromboli.controllers import ControllerManager
 
 
@@ -33,7 +33,7 @@ class TestJobs:
     @pytest.mark.parametrize("requests", [[1], "much", {"storage": [1]}, {"storage": {}}, {"storage": "-1"}, 7])
     def test_a_claim_that_cannot_be_read_is_refused(self, requests: object) -> None:
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": requests}}
-        refused = job("ns/j", task("t", 1), volumes=[{"mountPath": "/scratch", "volumeClaim": claim}])
+        refused = job("ns/j", task("t", 1), volumes=[JobVolume(mount_path="/scratch", volume_claim=claim)])
         cluster = FakeCluster(refused, controllers=strict)
         cluster.settle()
         state = cluster.job("ns/j").status.state

@@ -6,7 +6,16 @@ from msgspec.structs import replace
 
 from builders import group, pod
 from controllers.fake_cluster import FakeCluster, owned_by, replica_set
-from stromboli.api import OwnerReference, Pod, PodGroup, is_generated_group, names
+from stromboli.api import (
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodGroup,
+    StatefulSet,
+    StatefulSetSpec,
+    is_generated_group,
+    names,
+)
 
 
 def test_a_bare_pod_gets_a_group_of_its_own() -> None:
@@ -219,3 +228,35 @@ def test_finished_pods_need_no_group() -> None:
     cluster = FakeCluster(pod("ns/done", cpu=1, phase="Succeeded"))
     cluster.settle()
     assert cluster.names(PodGroup) == ()
+
+
+def stateful_set(*, replicas: int = 1) -> StatefulSet:
+    metadata = ObjectMeta(name="db", namespace="ns", annotations={names.QUEUE_NAME: "research"})
+    return StatefulSet(metadata=metadata, spec=StatefulSetSpec(replicas=replicas))
+
+
+def test_a_stateful_set_names_the_queue_of_its_pods() -> None:
+    cluster = FakeCluster(stateful_set(), pod("ns/db-0", cpu=1, owner=owned_by("StatefulSet", "db")))
+    cluster.settle()
+    (made,) = cluster.list(PodGroup)
+    assert made.spec.queue == "research"
+
+
+def test_the_group_of_a_stateful_set_goes_when_that_has_no_replicas_any_more() -> None:
+    cluster = FakeCluster(stateful_set())
+    cluster.settle()
+    assert len(cluster.names(PodGroup)) == 1
+    (scaled,) = cluster.list(StatefulSet)
+    cluster.put(replace(scaled, spec=replace(scaled.spec, replicas=0)))
+    cluster.settle()
+    assert not cluster.names(PodGroup)
+
+
+def test_a_stateful_set_of_another_api_group_is_not_taken_for_one_of_kubernetes() -> None:
+    other = OwnerReference(
+        api_version="apps.kruise.io/v1beta1", kind="StatefulSet", name="db", uid="7", controller=True
+    )
+    cluster = FakeCluster(stateful_set(), pod("ns/db-0", cpu=1, owner=other))
+    cluster.settle()
+    (made,) = cluster.list(PodGroup)
+    assert (made.spec.queue, made.metadata.owner_references[0].uid) == ("default", "7")

@@ -1,9 +1,13 @@
-"""Installs our CustomResourceDefinitions on an API server."""
+"""Installs our CustomResourceDefinitions and policies on an API server."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
 from kube.client import Client, Refused, eventually
-from stromboli.kube.crds import definitions
+from stromboli.kube.crds import definitions, validating_policies
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -27,3 +31,26 @@ def install_crds(admin: Client) -> None:
 def _is_established(admin: Client, name: str) -> bool:
     conditions = admin.get(f"{_DEFINITIONS}/{name}")["status"].get("conditions") or ()
     return ("Established", "True") in ((condition["type"], condition["status"]) for condition in conditions)
+
+
+def installed_policies(admin: Client, is_in_effect: Callable[[], bool]) -> AbstractContextManager[None]:
+    return installed(admin, validating_policies(), is_in_effect)
+
+
+@contextmanager
+def installed(admin: Client, documents: list[dict[str, Any]], is_in_effect: Callable[[], bool]) -> Iterator[None]:
+    """Admission policies, for as long as the `with` block runs, once the server applies them."""
+    for document in documents:
+        admin.create(_path(document), document)
+    try:
+        eventually(is_in_effect)
+        yield
+    finally:
+        for document in reversed(documents):
+            admin.delete(f"{_path(document)}/{document['metadata']['name']}")
+
+
+def _path(document: dict[str, Any]) -> str:
+    plurals = {"Policy": "policies", "PolicyBinding": "policybindings"}
+    kind, _, rest = document["kind"].partition("Admission")
+    return f"/apis/{document['apiVersion']}/{kind.lower()}admission{plurals[rest]}"

@@ -34,7 +34,8 @@ from kube.rbac import (
 from kube.server import ApiServer
 from kube.volume_story import volume_story
 from live.kustomize import DEPLOY, WAYS, render
-from stromboli.kube.crds.validation_rules import ALL_RULES, CEL
+from stromboli.api.rules.rule import DEFINITIONS as FIRST_RULES
+from stromboli.api.rules.rule import POLICIES
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -42,7 +43,7 @@ EXAMPLES = yaml.safe_load((Path(__file__).parent / "volcano.yaml").read_text(enc
 
 
 def way_for(server: tuple[int, int]) -> str:
-    return "overlays/before-1.25" if server < CEL else "." if server < ALL_RULES else "overlays/since-1.34"
+    return "overlays/before-1.25" if server < FIRST_RULES else "." if server < POLICIES else "overlays/since-1.30"
 
 
 @pytest.fixture(scope="module")
@@ -357,8 +358,12 @@ def test_the_processes_can_do_their_work_with_these_rights(
 
     # A command that a tenant gives to a queue is refused.
     commands = f"/apis/bus.volcano.sh/v1alpha1/namespaces/{cluster.namespace}/commands"
-    cluster.admin.create(commands, _command("CloseQueue", "default"))
-    eventually(lambda: cluster.events("CommandRefused"))
+    if server_version(cluster.admin) < POLICIES:
+        cluster.admin.create(commands, _command("CloseQueue", "default"))
+        eventually(lambda: cluster.events("CommandRefused"))
+    else:
+        with pytest.raises(Refused, match="must be one of default"):
+            cluster.admin.create(commands, _command("CloseQueue", "default"))
     assert cluster.admin.get(f"{QUEUES}/default").get("status", {}).get("state", "Open") == "Open"
 
     # A queue is closed by a command.

@@ -40,8 +40,11 @@ def render(folder: Path) -> list[Object]:
 
 
 def apply_component(folder: Path, objects: list[Object]) -> None:
-    """Apply the patches of a folder. A component of ours has nothing else."""
-    for patch in _read(folder / "kustomization.yaml").get("patches", ()):
+    """Add the resources of a component, and apply the patches of a folder. A component of ours has nothing else."""
+    plan = _read(folder / "kustomization.yaml")
+    for resource in plan.get("resources", ()) if plan["kind"] == "Component" else ():
+        objects += documents((folder / resource).read_text(encoding="utf-8"))
+    for patch in plan.get("patches", ()):
         targets = [one for one in objects if _is_meant(one, patch["target"])]
         assert targets, f"{folder.name}: nothing to patch with {patch['path']}"
         for target in targets:

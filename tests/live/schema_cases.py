@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 
 from stromboli.api import merge_patch
-from stromboli.kube.crds.validation_rules import ALL_RULES, CEL
+from stromboli.api.rules.rule import DEFINITIONS, POLICIES
 
 Document = dict[str, Any]
 
-FIRST_SERVER = {"schema": (1, 20), "rules": CEL, "all rules": ALL_RULES}
+FIRST_SERVER = {"schema": (1, 20), "rules": DEFINITIONS, "policies": POLICIES}
 
 
 @dataclass(frozen=True)

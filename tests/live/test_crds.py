@@ -13,12 +13,14 @@ import yaml
 from live.kustomize import change
 from live.schema_cases import CASES, NAMES, Case
 from stromboli.api import ApiError, decode, merge_patch, validate_update
-from stromboli.kube.crds import definitions, files
+from stromboli.api.rules import RULES, Door
+from stromboli.kube.crds import definitions, files, mutation_files, policy_files
 from stromboli.kube.crds.definitions import OPEN, RULES_KEY
+from validation.cel_rules import cel_broken, filled_in, schemas
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TEMPLATES = ("Job", "Reservation")
-FILES = files()
+FILES = {**files(), **policy_files(), **mutation_files()}
 
 
 @pytest.mark.parametrize("path", FILES)
@@ -47,26 +49,35 @@ def _accept(case: Case, document: dict[str, Any]) -> None:
 
 
 def test_every_rule_has_its_case() -> None:
-    ruled = {rule["message"] for definition in definitions().values() for rule in _rules(definition)}
-    tried = {case.says for case in CASES if case.since != "schema"}
-    assert ruled == tried
+    doors = {Door.DEFINITION: "rules", Door.POLICY: "policies"}
+    assert {(rule.message, doors[rule.door]) for rule in RULES} == {
+        (case.says, case.since) for case in CASES if case.since != "schema"
+    }
 
 
 @pytest.mark.parametrize(
-    ("server", "known"), [((1, 24), set()), ((1, 33), {"rules"}), ((1, 34), {"rules", "all rules"})]
+    "case",
+    [case for case in CASES if case.since != "schema"],
+    ids=[NAMES[CASES.index(case)] for case in CASES if case.since != "schema"],
 )
-def test_servers_get_the_rules_they_know(server: tuple[int, int], known: set[str]) -> None:
-    messages = {rule["message"] for definition in definitions(server).values() for rule in _rules(definition)}
-    assert messages == {case.says for case in CASES if case.since in known}
+def test_cel_agrees(case: Case) -> None:
+    assert [broken.rule.message for broken in cel_broken(case.good, case.was)] == []
+    assert case.says in [broken.rule.message for broken in cel_broken(case.bad, case.was)]
 
 
-@pytest.mark.parametrize(("overlay", "server"), [("before-1.25", (1, 24)), ("since-1.34", (1, 34))])
-def test_overlays_make_definitions_for_other_servers(overlay: str, server: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("server", "knows"), [((1, 24), False), ((1, 25), True), ((1, 36), True)])
+def test_servers_get_the_rules_they_know(server: tuple[int, int], knows: bool) -> None:
+    expressions = {rule["rule"] for definition in definitions(server).values() for rule in _rules(definition)}
+    assert expressions == ({rule.cel for rule in RULES if rule.door is Door.DEFINITION} if knows else set())
+
+
+@pytest.mark.parametrize(("folder", "server"), [("overlays/before-1.25", (1, 24)), ("components/since-1.30", (1, 30))])
+def test_patches_make_definitions_for_other_servers(folder: str, server: tuple[int, int]) -> None:
     """What is installed without one is what all servers from 1.25 on can take."""
     wanted = definitions(server)
     for name, definition in definitions((1, 25)).items():
-        assert definition == definitions((1, 33))[name]
-        patch = DEPLOY / "overlays" / overlay / f"{name}.yaml"
+        assert definition == definitions((1, 29))[name]
+        patch = DEPLOY / folder / f"{name}.yaml"
         for step in yaml.safe_load(patch.read_text(encoding="utf-8")) if patch.exists() else ():
             change(definition, step)
         assert definition == wanted[name]
@@ -114,22 +125,10 @@ def _objects(node: Any) -> Iterator[dict[str, Any]]:
 
 def test_defaults_are_those_of_the_python_side() -> None:
     """What a server fills in must mean what it would mean if nobody had filled it in."""
-    schemas = {
-        definition["spec"]["names"]["kind"]: definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-        for definition in definitions().values()
-    }
     for case in CASES:
-        assert decode(_filled_in(case.good, schemas[case.kind])) == decode(case.good)
-
-
-def _filled_in(value: Any, schema: dict[str, Any]) -> Any:
-    if isinstance(value, list):
-        return [_filled_in(item, schema["items"]) for item in value]
-    if not isinstance(value, dict):
-        return value
-    properties = schema.get("properties", {})
-    given = {name: part["default"] for name, part in properties.items() if "default" in part} | value
-    return {name: _filled_in(part, properties[name]) if name in properties else part for name, part in given.items()}
+        if case.kind not in schemas():
+            continue
+        assert decode(filled_in(case.good, schemas()[case.kind])) == decode(case.good)
 
 
 def test_patterns_are_understood_by_the_server() -> None:

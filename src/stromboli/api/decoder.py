@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from stromboli import plain_json
 from stromboli.nearest_name import did_you_mean
 
 from .defaults import default
@@ -42,9 +43,9 @@ def decode(document: object, *, where: str = "") -> KObject:
 def decode_json(data: bytes | str, type: type[T]) -> T:
     """A response of an API server as a struct. The server has validated it, so it is not validated again."""
     try:
-        obj = msgspec.json.decode(data, type=type)
+        obj = plain_json.decode_shallow(data, type)
     except msgspec.ValidationError:
-        document = msgspec.json.decode(data)
+        document = plain_json.decode_shallow(data)
         try:
             obj = convert(document, type)
         except ApiError as error:

@@ -60,6 +60,7 @@ ESTIMATE = "scheduling.stromboli.io/estimate"
 GOES_WHOLE = "scheduling.stromboli.io/goes-whole"
 RESERVATION_ALLOCATED = "scheduling.stromboli.io/reservation"
 POD_LABELS = "scheduling.stromboli.io/pod-labels"
+SUBMITTER = "scheduling.stromboli.io/user"  # who created a Job, a PodGroup or a pod; without it, its namespace did
 
 # Moves of the descheduler. On a pod or its group: its owner agrees that it is moved although its work is lost.
 MOVABLE = "scheduling.stromboli.io/movable"

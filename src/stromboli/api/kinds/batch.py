@@ -186,6 +186,14 @@ class TaskSpec(ApiStruct):
     partition_policy: PartitionPolicy | None = None
 
 
+class JobVolume(ApiStruct):
+    """A volume that all containers mount: a claim that exists, or one that is made for the job."""
+
+    mount_path: str = ""
+    volume_claim_name: str = ""
+    volume_claim: dict[str, Any] | None = None
+
+
 class JobSpec(ApiStruct):
     scheduler_name: str = ""
     min_available: int | None = None
@@ -197,7 +205,7 @@ class JobSpec(ApiStruct):
     min_success: int | None = None
     ttl_seconds_after_finished: int | None = None
     priority_class_name: str = ""
-    volumes: list[dict[str, Any]] = field(default_factory=list)
+    volumes: list[JobVolume] = field(default_factory=list)
     running_estimate: str | int | float | None = None
     network_topology: NetworkTopology | None = None
 

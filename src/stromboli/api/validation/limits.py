@@ -31,6 +31,8 @@ MAX_JOB_REPLICAS: Final = 50_000
 """How many pods a Job may have. A larger one would fill the API server's memory; `--max-job-replicas` changes it."""
 MAX_TASKS: Final = 256  # of a Job
 MAX_POLICIES: Final = 32  # of a Job or a task
+MAX_JOB_VOLUMES: Final = 128  # of a Job
+MAX_MOUNT_PATH: Final = 1024  # characters
 MAX_RESOURCES: Final = 64  # names in one list, and in one pod
 MAX_QUANTITY_LENGTH: Final = 64  # characters, in our own kinds
 MAX_OWNERS: Final = 64  # of a Reservation, each of which is compared with every pod that waits
@@ -42,6 +44,7 @@ MAX_VOLUMES: Final = 256
 MAX_TOLERATIONS: Final = 256
 MAX_SPREAD_CONSTRAINTS: Final = 32
 MAX_AFFINITY_TERMS: Final = 128  # of nodes and pods, required and preferred, together
+MAX_FOREIGN_TERMS: Final = 16  # of affinity between pods, that reach other namespaces than the pod's own
 MAX_SELECTOR_VALUES: Final = 2048  # keys and values in all selectors of a pod together
 MAX_REQUEST: Final = 2**45
 """Of one resource by one pod: 32 TiB, or 35 thousand million cores. What the pods of a queue request is added up in
@@ -110,6 +113,8 @@ def _check_selectors(spec: PodSpec, at: str) -> None:
     if spec.affinity is not None:
         node_terms, pod_terms = _terms(spec.affinity)
         terms = len(node_terms) + len(pod_terms)
+        foreign = [one for one in pod_terms if one.namespaces or one.namespace_selector is not None]
+        at_most(MAX_FOREIGN_TERMS, foreign, f"{at}.affinity", "terms about pods of other namespaces")
         values += sum(_size_of_node_term(term) for term in node_terms) + sum(_size_of_pod_term(t) for t in pod_terms)
     if terms > MAX_AFFINITY_TERMS:
         raise ApiError(f"{at}.affinity", f"must have at most {MAX_AFFINITY_TERMS} terms together, not {terms}")

@@ -21,17 +21,17 @@ from stromboli.api.kinds.core import (
 from stromboli.api.kinds.metadata import ResourceList
 from stromboli.api.kinds.pods import Pod
 from stromboli.api.kinds.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
-from stromboli.api.names import DEFAULT_QUEUE, NAMESPACE_WEIGHT
+from stromboli.api.names import NAMESPACE_WEIGHT
+from stromboli.api.rules import broken_rules, broken_update_rules
+from stromboli.api.rules.reservations import HIGHEST_USER_PRIORITY, SYSTEM_PREFIX
 from stromboli.api.selectors import matches_labels
 from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 
 from . import rules
-from .batch import check_command, check_job, check_pod_group, check_queue, check_reservation
+from .batch import check_command, check_dependencies, check_job, check_pod_group, check_queue, check_reservation
 from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints, check_template
 from .storage import check_capacity, check_claim, check_storage_class, check_volume
 
-STARTED = ("Running", "Unknown", "Completed")
-"""Phases of a PodGroup whose pods have run."""
 POD_PHASES = ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
@@ -73,20 +73,16 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             check_storage_class(obj)
         case CSIStorageCapacity():
             check_capacity(obj)
+    for broken in broken_rules(obj):
+        raise ApiError(broken.field, broken.sentence)
+    if isinstance(obj, Job):
+        check_dependencies(obj.spec.tasks)
 
 
 def validate_update(old: KObject, new: KObject) -> None:
     """Raise an `ApiError` if a valid object changes an immutable field."""
-    match old, new:
-        case Job(), Job():
-            _job_update(old, new)
-        case PodGroup(), PodGroup():
-            if old.status.phase in STARTED and (old.spec.queue or DEFAULT_QUEUE) != (new.spec.queue or DEFAULT_QUEUE):
-                raise ApiError("spec.queue", "must not change once pods have started: their queue is charged for them")
-        case Reservation(), Reservation():
-            for field in ("template", "owners", "allocate_once", "queue", "node_name", "replaces"):
-                if getattr(old.spec, field) != getattr(new.spec, field):
-                    raise ApiError(f"spec.{_camel(field)}", "must not change: only the ttl of a reservation can")
+    for broken in broken_update_rules(old, new):
+        raise ApiError(broken.field, broken.sentence)
 
 
 def _node_resources(offered: ResourceList, at: str) -> None:
@@ -100,8 +96,8 @@ def _node_resources(offered: ResourceList, at: str) -> None:
 def _priority_class(priority: PriorityClass) -> None:
     if not -(2**31) <= priority.value < 2**31:
         raise ApiError("value", f"must fit 32 bits, not {priority.value}")
-    if priority.value > rules.HIGHEST_USER_PRIORITY and not priority.metadata.name.startswith(rules.SYSTEM_PREFIX):
-        raise ApiError("value", f"must be at most {rules.HIGHEST_USER_PRIORITY}, not {priority.value}")
+    if priority.value > HIGHEST_USER_PRIORITY and not priority.metadata.name.startswith(SYSTEM_PREFIX):
+        raise ApiError("value", f"must be at most {HIGHEST_USER_PRIORITY}, not {priority.value}")
     rules.one_of(priority.preemption_policy, PREEMPTION_POLICIES, "preemptionPolicy")
 
 
@@ -134,25 +130,3 @@ def _replica_set(replicas: ReplicaSet | StatefulSet) -> None:
     check_template(spec.template, "spec.template")
     if not matches_labels(spec.selector, spec.template.metadata.labels):
         raise ApiError("spec.template.metadata.labels", "must match spec.selector, or the set would not own its pods")
-
-
-def _job_update(old: Job, new: Job) -> None:
-    if len(old.spec.tasks) != len(new.spec.tasks):
-        raise ApiError("spec.tasks", "must not gain or lose tasks: only their replicas and minAvailable can change")
-    for index, (before, after) in enumerate(zip(old.spec.tasks, new.spec.tasks, strict=True)):
-        for field in before.__struct_fields__:
-            if field not in ("replicas", "min_available") and getattr(before, field) != getattr(after, field):
-                raise ApiError(
-                    f"spec.tasks[{index}].{_camel(field)}",
-                    "must not change: only replicas and minAvailable of a task can",
-                )
-    for field in old.spec.__struct_fields__:
-        if field in ("tasks", "min_available", "priority_class_name"):
-            continue
-        if getattr(old.spec, field) != getattr(new.spec, field):
-            raise ApiError(f"spec.{_camel(field)}", "must not change once the job exists")
-
-
-def _camel(field: str) -> str:
-    first, *rest = field.split("_")
-    return first + "".join(word.capitalize() for word in rest)

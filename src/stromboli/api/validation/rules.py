@@ -18,9 +18,6 @@ from stromboli.nearest_name import did_you_mean
 from . import limits
 
 LARGEST_COUNT = 2**31 - 1
-HIGHEST_USER_PRIORITY = 1_000_000_000
-SYSTEM_PREFIX = "system-"
-"""PriorityClasses of the system have higher priorities, and names that begin like this."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")

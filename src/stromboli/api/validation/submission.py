@@ -5,6 +5,7 @@ from __future__ import annotations
 from stromboli.api import names
 from stromboli.api.errors import ApiError
 from stromboli.api.kinds.batch import Queue
+from stromboli.api.rules.requests import is_closed, is_no_leaf
 
 
 def validate_submission(name: str, what: str, queue: Queue | None, *, has_children: bool) -> None:
@@ -15,6 +16,6 @@ def validate_submission(name: str, what: str, queue: Queue | None, *, has_childr
     if queue is None:
         raise ApiError("spec.queue", f'there is no queue "{name}"')
     if queue.status.state not in ("", "Open"):
-        raise ApiError("spec.queue", f'the queue "{name}" is {queue.status.state}, so it accepts no {what}')
+        raise ApiError("spec.queue", is_closed(name, queue.status.state, what))
     if has_children:
-        raise ApiError("spec.queue", f'the queue "{name}" has queues below it; only a leaf queue accepts {what}')
+        raise ApiError("spec.queue", is_no_leaf(name, what))

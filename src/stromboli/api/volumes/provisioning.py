@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from stromboli.api import names
 from stromboli.api.errors import ApiError
+from stromboli.api.kinds.storage import PersistentVolumeClaim
 from stromboli.api.pod_timing import annotated_duration
 
 ALWAYS = "always"
+ATTEMPTS: Final = "sim.stromboli.io/provision-attempts"
+"""On a claim: how many attempts have failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +53,8 @@ def provisioning(annotations: Mapping[str, str], *, field: str = "metadata.annot
             f'must be "always", a number of attempts, or names of nodes separated by commas, not "{fails}"',
         )
     return Provisioning(seconds, failing_nodes=frozenset(nodes))
+
+
+def failed_attempts(claim: PersistentVolumeClaim) -> int:
+    written = claim.metadata.annotations.get(ATTEMPTS, "0")
+    return int(written) if written.isascii() and written.isdigit() else 0

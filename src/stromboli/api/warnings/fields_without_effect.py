@@ -13,7 +13,7 @@ from stromboli.api import names
 from stromboli.api.kinds import KObject
 from stromboli.api.kinds.batch import Job, LifecyclePolicy, PodGroup, Queue, QueueSpec
 from stromboli.api.kinds.pods import Pod
-from stromboli.api.validation.batch import EVENTS_WITHOUT_EFFECT
+from stromboli.api.rules.lifecycle_policies import EVENTS_WITHOUT_EFFECT
 
 ANNOTATIONS: Final = (
     names.REVOCABLE_ZONE,

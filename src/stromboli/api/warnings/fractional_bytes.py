@@ -50,7 +50,7 @@ def _amounts(obj: KObject) -> Iterator[Amounts]:
     match obj:
         case Job():
             for index, volume in enumerate(obj.spec.volumes):
-                yield from _of_claim(f"spec.volumes[{index}].volumeClaim", volume.get("volumeClaim"))
+                yield from _of_claim(f"spec.volumes[{index}].volumeClaim", volume.volume_claim)
         case PodGroup():
             yield "spec.minResources", obj.spec.min_resources
         case Queue():

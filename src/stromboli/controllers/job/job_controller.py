@@ -274,16 +274,22 @@ class JobController:
 
         if status != job.status:
             changes.append(Update(updated))
-        for pod in pods:
-            if pod.metadata.name in to_delete and not is_terminating(pod):
-                if not allowance.take():
-                    break
-                self._deletions.expect_deletion(pod)
-                changes.append(Delete(pod, reason=to_delete[pod.metadata.name]))
+        changes += self._deletions_of(pods, to_delete, allowance)
         changes += (
             Delete(pod, reason="its deletion was not finished") for pod in pods_to_delete_again(pods, record, now)
         )
         return changes + self._group_and_new_pods(updated, pods, group, record, allowance, objects)
+
+    def _deletions_of(self, pods: list[Pod], reasons: dict[str, str], allowance: JobAllowance) -> list[Change]:
+        """`reasons`: why pods go, by their name."""
+        changes: list[Change] = []
+        for pod in pods:
+            if pod.metadata.name in reasons and not is_terminating(pod):
+                if not allowance.take():
+                    break
+                self._deletions.expect_deletion(pod)
+                changes.append(Delete(pod, reason=reasons[pod.metadata.name]))
+        return changes
 
     def _group_and_new_pods(
         self,

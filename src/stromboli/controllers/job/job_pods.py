@@ -16,7 +16,7 @@ from operator import itemgetter
 
 from msgspec.structs import replace
 
-from stromboli.api import Job, ObjectMeta, Pod, TaskSpec, names
+from stromboli.api import Job, ObjectMeta, Pod, PodTemplateSpec, TaskSpec, names
 from stromboli.controllers.pod_owners import controlling_reference, is_terminating, owner_reference_to
 
 from .state_machine import task_minimum
@@ -27,6 +27,7 @@ _INHERITED_ANNOTATIONS = (
     names.REVOCABLE_ZONE,
     names.JDB_MIN_AVAILABLE,
     names.JDB_MAX_UNAVAILABLE,
+    names.SUBMITTER,
 )
 """Annotations of a job that apply to all its pods."""
 
@@ -130,6 +131,11 @@ def _is_ready(pod: Pod) -> bool:
     return pod.status.phase == "Succeeded"
 
 
+def _annotations_of(template: PodTemplateSpec) -> dict[str, str]:
+    # A template must not name somebody else: we may write it on pods, and our word is taken.
+    return {name: value for name, value in template.metadata.annotations.items() if name != names.SUBMITTER}
+
+
 def new_pod(job: Job, task: TaskSpec, index: int) -> Pod:
     template = task.template
     identity = {
@@ -148,7 +154,7 @@ def new_pod(job: Job, task: TaskSpec, index: int) -> Pod:
             labels={**template.metadata.labels, **identity},
             annotations={
                 **inherited,
-                **template.metadata.annotations,
+                **_annotations_of(template),
                 **identity,
                 names.GROUP_NAME: group_name(job),
                 names.JOB_VERSION: str(job.status.version),

@@ -13,33 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
-from stromboli.api import ApiError, Job, ObjectMeta, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod
+from stromboli.api import Job, JobVolume, ObjectMeta, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod
 from stromboli.api.validation.conversion import convert
 from stromboli.controllers.changes import Create, Objects, OwnedObject
 from stromboli.controllers.job.plugins.containers import with_volume
 from stromboli.controllers.pod_owners import owner_reference_to
 
 
-class _Volume(msgspec.Struct, rename="camel"):
-    mount_path: str = ""
-    volume_claim_name: str = ""
-    volume_claim: dict[str, Any] | None = None
-
-
 def check_volumes(job: Job) -> None:
-    for index, volume in enumerate(_volumes(job)):
-        if not volume.mount_path.startswith("/"):
-            raise ApiError(f"spec.volumes[{index}].mountPath", "must be an absolute path")
-        if bool(volume.volume_claim_name) == (volume.volume_claim is not None):
-            raise ApiError(f"spec.volumes[{index}]", "must have either a volumeClaimName or a volumeClaim")
+    for index, volume in enumerate(job.spec.volumes):
         if volume.volume_claim is not None:
             convert(volume.volume_claim, PersistentVolumeClaimSpec, at=f"spec.volumes[{index}].volumeClaim")
 
 
 def volume_claims(job: Job) -> Iterator[OwnedObject]:
-    for index, volume in enumerate(_volumes(job)):
+    for index, volume in enumerate(job.spec.volumes):
         claim = volume.volume_claim
         if claim is not None:
             yield _owned_claim(_claim_name(job, index, volume), claim)
@@ -47,7 +35,7 @@ def volume_claims(job: Job) -> Iterator[OwnedObject]:
 
 def simulated_claims(job: Job, objects: Objects) -> Iterator[Create]:
     """The claims of a job that do not exist yet, as typed objects: a simulation has no other."""
-    for index, volume in enumerate(_volumes(job) if job.spec.volumes else ()):
+    for index, volume in enumerate(job.spec.volumes):
         name = _claim_name(job, index, volume)
         known = objects.get(PersistentVolumeClaim, f"{job.metadata.namespace}/{name}")
         if volume.volume_claim is not None and known is None:
@@ -59,7 +47,7 @@ def simulated_claims(job: Job, objects: Objects) -> Iterator[Create]:
 def with_volumes(pod: Pod, job: Job) -> Pod:
     if not job.spec.volumes:
         return pod
-    for index, volume in enumerate(_volumes(job)):
+    for index, volume in enumerate(job.spec.volumes):
         source = {"claimName": _claim_name(job, index, volume)}
         pod = with_volume(pod, {"name": f"volume-{index}", "persistentVolumeClaim": source}, volume.mount_path)
     return pod
@@ -69,12 +57,5 @@ def _owned_claim(name: str, claim: dict[str, Any]) -> OwnedObject:
     return OwnedObject("v1", "PersistentVolumeClaim", name, lambda: {"spec": claim}, create_only=True)
 
 
-def _claim_name(job: Job, index: int, volume: _Volume) -> str:
+def _claim_name(job: Job, index: int, volume: JobVolume) -> str:
     return volume.volume_claim_name or f"{job.metadata.name}-volume-{index}"
-
-
-def _volumes(job: Job) -> list[_Volume]:
-    try:
-        return msgspec.convert(job.spec.volumes, list[_Volume])
-    except msgspec.ValidationError as error:
-        raise ApiError("spec.volumes", str(error)) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stromboli.api import ApiError, Job, JobStatus
+from stromboli.api import Job, JobStatus
 from stromboli.controllers.changes import Change
 from stromboli.controllers.validator import INVALID, rejection
 
@@ -14,17 +14,10 @@ from .plugins import plugins_of
 from .state_machine import PENDING
 
 FAILED_CREATE = "FailedCreate"
-MAX_LABEL_LENGTH = 63  # characters in the value of a label
 
 
 def check_job(job: Job) -> None:
-    """Raise an ApiError for names, volumes or plugin arguments that the job's pods could not be created with."""
-    for name, field in ((job.metadata.name, "metadata.name"), (job.spec.queue, "spec.queue")):
-        if len(name) > MAX_LABEL_LENGTH:
-            raise ApiError(
-                field,
-                f"must be at most {MAX_LABEL_LENGTH} characters, because it is a label of the pods, not {len(name)}",
-            )
+    """Raise an ApiError for volumes or plugin arguments that the job's pods could not be created with."""
     check_volumes(job)
     for plugin in plugins_of(job).values():
         plugin.check(job)

@@ -14,20 +14,20 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec.inspect as types
-import yaml
 from msgspec import Struct
 
 from stromboli.api import ApiObject, Command, Job, PodGroup, PodTemplateSpec, Queue, Reservation
+from stromboli.api.rules import RULES, Door, Rule
+from stromboli.api.rules.rule import DEFINITIONS, POLICIES
 from stromboli.api.validation.limits import MAX_RESOURCES
 from stromboli.kube.client import Resource, resource_of
 
 from .descriptions import DESCRIPTIONS
 from .schema_facets import DURATION, FACETS, QUANTITY, Schema
-from .validation_rules import ALL_RULES, CEL, LIST_RULES, RULES, Rule
+from .yaml_files import text
 
 RULES_KEY: Final = "x-kubernetes-validations"
 OPEN: Final = "x-kubernetes-preserve-unknown-fields"
@@ -120,8 +120,8 @@ def definitions(server: tuple[int, int] = NEWEST) -> dict[str, Schema]:
     return {definition["metadata"]["name"]: definition for definition in made}
 
 
-BEFORE_RULES: Final = f"before-1.{CEL[1]}"
-WITH_ALL_RULES: Final = f"since-1.{ALL_RULES[1]}"
+BEFORE_RULES: Final = f"overlays/before-1.{DEFINITIONS[1]}"
+WITH_FIELDS: Final = f"components/since-1.{POLICIES[1]}"
 
 
 def files() -> dict[str, str]:
@@ -129,15 +129,16 @@ def files() -> dict[str, str]:
 
     The definitions have the rules that every server from 1.25 on accepts. In addition there are JSON patches: one set
     removes the rules for older servers, because `kubectl apply` refuses fields that the server does not know; another
-    adds the rules that only newer servers accept.
+    makes them name the field, which newer servers can. (A message with values would cost more than servers allow:
+    policies have those.)
     """
-    usual = definitions((1, ALL_RULES[1] - 1))
-    written = {f"{_folder(definition)}/{name}.yaml": _text(definition) for name, definition in usual.items()}
-    for overlay, others in ((BEFORE_RULES, definitions((1, CEL[1] - 1))), (WITH_ALL_RULES, definitions())):
+    usual = definitions(DEFINITIONS)
+    written = {f"{_folder(definition)}/{name}.yaml": text(definition) for name, definition in usual.items()}
+    for folder, others in ((BEFORE_RULES, definitions((1, DEFINITIONS[1] - 1))), (WITH_FIELDS, definitions())):
         for name, other in others.items():
             steps = list(_steps(usual[name], other))
             if steps:
-                written[f"overlays/{overlay}/{name}.yaml"] = _text(steps)
+                written[f"{folder}/{name}.yaml"] = text(steps)
     return written
 
 
@@ -211,7 +212,7 @@ class _Schemas:
             for name, description in DESCRIPTIONS.get(kind, {}).items():
                 # First, as people read it.
                 schema["properties"][name] = {"description": description} | schema["properties"][name]
-            self._add(schema, RULES.get(kind, ()))
+            self._add_rules(schema, kind)
         return schema
 
     def _field(self, kind: type[Struct], field: types.Field, *, is_open: bool) -> Schema:
@@ -219,8 +220,6 @@ class _Schemas:
         if field.encode_name.endswith(("Time", "Timestamp")):
             # Go clients write an unset time as null.
             schema |= {"format": "date-time", "nullable": True}
-        if not is_open:
-            self._add(schema, LIST_RULES.get((kind, field.encode_name), ()))
         return schema
 
     def _schema(self, info: types.Type, *, is_open: bool) -> Schema:
@@ -250,10 +249,21 @@ class _Schemas:
                 return self._schema(parts[0], is_open=is_open) if len(parts) == 1 else copy.deepcopy(DURATION)
         raise TypeError(f"there is no schema for {info}")
 
-    def _add(self, schema: Schema, rules: tuple[Rule, ...]) -> None:
-        known = [rule for rule in rules if rule.since <= self.server]
-        if known:
-            schema[RULES_KEY] = [{"rule": rule.must, "message": rule.message} for rule in known]
+    def _add_rules(self, schema: Schema, kind: type[Struct]) -> None:
+        rules = [rule for rule in RULES if rule.on is kind and rule.door is Door.DEFINITION]
+        if rules and self.server >= DEFINITIONS:
+            schema[RULES_KEY] = [self._rule(rule) for rule in rules]
+
+    def _rule(self, rule: Rule) -> Schema:
+        if self.server < POLICIES:
+            return {"rule": rule.cel, "message": rule.message}
+        # Below metadata a definition names no fields.
+        is_known = bool(rule.field) and not rule.field.startswith("metadata.")
+        return {
+            "rule": rule.cel,
+            "message": rule.must if is_known else rule.message,
+            **({"fieldPath": f".{rule.field}"} if is_known else {}),
+        }
 
 
 def _merge(schema: Schema, facets: Schema) -> None:
@@ -289,29 +299,3 @@ def _rules(node: Any, path: str = "") -> Iterator[tuple[str, list[Schema]]]:
             yield f"{path}/{name}", part
         else:
             yield from _rules(part, f"{path}/{name}")
-
-
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-    def text(self, text: str) -> yaml.ScalarNode:
-        """Rules are long and full of quotes: a folded block without quotes is easier to read."""
-        return self.represent_scalar(
-            "tag:yaml.org,2002:str", text, style=">" if len(text) > 80 and " " in text else None
-        )
-
-
-_Dumper.add_representer(str, _Dumper.text)
-
-
-def _text(value: object) -> str:
-    header = "# Made from the types of stromboli.api by `python -m stromboli.kube.crds deploy`. Not to be edited.\n"
-    return header + yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
-
-
-def main(folder: Path) -> None:
-    for path, text in files().items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")

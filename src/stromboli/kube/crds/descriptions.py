@@ -20,6 +20,7 @@ from stromboli.api import (
     JobSpec,
     JobState,
     JobStatus,
+    JobVolume,
     LifecyclePolicy,
     PodGroup,
     PodGroupSpec,
@@ -124,6 +125,11 @@ DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
         "volumes": "Volumes that are mounted into all its pods.",
         "runningEstimate": "How long its pods run, such as 10m. Used for backfill and for expected starts.",
         "networkTopology": _UNUSED,
+    },
+    JobVolume: {
+        "mountPath": "Where it is mounted: an absolute path.",
+        "volumeClaimName": "The claim, which exists.",
+        "volumeClaim": "The spec of a claim that is created for the job, and deleted with it.",
     },
     TaskSpec: {
         "name": "The name of the task; part of the names of its pods.",

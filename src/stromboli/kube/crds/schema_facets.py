@@ -1,7 +1,7 @@
 """Constraints on single fields that every API server checks: patterns, enumerations, defaults and limits.
 
 They come from the same rules as `api.validation`. Lists have limits because the server computes beforehand what a CEL
-rule (validation_rules.py) may cost at the greatest length that the schema allows, and refuses definitions that may cost
+rule (api.rules) may cost at the greatest length that the schema allows, and refuses definitions that may cost
 too much. The limits are far beyond what people write.
 """
 
@@ -20,6 +20,7 @@ from stromboli.api import (
     Job,
     JobSpec,
     JobState,
+    JobVolume,
     LabelSelector,
     LabelSelectorRequirement,
     LifecyclePolicy,
@@ -41,17 +42,24 @@ from stromboli.api import (
 )
 from stromboli.api.defaults import MAX_RETRY, RESERVATION_TTL
 from stromboli.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER
+from stromboli.api.rules.lifecycle_policies import EVENTS
 from stromboli.api.validation.batch import (
     ACTIONS,
     DIMENSIONS,
-    EVENTS,
     GROUP_PHASES,
     JOB_PHASES,
     QUEUE_STATES,
     RESERVATION_PHASES,
     TOPOLOGY_POLICIES,
 )
-from stromboli.api.validation.limits import MAX_OWNERS, MAX_POLICIES, MAX_QUANTITY_LENGTH, MAX_TASKS
+from stromboli.api.validation.limits import (
+    MAX_JOB_VOLUMES,
+    MAX_MOUNT_PATH,
+    MAX_OWNERS,
+    MAX_POLICIES,
+    MAX_QUANTITY_LENGTH,
+    MAX_TASKS,
+)
 from stromboli.api.validation.rules import SELECTOR_OPERATORS
 
 Schema = dict[str, Any]
@@ -70,7 +78,7 @@ QUANTITY: Final[Schema] = {
 }
 DURATION: Final[Schema] = {
     "x-kubernetes-int-or-string": True,
-    "pattern": rf"^\+?({_NUMBER}|({_NUMBER}(ns|us|µs|μs|ms|s|m|h|d))+)$",
+    "pattern": rf"^\+?({_NUMBER}(e[+-]?[0-9]{{1,2}})?|({_NUMBER}(ns|us|µs|μs|ms|s|m|h|d))+)$",
     "maxLength": 100,
     "minimum": 0,
 }
@@ -142,6 +150,14 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
             "minSuccess": _between(1),
             "ttlSecondsAfterFinished": _between(0),
             "priorityClassName": _NAME,
+            "volumes": {"maxItems": MAX_JOB_VOLUMES},
+        },
+    },
+    JobVolume: {
+        "required": ["mountPath"],
+        "properties": {
+            "mountPath": {"maxLength": MAX_MOUNT_PATH, "pattern": "^/"},
+            "volumeClaimName": _NAME,
         },
     },
     TaskSpec: {
@@ -197,6 +213,6 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
         },
     },
     ReservationStatus: {"properties": {"phase": _one_of(*RESERVATION_PHASES)}},
-    ReservationOwner: {"properties": {"namespaces": {"items": _TASK_NAME}}},
+    ReservationOwner: {"properties": {"namespaces": {"items": {"maxLength": 63, "pattern": f"^{_LABEL}$"}}}},
 }
 """What is merged into the generated schema of a struct."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stromboli.api import ApiError, Job
+from stromboli.api.rules.jobs import REQUIRED_PLUGINS
 
 from .env import Env
 from .mpi import Mpi
@@ -28,15 +29,12 @@ PLUGINS: dict[str, Callable[[list[str]], JobPlugin]] = {
     "tensorflow": TensorFlow,
 }
 
-_REQUIRES = {"mpi": ("ssh", "svc"), "pytorch": ("svc",), "tensorflow": ("svc",)}
-"""The plugins that a plugin cannot work without; they are added with their default arguments."""
-
 
 def plugins_of(job: Job) -> dict[str, JobPlugin]:
     """The plugins of a job, by name; raises ApiError for an unknown plugin or invalid arguments."""
     requested = dict(job.spec.plugins)
     for name in job.spec.plugins:
-        for required in _REQUIRES.get(name, ()):
+        for required in REQUIRED_PLUGINS.get(name, ()):
             requested.setdefault(required, [])
     plugins: dict[str, JobPlugin] = {}
     for name, arguments in sorted(requested.items()):

@@ -1,0 +1,95 @@
+"""All rules, and what no API server can see of an object, so that only the controllers judge it.
+
+`broken_rules` and `broken_update_rules` are what `validate` raises an error for, and what the other ways to judge an
+object are compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from . import groups, jobs, lifecycle_policies, others, queues, reservations
+from .rule import Rule
+from .walk import structs
+
+RULES: Final[tuple[Rule, ...]] = (
+    *queues.RULES,
+    *groups.RULES,
+    *jobs.RULES,
+    *lifecycle_policies.RULES,
+    *reservations.RULES,
+    *others.RULES,
+)
+
+
+class Broken(NamedTuple):
+    """A rule that an object breaks: which, in which field, and the sentence about it."""
+
+    rule: Rule
+    field: str
+    sentence: str
+
+
+class Unseen(NamedTuple):
+    """What the controllers judge, by a field, and why the API server cannot."""
+
+    kind: str
+    field: str
+    must: str
+    because: str
+
+
+_OTHERS: Final = "it depends on other objects, which a rule does not see"
+_LATER: Final = "the server judges it when it is created from the object"
+
+UNSEEN: Final = (
+    Unseen("Queue", "spec.parent", "must exist, must not be below the queue itself, at most 31 levels up", _OTHERS),
+    Unseen("Queue", "spec.capability", "must be at most that of the parent, for each resource", _OTHERS),
+    Unseen("Queue", "spec.guarantee", "must fit in what the parent guarantees, with those of its siblings", _OTHERS),
+    Unseen("Queue", "metadata.annotations", "a path of volcano.sh/hierarchy must not lead through another", _OTHERS),
+    Unseen("Queue", "spec", "the guarantees of the queues below it must fit in its own", _OTHERS),
+    Unseen("Job", "spec.queue", "must exist; the Job waits until it does", _OTHERS),
+    Unseen("Job", "spec.tasks", "must have at most 50,000 replicas together, or as `--max-job-replicas` says",
+           "it is a flag of the controllers"),
+    Unseen("Job", "spec.tasks[].dependsOn", "must not lead back to the task over others",
+           "CEL cannot follow a path of unknown length"),
+    Unseen("Job", "spec.tasks[].name", "must not be the name that a task without a name gets",
+           "CEL does not know the position of an item"),
+    Unseen("Job", "spec.tasks[].template", "must be a valid pod template", _LATER),
+    Unseen("Job", "spec.volumes[].volumeClaim", "must be a valid claim", _LATER),
+    Unseen("Job", "spec.plugins", "must have arguments that the plugin knows", "each plugin reads its own"),
+    Unseen("PodGroup", "spec.queue", "must exist; the PodGroup waits until it does", _OTHERS),
+    Unseen("Reservation", "spec.template", "must be a valid pod template that requests at least one resource", _LATER),
+    Unseen("Command", "action", "must be one that its target supports", "the target reports it as an event"),
+)  # fmt: skip
+
+_ON_CREATE: Final = tuple(rule for rule in RULES if not rule.on_update)
+_ON_UPDATE: Final = tuple(rule for rule in RULES if rule.on_update)
+_CREATED: Final = frozenset(rule.on for rule in _ON_CREATE)
+_UPDATED: Final = frozenset(rule.on for rule in _ON_UPDATE)
+
+
+def broken_rules(obj: Struct) -> Iterator[Broken]:
+    """Every rule that an object with defaults breaks."""
+    for path, struct in structs(obj, _CREATED):
+        for rule in _ON_CREATE:
+            if rule.on is type(struct):
+                yield from _broken(rule, path, struct)
+
+
+def broken_update_rules(old: Struct, new: Struct) -> Iterator[Broken]:
+    """Every rule of updates that a change breaks."""
+    before = dict(structs(old, _UPDATED))
+    for path, struct in structs(new, _UPDATED):
+        for rule in _ON_UPDATE:
+            if rule.on is type(struct) and path in before:
+                yield from _broken(rule, path, struct, before[path])
+
+
+def _broken(rule: Rule, path: str, *values: Struct) -> Iterator[Broken]:
+    sentence = rule.sentence(*values)
+    if sentence:
+        yield Broken(rule, ".".join(filter(None, (path, rule.field))), sentence)

@@ -1,0 +1,117 @@
+"""MutatingAdmissionPolicies: what the API server fills in, so that everybody sees it from the beginning.
+
+The controllers fill in the same where the server does not (`api.defaults`, `controllers.job.plugins`,
+`api.namespace_queue`). What is filled in stays: who leaves `minAvailable` out and halves the replicas later must lower
+the written `minAvailable` with them, as in Volcano.
+
+A user who is no part of Kubernetes is written on what they create. A validating policy keeps that annotation true.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from stromboli.api.names import DEFAULT_QUEUE, QUEUE_NAME, SUBMITTER
+from stromboli.api.rules.jobs import REQUIRED_PLUGINS
+from stromboli.api.rules.others import OUR_SCHEDULERS
+
+from .yaml_files import text
+
+Document = dict[str, Any]
+
+MUTATIONS_FOLDER: Final = "components/since-1.36"
+_API: Final = "admissionregistration.k8s.io/v1"
+_JOBS: Final = ("batch.volcano.sh", "v1alpha1", "jobs")
+_GROUPS: Final = ("scheduling.volcano.sh", "v1beta1", "podgroups")
+_PODS: Final = ("", "v1", "pods")
+
+_NAMES: Final = (
+    "object.spec.tasks.transformList(i, t, !has(t.name) || t.name == '',"
+    " JSONPatch{op: 'add', path: '/spec/tasks/' + string(i) + '/name', value: 'default' + string(i)})"
+)
+_MINIMUM: Final = (
+    "[JSONPatch{op: 'add', path: '/spec/minAvailable', value: object.spec.tasks.map(t,"
+    " has(t.minAvailable) ? t.minAvailable : has(t.replicas) ? t.replicas : 0).sum()}]"
+)
+_NAMED: Final = f"namespaceObject.metadata.annotations['{QUEUE_NAME}']"
+# A condition of a policy does not see the namespace.
+_QUEUE: Final = (
+    f"has(namespaceObject.metadata.annotations) && '{QUEUE_NAME}' in namespaceObject.metadata.annotations"
+    f" ? [JSONPatch{{op: 'add', path: '/spec/queue', value: {_NAMED}}}] : []"
+)
+_UNNAMED: Final = f"!has(object.spec.queue) || object.spec.queue in ['', '{DEFAULT_QUEUE}']"
+_USER: Final = f"Object{{metadata: Object.metadata{{annotations: {{'{SUBMITTER}': request.userInfo.username}}}}}}"
+
+
+def mutating_policies() -> list[Document]:
+    """Each policy, followed by its binding."""
+    return [
+        *_policy("stromboli-task-names", [_JOBS], "object.spec.tasks.exists(t, !has(t.name) || t.name == '')", _NAMES),
+        *_policy("stromboli-minimum", [_JOBS], "!has(object.spec.minAvailable)", _MINIMUM),
+        *(document for plugin in sorted(set(_needed())) for document in _plugin(plugin)),
+        *_policy("stromboli-namespace-queue", [_GROUPS], _UNNAMED, _QUEUE),
+        *_policy("stromboli-user", [_JOBS, _GROUPS], _is_person(), _USER, is_patch=False),
+        *_policy("stromboli-user-of-pods", [_PODS], f"{_is_ours()} && {_is_person()}", _USER, is_patch=False),
+    ]
+
+
+def mutation_files() -> dict[str, str]:
+    """The generated files of `deploy/`, by path."""
+    return {f"{MUTATIONS_FOLDER}/mutations.yaml": text(*mutating_policies())}
+
+
+def _needed() -> list[str]:
+    return [needed for plugins in REQUIRED_PLUGINS.values() for needed in plugins]
+
+
+def _plugin(needed: str) -> list[Document]:
+    """With its default arguments, if another plugin cannot work without it."""
+    others = [name for name, plugins in REQUIRED_PLUGINS.items() if needed in plugins]
+    asked = " || ".join(f"'{name}' in object.spec.plugins" for name in others)
+    when = f"has(object.spec.plugins) && !('{needed}' in object.spec.plugins) && ({asked})"
+    add = f"[JSONPatch{{op: 'add', path: '/spec/plugins/{needed}', value: []}}]"
+    return _policy(f"stromboli-plugin-{needed}", [_JOBS], when, add)
+
+
+def _is_person() -> str:
+    unnamed = f"!has(object.metadata.annotations) || !('{SUBMITTER}' in object.metadata.annotations)"
+    return f"!request.userInfo.username.startsWith('system:') && ({unnamed})"
+
+
+def _is_ours() -> str:
+    return f"has(object.spec.schedulerName) && object.spec.schedulerName in {list(OUR_SCHEDULERS)}"
+
+
+def _policy(
+    name: str, kinds: list[tuple[str, str, str]], when: str, expression: str, *, is_patch: bool = True
+) -> list[Document]:
+    rules = [
+        {"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE"], "resources": [plural]}
+        for group, version, plural in kinds
+    ]
+    mutation: Document = (
+        {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
+        if is_patch
+        else {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+    )
+    return [
+        {
+            "apiVersion": _API,
+            "kind": "MutatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                # What cannot be filled in here is filled in by the controllers.
+                "failurePolicy": "Ignore",
+                "reinvocationPolicy": "Never",
+                "matchConstraints": {"resourceRules": rules},
+                "matchConditions": [{"name": "missing", "expression": when}],
+                "mutations": [mutation],
+            },
+        },
+        {
+            "apiVersion": _API,
+            "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name},
+        },
+    ]

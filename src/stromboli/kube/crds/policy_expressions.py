@@ -1,0 +1,75 @@
+"""A rule of a struct, as expressions over the objects in which the struct is.
+
+Rules speak of `self`, wherever it is. A definition has a place for them at each struct; a policy sees only the whole
+object. So `self` is replaced by the path to it, and for each list or mapping on the way by a variable of a macro:
+
+    self.minAvailable <= self.replicas        of each task becomes
+    !has(object.spec.tasks) || object.spec.tasks.all(i1, i1.minAvailable <= i1.replicas)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from stromboli.api.rules import Rule
+from stromboli.api.rules.walk import Part, parts
+
+
+class Placed(NamedTuple):
+    """A rule at one place of an object: the field for the sentence, what must hold, and the sentence if it does not."""
+
+    field: str
+    must: str
+    says: str
+
+
+def places_of(rule: Rule, kind: type[Struct]) -> Iterator[Placed]:
+    """The rule at every place where objects of `kind` have its struct."""
+    for path in _paths(kind, rule):
+        field = ".".join(filter(None, (_field(path), rule.field)))
+        yield Placed(field, _must(rule, path, "object", "oldObject"), _says(rule, path))
+
+
+def _paths(kind: type[Struct], rule: Rule) -> Iterator[tuple[Part, ...]]:
+    if kind is rule.on:
+        yield ()
+    for part in parts(kind, frozenset({rule.on})):
+        for rest in _paths(part.kind, rule):
+            yield (part, *rest)
+
+
+def _field(path: tuple[Part, ...]) -> str:
+    return ".".join(part.name + ("[]" if part.container else "") for part in path)
+
+
+def _must(rule: Rule, path: tuple[Part, ...], self: str, old: str, depth: int = 1) -> str:
+    if not path:
+        return f"({_over(rule.cel, self, old)})"
+    part, *rest = path
+    here, before = f"{self}.{part.name}", f"{old}.{part.name}"
+    missing = f"!has({here})" + (f" || !has({before})" if rule.on_update else "")
+    if not part.container:
+        return f"{missing} || {_must(rule, tuple(rest), here, before, depth)}"
+    assert not rule.on_update, "CEL does not know which item of the old list this one was"
+    item = f"i{depth}"
+    inside = _must(rule, tuple(rest), _item(part, here, item), "", depth + 1)
+    return f"{missing} || {here}.all({item}, {inside})"
+
+
+def _item(part: Part, here: str, variable: str) -> str:
+    return variable if part.container == "list" else f"{here}[{variable}]"
+
+
+def _says(rule: Rule, path: tuple[Part, ...]) -> str:
+    """The sentence with its values. Only for structs that are no items of lists; others say it without values."""
+    if not rule.says or any(part.container for part in path):
+        return ""
+    return _over(rule.says, ".".join(("object", *(part.name for part in path))), "")
+
+
+def _over(expression: str, self: str, old: str) -> str:
+    return re.sub(r"\boldSelf\b", old, re.sub(r"\bself\b", self, expression))
