@@ -35,7 +35,7 @@ def test_modules_stay_small() -> None:
 
 
 # Questions that plugins answer, and what the ledger says of tasks: the interface of the core, whichever feature asks.
-QUESTIONS = {"job_starving", "add_job_starving", "jobStarving", "add_backfill_eligible", "backfillEligible"}
+QUESTIONS = {"job_starving", "add_job_starving", "jobStarving", "add_backfill_eligible", "backfill_eligible"}
 LEDGER = {"RESERVED", "reserved", "backfill", "nominate", "nominates", "nominated", "nomination", "nominations"}
 
 # Below all features, but made to name them: plugins and actions in files, decisions of worlds, and sentences for users.

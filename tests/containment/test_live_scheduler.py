@@ -28,7 +28,7 @@ from stromboli.insight.replay import Replay, ReplayedCycle
 from stromboli.kube.runtime import ErrorReporter, LoopLag, ProcessMetrics
 from stromboli.kube.scheduler.containment import LiveContainment
 from stromboli.kube.scheduler.recorder import ErrorRecordings, Recorder
-from stromboli.scheduling.actions import allocate
+from stromboli.scheduling.attempt import attempts
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
 
@@ -41,14 +41,14 @@ class Fault:
 
 @pytest.fixture(autouse=True)
 def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
-    usual, found = allocate._tasks_to_place, Fault()
+    usual, found = attempts.requesting, Fault()
 
     def faulty(session: Any, job: Job) -> deque[Any]:
         if found.is_on and job.name.startswith("odd"):
             raise LookupError("no such shelf")
         return usual(session, job)
 
-    monkeypatch.setattr(allocate, "_tasks_to_place", faulty)
+    monkeypatch.setattr(attempts, "requesting", faulty)
     return found
 
 
@@ -134,7 +134,35 @@ def test_all_others_start_and_it_does_when_the_fault_is_gone(
         "PodGroup", "ns/odd", "LookupError", "no such shelf"
     )  # fmt: skip
     assert "in faulty" in line["where"]
-    assert "_tasks_to_place" in line["traceback"]
+    assert "requesting" in line["traceback"]
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_an_object_that_changes_is_tried_again_at_once(fault: Fault, is_new: bool) -> None:
+    """Put aside, it is tried after 0, 1, 3, 7, 15, 31 and 63 seconds, unless it changes, or is another one."""
+
+    async def story() -> None:
+        api = FakeApi()
+        api.put(node("n1", cpu=10))
+        put_gang(api, "odd")
+        process, metrics = process_with(api)
+        async with running(process):
+            await until(lambda: sample(metrics, "stromboli_contained_errors_total", kind="PodGroup") == 6)
+            fault.is_on = False
+            await asyncio.sleep(3)
+            assert not bound(api, "odd")
+            if is_new:
+                api.remove(PodGroup, "ns/odd")
+                await asyncio.sleep(3)
+                api.put(group("ns/odd", min_member=2))
+            else:
+                (odd,) = api.all(PodGroup)
+                odd.spec.min_member = 1
+                api.put(odd)
+            await asyncio.sleep(5)
+            assert bound(api, "odd")
+
+    with_virtual_time(story())
 
 
 def test_the_recording_in_the_log_reproduces_the_error_and_has_no_secrets(
@@ -145,13 +173,15 @@ def test_the_recording_in_the_log_reproduces_the_error_and_has_no_secrets(
         api.put(node("n1", cpu=10))
         put_gang(api, "other")
         put_gang(api, "odd")
-        process, _ = process_with(api, folder=tmp_path)
+        process, _ = process_with(api, folder=tmp_path / "errors")
         async with running(process):
             await until(lambda: bound(api, "other"))
 
     with_virtual_time(story())
     (line,) = logged(caplog, "an error while one object was handled")
     file = Path(line["recording"])
+    assert file.parent == tmp_path / "errors"
+    assert file.parent.stat().st_mode & 0o777 == 0o700
     assert SECRET.encode() not in file.read_bytes()
     assert file.stat().st_mode & 0o077 == 0
     (cycle,) = replayed(file)

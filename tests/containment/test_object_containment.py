@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -115,7 +116,7 @@ def some_objects() -> list[KObject]:
 def test_one_job_does_not_stop_the_descheduler() -> None:
     async def main() -> None:
         component = DeschedulerComponent(
-            SimpleNamespace(),  # type: ignore[arg-type]
+            SimpleNamespace(random=Random(1)),  # type: ignore[arg-type]
             policy=ConfigurationFile(None, lambda text, where: Policy(), built_in=Policy),
             scheduler=configuration(),
             leadership=SoleReplica(),
@@ -152,8 +153,8 @@ def test_one_job_does_not_stop_the_page(monkeypatch: pytest.MonkeyPatch) -> None
 
     async def main() -> None:
         page = PageComponent(
-            SimpleNamespace(), PageOptions("token"), title="test", scheduler_name="volcano",  # type: ignore[arg-type]
-            configuration=configuration(), clock=lambda: START + 100,
+            SimpleNamespace(random=Random(1)), PageOptions("token"), title="test",  # type: ignore[arg-type]
+            scheduler_name="volcano", configuration=configuration(), clock=lambda: START + 100,
         )  # fmt: skip
         objects = some_objects()
         page._objects = SimpleNamespace(  # type: ignore[assignment]

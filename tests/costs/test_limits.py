@@ -65,6 +65,14 @@ CASES: list[tuple[dict[str, Any], str]] = [
         {"affinity": {"podAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": NEAR}] * 129}}},
         "at most 128 terms together",
     ),
+    (
+        {"affinity": {"podAntiAffinity": {REQUIRED: [NEAR | {"namespaceSelector": {}}] * 17}}},
+        "at most 16 terms about pods of other namespaces, not 17",
+    ),
+    (
+        {"affinity": {"podAntiAffinity": {REQUIRED: [NEAR | {"namespaces": ["team"]}] * 17}}},
+        "at most 16 terms about pods of other namespaces, not 17",
+    ),
     (node_affinity(values(2048)), "at most 2048 keys and values in its selectors together, not 2049"),
 ]
 

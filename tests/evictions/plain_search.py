@@ -87,7 +87,7 @@ class PlainSearch:
     # -- plans --------------------------------------------------------------------------------------------------
 
     def _plans(self, task: Task, fitting: Fitting) -> list[EvictionPlan]:
-        closed = {row for hook in self.session.hooks("closedToEvictions") for row in hook.call(task)}
+        closed = set(self.session.points.closed_to_evictions.of(task))
         gangs: dict[JobKey, list[Task]] = {}
         rows = [row for row in range(len(self.session.nodes)) if row not in closed]
         plans = [self._plan_on(row, task, fitting, gangs) for row in rows]
@@ -251,7 +251,7 @@ class PlainSearch:
     def _stopped(self, victims: list[Task]) -> int:
         """How many of them belong to gangs that run now, and would lack some without them."""
         number = 0
-        if self.session.hooks("jobReady"):
+        if self.session.points.job_ready:
             for job in {victim.job.key: victim.job for victim in victims if victim.job is not None}.values():
                 lost = [victim for victim in victims if victim.job is job]
                 short = job.ready_count - len(lost) < job.min_available

@@ -128,7 +128,7 @@ def placements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append(job.key)  # type: ignore[attr-defined]
         place_gang(session, statement, job, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("stromboli.scheduling.actions.allocate.place_gang", counted)
+    monkeypatch.setattr("stromboli.scheduling.attempt.attempts.place_gang", counted)
     monkeypatch.setattr("stromboli.scheduling.gang.gang_placement.place_gang", counted)
     return made
 

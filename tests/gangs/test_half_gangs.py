@@ -45,7 +45,12 @@ def test_who_raises_its_minimum_gains_nothing() -> None:
         patch("PodGroup", "greedy", {"spec": {"minMember": 2}}, at=5),
         pod("greedy-1", 1, group="greedy", at=5), gang("fresh", 1, 1, at=5), until=10,
     )  # fmt: skip
-    assert story.run().started == {"greedy-0": 0.0, "fresh-0": 5.0, "fresh-1": 5.0}
+    outcome = story.run()
+    assert outcome.started == {"greedy-0": 0.0, "fresh-0": 5.0, "fresh-1": 5.0}
+    # It has not lost any pod, and its group does not say so.
+    [said] = [c for c in outcome.report["podGroups"]["default/greedy"]["conditions"] if c["type"] == "Scheduled"]
+    assert (said["status"], said["reason"]) == ("False", "MinimumRaised")
+    assert said["message"] == "The gang started with 1 pod, and needs 2 now."
     assert_restarts_change_nothing(story)
 
 

@@ -3,6 +3,7 @@
     make mutants                                          # 20 places, seed 0
     .venv/bin/python -m tests.mutants --seed 7 --count 300
     .venv/bin/python -m tests.mutants --package sharing --list
+    .venv/bin/python -m tests.mutants --package gang --tests tests/gangs tests/oracles --processes 2
 
 We do not use mutmut or cosmic-ray. mutmut renames functions, which our tests of stack traces, contracts and numba see,
 and cosmic-ray starts a test run for each change, of which imports and the collection of 7,000 tests are most. Here the

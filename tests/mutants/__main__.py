@@ -7,7 +7,9 @@ import json
 import shutil
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from .changes import Change, changes_of
@@ -24,6 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--package", default="", help="a part of a module's path, such as sharing")
     parser.add_argument("--list", action="store_true", help="print the changes and stop")
     parser.add_argument("--seconds", type=float, default=120, help="of tests for one change, short ones first")
+    parser.add_argument("--processes", type=int, default=1, help="that try changes at the same time")
+    parser.add_argument("--tests", nargs="*", default=[], help="files and folders to ask; all if none is named")
     parser.add_argument("--fresh", action="store_true", help="forget what tests reach, and earlier results")
     options = parser.parse_args(arguments)
     if options.fresh:
@@ -32,14 +36,14 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list:
         print(*map(described, drawn), sep="\n")
         return 0
-    tests = test_files()
+    tests = test_files(options.tests)
     version = sha256(json.dumps([tests, options.seconds]).encode()).hexdigest()[:16]
     known = results()
     # A change that was noticed will be noticed. One that was not is tried again with other tests or more time.
     todo = [c for c in drawn if (old := known.get(c.key)) is None or (is_survivor(old) and old["version"] != version)]
     print(f"{len(drawn)} changes, {len(drawn) - len(todo)} of them tried before.", flush=True)
     if todo:
-        run(todo, reach(tests), version, options.seconds)
+        run(todo, reach(tests), version, options.seconds, options.processes)
     return report([(change, known[change.key]) for known in (results(),) for change in drawn if change.key in known])
 
 
@@ -58,24 +62,36 @@ def is_survivor(result: dict[str, Any]) -> bool:
     return bool(result["outcome"] == "survived")
 
 
-def run(changes: list[Change], reached: Reach, version: str, seconds: float) -> None:
-    copy = bring_up_to_date("changed")
+def run(changes: list[Change], reached: Reach, version: str, seconds: float, processes: int) -> None:
     killers = Counter(result["test"] for result in results().values() if result["outcome"] == "killed")
-    planned = [
-        {
-            "key": change.key,
-            "path": str(copy / change.path),
-            "module": change.module,
-            "function": change.function.name,
-            "source": change.source,
-            "place": place(change),
-            "tests": in_order(reached, change, killers, seconds),
-            "version": version,
-        }
-        for change in changes
-    ]
-    plan = WORK / "plan.json"
-    plan.write_text(json.dumps({"changes": planned, "results": str(RESULTS), "seconds": reached.seconds}))
+    tests_of = {change.key: in_order(reached, change, killers, seconds) for change in changes}
+
+    def run_part(number: int) -> None:
+        copy = bring_up_to_date(f"changed-{number}")
+        planned = [plan_for(change, copy, tests_of[change.key], version) for change in changes[number::processes]]
+        if planned:
+            run_in(copy, planned, reached.seconds)
+
+    with ThreadPoolExecutor(processes) as pool:
+        list(pool.map(run_part, range(processes)))
+
+
+def plan_for(change: Change, copy: Path, tests: list[str], version: str) -> dict[str, Any]:
+    return {
+        "key": change.key,
+        "path": str(copy / change.path),
+        "module": change.module,
+        "function": change.function.name,
+        "source": change.source,
+        "place": place(change),
+        "tests": tests,
+        "version": version,
+    }
+
+
+def run_in(copy: Path, planned: list[dict[str, Any]], seconds: dict[str, float]) -> None:
+    plan = copy.with_suffix(".json")
+    plan.write_text(json.dumps({"changes": planned, "results": str(RESULTS), "seconds": seconds}))
     files = sorted({test.partition("::")[0] for change in planned for test in change["tests"]})
     run_pytest(copy, {"STROMBOLI_TRIALS": str(plan)}, "-s", "-p", "no:xdist", "-p", "tests.mutants.trial_run", *files)
 

@@ -1,7 +1,7 @@
 """Which tests reach a block, and how long they take: a plugin of pytest, and the map made of what it wrote.
 
 A file of tests is run again when it has changed. A function that changed after a test was run is taken as one block.
-`--fresh` runs everything again.
+`--fresh` runs everything again. The map is kept after every forty files, so a run that was ended goes on where it was.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ NOT_ASKED = ("tests/kube/", "tests/browser/", "tests/mutants/")  # They need mor
 @dataclass
 class Reach:
     files: dict[str, str] = field(default_factory=dict)  # of tests, and their digests
+    asked: set[str] = field(default_factory=set)  # Those of them that are asked in this run.
     seconds: dict[str, float] = field(default_factory=dict)  # of each test
     # By function, then by its digest and the number of the block.
     tests: dict[str, dict[str, set[str]]] = field(default_factory=dict)
@@ -37,7 +38,8 @@ class Reach:
         name = change.function.digest
         blocks = self.tests.get(f"{change.module}:{change.function.name}", {})
         found = [tests for block, tests in blocks.items() if not block.startswith(name)]
-        return blocks.get(f"{name}:{change.block}", set()).union(*found)
+        asked = blocks.get(f"{name}:{change.block}", set()).union(*found)
+        return {test for test in asked if test.partition("::")[0] in self.asked}
 
     def forget(self, files: set[str]) -> None:
         self.seconds = {test: s for test, s in self.seconds.items() if test.partition("::")[0] not in files}
@@ -57,23 +59,28 @@ class Reach:
                     blocks[rest].add(names[line["test"]])
 
 
-def test_files() -> dict[str, str]:
-    """The files of tests and their digests."""
+def test_files(parts: list[str]) -> dict[str, str]:
+    """The files of tests and their digests: all, or those that begin with one of these paths."""
     found = {str(path.relative_to(ROOT)): path for path in sorted((ROOT / "tests").rglob("test_*.py"))}
-    return {name: digest(path) for name, path in found.items() if not name.startswith(NOT_ASKED)}
+    starts = tuple(parts) or ("tests/",)
+    return {
+        name: digest(path) for name, path in found.items() if name.startswith(starts) and not name.startswith(NOT_ASKED)
+    }
 
 
 def reach(files: dict[str, str]) -> Reach:
     """The map from the last time, with the files of tests that have changed since run again."""
     reached = pickle.loads(MAP.read_bytes()) if MAP.exists() else Reach()
     assert isinstance(reached, Reach)
-    changed = {name for name in {*files, *reached.files} if files.get(name) != reached.files.get(name)}
+    changed = [name for name, known in files.items() if known != reached.files.get(name)]
     if changed:
-        print(f"Running {len(changed & set(files))} files of tests to see what they reach.", flush=True)
-        reached.forget(changed)
-        reached.add(_run_tests(sorted(changed & set(files))))
-        reached.files = files
+        print(f"Running {len(changed)} files of tests to see what they reach.", flush=True)
+    for names in (changed[place : place + 40] for place in range(0, len(changed), 40)):
+        reached.forget(set(names))
+        reached.add(_run_tests(names))
+        reached.files |= {name: files[name] for name in names}
         MAP.write_bytes(pickle.dumps(reached))
+    reached.asked = set(files)
     return reached
 
 

@@ -24,6 +24,7 @@ PACKAGES = (
     "scheduling/reservations",
     "scheduling/queue_locks",
     "scheduling/gang",
+    "scheduling/attempt",
     "scheduling/statement",
     "descheduling/migration",
     "kube/scheduler",

@@ -82,7 +82,7 @@ def test_it_says_which_changes_were_noticed_and_changes_nothing_but_copies(check
     output = done.stdout
     assert done.returncode == 1, output + done.stderr
     assert files(checkout) == before
-    assert (checkout / ".mutants/changed/src/stromboli/scheduling/sharing/rule.py").read_text() == MODULE
+    assert (checkout / ".mutants/changed-0/src/stromboli/scheduling/sharing/rule.py").read_text() == MODULE
     # `request < free` and `request > free`; True and False instead of the answer.
     assert outcomes(output, "fits", "comparison") == ["killed"] * 2
     assert outcomes(output, "fits", "return") == ["killed"] * 2

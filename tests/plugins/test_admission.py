@@ -42,6 +42,7 @@ def cpu(amount: Vector) -> int:
 #   inqueue   1 of 3 runs                                     2 promised
 #   running   2 run, the gang needs 2                         1 promised
 #   short     1 runs, the gang needs 2: it is no longer let in as a gang        nothing
+#   large     1 of 5 CPUs runs, the gang needs 2              nothing; 2 elastic
 #   wide      5 run                                           2 elastic
 #   free      states no minimum                               nothing, nor elastic
 def test_promises_are_what_was_let_in_and_is_not_occupied() -> None:
@@ -55,6 +56,8 @@ def test_promises_are_what_was_let_in_and_is_not_occupied() -> None:
         pods("r", 2, group="running", cpu=1, node="n1"),
         group("short", phase="Running", min_member=2, min_resources=three),
         pod("s", group="short", cpu=1, node="n1"),
+        group("large", phase="Running", min_member=2, min_resources=three),
+        pod("l", group="large", cpu=5, node="n1"),
         group("wide", phase="Running", min_member=3, min_resources=three),
         pods("w", 5, group="wide", cpu=1, node="n1"),
         group("free", phase="Running"),
@@ -65,7 +68,16 @@ def test_promises_are_what_was_let_in_and_is_not_occupied() -> None:
     books = AdmissionPromises(current)
     assert cpu(books.promised(own)) == 2_000 + 1_000
     assert cpu(books.promised_everywhere()) == 3_000
-    assert cpu(books.elastic(own)) == 2_000
+    assert cpu(books.elastic(own)) == 4_000
+    assert {str(one.key): cpu(books.missing(one)) for one in books.awaited()} == {
+        "default/inqueue": 2_000, "default/running": 1_000, "default/wide": 0,
+    }  # fmt: skip
+    assert cpu(books.promised_in(own, "default")) == 3_000
+    # 18 CPUs run. What was promised counts in the order of namespaces where jobs are let in, and only there.
+    for books.admitting, held in ((False, 18_000), (True, 21_000)):
+        in_namespace = books.held_in(own, "default")
+        assert in_namespace is not None
+        assert cpu(in_namespace) == cpu(books.held_by(own)) == held
 
 
 # A gang of 3 with 3 CPUs, one of which is behind a gate: 2 are awaited, and 1 of those runs.

@@ -184,8 +184,8 @@ def test_the_namespace_level_can_be_moved_below_priority_or_switched_off() -> No
 
 def test_queues_have_no_order_unless_they_are_a_tree() -> None:
     plain, tree = (session(cluster(), tiers=[[plugin("drf", hierarchy=on)]]) for on in (False, True))
-    assert not plain.hooks("queueOrder")
-    assert [hook.plugin for hook in tree.hooks("queueOrder")] == ["drf"]
+    assert not plain.points.queue_order
+    assert [hook.plugin for hook in tree.points.queue_order.hooks] == ["drf"]
 
 
 # -- preemption ---------------------------------------------------------------------------------------------------

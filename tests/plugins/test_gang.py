@@ -17,7 +17,7 @@ def gang_session(known: Cluster) -> Session:
 
 def permits(current: Session, known: Cluster, evictor: str, candidate: str, *, whole: bool = False) -> bool:
     """Whether gang spares nobody: it only ever protects, so a permitting plugin is stood in for by its absence."""
-    hooks = current.hooks("preemptable:protect")
+    hooks = current.points.preemptable.protect.hooks
     assert [hook.plugin for hook in hooks] == ["gang"]
     return all(hook.call(known.tasks[evictor], known.tasks[candidate], whole) != -1 for hook in hooks)
 
@@ -208,5 +208,5 @@ def test_a_gang_that_is_complete_by_a_pod_without_requests_is_protected() -> Non
 def test_protection_is_the_same_when_other_queues_take_back() -> None:
     known = cluster(node("n1", cpu=9), running(2, 2))
     current = gang_session(known)
-    (hook,) = current.hooks("reclaimable:protect")
+    (hook,) = current.points.reclaimable.protect.hooks
     assert hook.call(known.tasks["ns1/e"], known.tasks["ns1/v-0"], False) == -1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from builders import GPU, cluster, group, node, pod, pods, queue, session
+from builders import GPU, START, cluster, group, node, pod, pods, queue, session
 from stromboli.api import KObject
-from stromboli.cluster import Cluster
+from stromboli.cluster import Cluster, QueueName
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.sharing import LeavingPods
 
 PROPORTION = [["proportion"]]
 G = 1_000_000_000
@@ -359,3 +360,21 @@ def test_more_than_the_whole_cluster_is_not_blamed_on_the_queue() -> None:
     for lending in (True, False):
         assert current.allocatable(own, request(current, cpu=6_000), lending=lending) is None  # type: ignore[arg-type]
     assert not current.overused(own)  # type: ignore[arg-type]
+
+
+# A pod of 2 CPUs should have been gone at the start. If nobody hears of its node, it counts until then, and no longer.
+@pytest.mark.parametrize(("ready", "now", "counts"), [(True, -1, 2), (True, 1, 2), (False, -1, 2), (False, 1, 0)])
+def test_a_pod_that_terminates_on_a_lost_node_counts_until_it_should_be_gone(
+    ready: bool, now: float, counts: int
+) -> None:
+    known = cluster(
+        node("n1", cpu=4, ready=ready),
+        node("n2", cpu=4),
+        queue("q"),
+        group("g", queue="q", min_member=0),
+        pod("leaves", group="g", cpu=2, node="n1", deleted=True),
+    )
+    current = session(known, tiers=PROPORTION, now=START + now)
+    leaving = current.state(LeavingPods)
+    assert int(leaving.of(current.queues[QueueName("q")])[0]) == leaving.everywhere(0) == counts * 1000
+    assert current.cycle.next_due == (START if not ready and now < 0 else None)

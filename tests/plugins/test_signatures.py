@@ -145,6 +145,21 @@ def test_pods_go_to_nodes_of_their_colour(
     assert len(placed) == 8
 
 
+@pytest.mark.parametrize("kind", [paints, prefers])
+def test_pods_of_one_template_in_two_namespaces_differ_as_by_their_labels(kind: Any) -> None:
+    """The colour of a pod is its namespace's name; all else is the same."""
+    colours = ("red", "blue")
+    known = cluster(
+        *[node(f"{colour}-0", cpu=4, labels={COLOUR: colour}) for colour in colours],
+        queue("q"),
+        *[group(f"{colour}/g", queue="q", min_member=1) for colour in colours],
+        *[pod(f"{colour}/for-{colour}", cpu=1, group="g") for colour in colours],
+    )
+    stated = {"depends_on": DependsOn.LABELS, "scope": Scope.STATIC}
+    placed = binds(running(kind(lambda task: task.namespace, array=True, **stated)).run(known, 1.0))
+    assert placed == {"for-red": "red-0", "for-blue": "blue-0"}
+
+
 def test_one_answer_serves_all_pods_where_that_is_stated() -> None:
     asked: list[str] = []
 

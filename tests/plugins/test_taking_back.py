@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import GPU, cluster, group, node, pod, pods, priority_class, queue, session
+from stromboli.api import names
 from stromboli.cluster import Cluster, Status, Task
 from stromboli.scheduling.session import Session
 
@@ -206,6 +207,86 @@ def test_pods_of_the_same_queue_and_strangers_are_no_business_of_queues() -> Non
     current = session(known, tiers=PROPORTION)
     assert not may_take(current, known, "default/w", "default/a-0")
     assert not may_take(current, known, "default/w", "default/stranger")
+
+
+# 10 CPUs and 4 GPUs. q1 deserves 4 and 2, and has 4 and 4: two pods of 2 CPUs and a GPU, and two of a GPU alone.
+# Without one of the first two, it holds 2 CPUs less by right, a fifth of the cluster; without both, 4. Each GPU that q2
+# gets is a quarter. So two pods may go for a gang of two (4/10 < 2/4), and neither is counted twice when it is the
+# second's turn. And once the first is gone for good, the second alone may go for a pod of its own (2/10 < 1/4).
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_what_a_queue_loses_by_right_is_weighed_against_what_the_other_gains(is_settled: bool) -> None:
+    known = cluster(
+        node("n1", cpu=10, gpu=4),
+        queue("q1", deserved={"cpu": 4, GPU: 2}),
+        queue("q2", deserved={GPU: 2}),
+        group("g1", queue="q1", min_member=0),
+        group("g2", queue="q2", min_member=1 if is_settled else 2),
+        pods("both", 2, group="g1", cpu=2, gpu=1, node="n1"),
+        pods("one", 2, group="g1", gpu=1, node="n1"),
+        pods("w", 2, group="g2", gpu=1),
+    )
+    current = session(known, tiers=[["capacity"]])
+    assert may_take(current, known, "default/w-0", "default/both-0")
+    statement = current.statement()
+    statement.evict(known.tasks["default/both-0"], reason="Reclaimed", message="")  # type: ignore[index]
+    if is_settled:
+        statement.commit()
+    assert may_take(current, known, "default/w-1", "default/both-1")
+
+
+# q2 deserves 4 CPUs and 2 GPUs. A pod that wants 5 CPUs besides a GPU would never be held by right, so nobody goes for
+# it, not even a gang on lent room whose owner restarts it all.
+@pytest.mark.parametrize(("cpus", "may"), [(4, True), (5, False)])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_nobody_goes_for_a_pod_that_is_larger_than_what_its_queue_deserves(
+    cpus: int, may: bool, restarts: bool
+) -> None:
+    gang = group("g1", queue="q1", min_member=1)
+    gang.metadata.annotations[names.GOES_WHOLE] = str(restarts).lower()
+    known = cluster(
+        node("n1", cpu=10, gpu=4),
+        queue("q1", deserved={"cpu": 4, GPU: 2}),
+        queue("q2", deserved={"cpu": 4, GPU: 2}),
+        gang,
+        group("g2", queue="q2"),
+        pod("lent", group="g1", gpu=4, node="n1"),
+        pod("w", group="g2", cpu=cpus, gpu=1),
+    )
+    assert may_take(session(known, tiers=[["capacity"]]), known, "default/w", "default/lent") is may
+
+
+# q2 deserves 2 GPUs. Of a gang of which two must run, three wait. Beside the first, those count that come next in their
+# order: the small one with the higher priority, although the large one is older.
+@pytest.mark.parametrize(("small", "large", "may"), [(9, 1, True), (1, 9, False)])
+def test_a_gang_claims_for_the_pods_that_come_first(small: int, large: int, may: bool) -> None:
+    known = cluster(
+        node("n1", gpu=4),
+        queue("q1", deserved={GPU: 2}),
+        queue("q2", deserved={GPU: 2}),
+        group("g1", queue="q1", min_member=0),
+        group("g2", queue="q2", min_member=2),
+        pods("a", 4, group="g1", gpu=1, node="n1"),
+        pod("w", group="g2", gpu=1, priority=10),
+        pod("large", group="g2", gpu=2, priority=large),
+        pod("small", group="g2", gpu=1, priority=small),
+    )
+    current = session(known, tiers=[["priority", "gang"], ["capacity"]])
+    assert may_take(current, known, "default/w", "default/a-0") is may
+
+
+# q2 deserves 2 GPUs. Of a gang of three, one pod is behind a gate: it does not come with the others and claims nothing.
+def test_gated_pods_of_a_gang_claim_nothing() -> None:
+    known = cluster(
+        node("n1", gpu=4),
+        queue("q1", deserved={GPU: 2}),
+        queue("q2", deserved={GPU: 2}),
+        group("g1", queue="q1", min_member=0),
+        group("g2", queue="q2", min_member=3),
+        pods("a", 4, group="g1", gpu=1, node="n1"),
+        pods("w", 2, group="g2", gpu=1),
+        pod("gated", group="g2", gpu=1, gated=True),
+    )
+    assert may_take(session(known, tiers=[["gang"], ["capacity"]]), known, "default/w-0", "default/a-0")
 
 
 # -- no going back ------------------------------------------------------------------------------------------------

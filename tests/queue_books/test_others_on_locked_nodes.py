@@ -104,6 +104,23 @@ def test_a_lock_that_begins_takes_no_node_from_a_starving_job(locked_at: float) 
     assert (outcome.reserved == {"n2": ["big"]}) is (locked_at == 7)
 
 
+@pytest.mark.parametrize("sharing", ["proportion", "capacity"])
+def test_nor_does_one_that_guarantees_what_the_job_waits_for(sharing: str) -> None:
+    """q2 has all 24 CPUs, and a node is set aside for its pod of 8 since t=5. Since t=7 another is locked for q1, which
+    is guaranteed 8 CPUs. As common room that node would be q2's; nor is q1 then guaranteed 8 CPUs anywhere else, for
+    which q2 would have 8 too many in each cycle."""
+    parts = [
+        node("n1", 8), node("n2", 8), node("n3", 8),
+        queue("q1", deserved={"cpu": 8}), queue("q2", deserved={"cpu": 24}),
+        *pods("s", 12, 2, queue="q2", run=100), pod("big", 8, queue="q2", at=1),
+        patch("Queue", "q1", {"spec": {"guarantee": {"policy": "Best-Effort", "resource": {"cpu": 8}}}}, at=7),
+    ]  # fmt: skip
+    outcome = play(parts, reserve={"starvingJobTimeThreshold": 3}, until=10, sharing=sharing)
+    assert len(outcome.locked("q1")) == 1
+    told = [(e["t"], e["type"]) for e in outcome.report["events"] if e["type"] in ("Reserved", "Unreserved")]
+    assert told == [(5, "Reserved")]
+
+
 @pytest.mark.parametrize(("size", "evicted"), [(8, 1), (3, 0)])
 def test_an_owners_pod_outside_goes_only_if_it_fits_on_the_lock(size: int, evicted: int) -> None:
     """n1 is locked for q1, which has a pod of 4 CPUs on n2 and counts as having that and all of n1. q2 deserves more of

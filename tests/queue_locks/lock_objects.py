@@ -26,7 +26,7 @@ from stromboli.api import (
     ResourceList,
 )
 from stromboli.api.quantity import amounts
-from stromboli.controllers.queue_locks.view import UsageReader
+from stromboli.controllers.queue_locks.node_use import UsageReader
 from stromboli.controllers.queue_locks.worker import decide
 from stromboli.scheduling.queue_locks import LockRules
 

@@ -103,3 +103,20 @@ def test_the_alias_of_the_plugin_works() -> None:
         assert [rules.most_nodes(nodes) for nodes in (0, 1, 8, 9, 16)] == [0, 1, 1, 2, 2]
     assert lock_rules(registry.load("actions: allocate\ntiers: [{plugins: [{name: gang}]}]")) is None
     assert lock_rules(registry.default()) is not None
+
+
+def test_from_none_to_all_of_the_nodes_may_be_locked() -> None:
+    from stromboli.scheduling.configuration import ConfigurationError
+    from stromboli.scheduling.queue_locks import lock_rules
+    from stromboli.scheduling.registry import Registry
+
+    def most(percent: float) -> int:
+        option = f"{{name: node_reservation, arguments: {{maxReservedPercent: {percent}}}}}"
+        rules = lock_rules(Registry().load(f"actions: allocate\ntiers: [{{plugins: [{option}]}}]"))
+        assert rules is not None
+        return rules.most_nodes(8)
+
+    assert [most(percent) for percent in (0, 100)] == [0, 8]
+    for percent in (-0.5, 100.5):
+        with pytest.raises(ConfigurationError, match="must be from 0 to 100"):
+            most(percent)

@@ -56,6 +56,20 @@ def test_own_locked_nodes_come_first_and_count_nothing() -> None:
     assert sorted(outcome.reserved) == ["n1", "n2", "n3"]
 
 
+def test_own_locked_nodes_come_first_although_others_are_emptier() -> None:
+    """On n1 and n2, which are locked for q1, 3 of 4 CPUs are used, elsewhere 1. One node may be set aside of those that
+    count, and the gang needs two: it gets n1 and n2."""
+    nodes = [node(f"n{i}", 4) for i in range(1, 5)]
+    used = {1: 3, 2: 3, 3: 1, 4: 1}
+    busy = [p for i, cpus in used.items() for p in pods(f"busy{i}", cpus, queue="q1", on=f"n{i}")]
+    outcome = play(
+        nodes, locking("q1", share=0.5), queue("q2"), busy, gang("g", 4, 4, queue="q1", at=1),
+        reserve={**SOON, "reservedNodePercent": 25}, until=12,
+    )  # fmt: skip
+    assert outcome.locked("q1") == ["n1", "n2"]
+    assert sorted(outcome.reserved) == ["n1", "n2"]
+
+
 def test_what_is_set_aside_at_the_same_moment_wins() -> None:
     """At t=4 the scheduler sets n1 aside for q2's big pod (starving since t=3), and at the same time q1's guarantee is
     turned on. The controllers run first, so n1 is q1's and n2 is set aside. Where the status says n1 although n1 is set

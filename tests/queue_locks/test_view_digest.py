@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stromboli.controllers.queue_locks.view import ClusterView
+from stromboli.controllers.queue_locks.node_use import ClusterView
 
 DERIVED = {"offered", "row", "column"}  # from the names of resources and nodes, and from sizes
 

@@ -193,16 +193,19 @@ class TestRoomOfOthers:
         )  # fmt: skip
         assert outcome.bound() == {}
 
-    @pytest.mark.parametrize(("other", "gives_way"), [(5, False), (1, True)])
-    def test_the_order_of_namespaces(self, other: float, gives_way: bool) -> None:
-        """2 CPUs are held for ns2. A pod of 1 in `default` ranks higher. With 5 CPUs `default` has more than ns2 would
-        have left; with 1, and 4 that ns2 uses, it has not."""
+    @pytest.mark.parametrize(
+        ("other", "theirs", "gives_way"), [(5, 0, False), (1, 4, True), (3, 3, False), (2, 3, True)]
+    )
+    def test_the_order_of_namespaces(self, other: float, theirs: float, gives_way: bool) -> None:
+        """2 CPUs are held for ns2. A pod of 1 in `default` ranks higher. It may have the room if `default`, with the
+        pod, has no more than ns2 would have left: what its pods use."""
         held = reservation("r", 2)
         held["spec"]["template"]["metadata"] = {"namespace": "ns2"}
-        theirs = pod("theirs", 4, on="n1")
-        theirs["metadata"]["namespace"] = "ns2"
-        used = [pod("old", other, on="n1", preemptable=False), *([theirs] if other == 1 else [])]
-        outcome = play(HIGH, node("n1", 7), used, held, pod("urgent", 1, at=2, priority="high"), until=5)
+        running = pod("theirs", theirs, on="n1")
+        running["metadata"]["namespace"] = "ns2"
+        used = [pod("old", other, on="n1", preemptable=False), *([running] if theirs else [])]
+        urgent = pod("urgent", 1, at=2, priority="high")
+        outcome = play(HIGH, node("n1", other + theirs + 2), used, held, urgent, until=5)
         assert (outcome.phases()[-1] == (2, "Pending")) is gives_way
         assert ("urgent" in outcome.bound()) is gives_way
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reservations.reservation_scenes import Document, node, owned, play, pod, queue, reservation
+from reservations.reservation_scenes import Document, gang, node, owned, play, pod, priority_class, queue, reservation
 from starvation.scenes import group
 
 
@@ -27,3 +27,19 @@ def test_a_promise_beside_a_reservation_comes_true() -> None:
     )  # fmt: skip
     assert outcome.evictions() == [(2, "lent", "a")]
     assert outcome.bound() == dict.fromkeys(("g-0", "g-1", "g-2"), (4, "a"))
+
+
+def test_who_uses_a_reservation_is_not_sent_elsewhere_to_spare_a_pod() -> None:
+    # Of n1, 4 CPUs are held for g-0, and g-1 needs the other 4. So low goes. If g-0 were promised n2 instead, low could
+    # stay beside g-1, but what is held on n1 would still be held. On n3, low-3 goes for g-2.
+    head, uses, plain, third = gang("g", 4, 4, 4, priority="high", at=3)
+    plain["spec"]["nodeSelector"] = {"only": "n1"}
+    third["spec"]["nodeSelector"] = {"only": "n3"}
+    outcome = play(
+        priority_class("high", 100), node("n1", 8, labels={"only": "n1"}), pod("low", 4, on="n1"),
+        reservation("r", 4, template={"priorityClassName": "high"}), node("n2", 4, at=2),
+        node("n3", 4, labels={"only": "n3"}), pod("low-3", 4, on="n3"), head, owned(uses), plain, third, until=6,
+    )  # fmt: skip
+    assert outcome.evictions() == [(3, "low", "n1"), (3, "low-3", "n3")]
+    assert outcome.bound() == {"g-0": (4, "n1"), "g-1": (4, "n1"), "g-2": (4, "n3")}
+    assert outcome.reservation()["owners"] == ["default/g-0"]

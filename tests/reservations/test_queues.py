@@ -30,6 +30,7 @@ class TestWithoutAQueue:
         outcome = play(scene, until=5)
         assert outcome.bound() == {"p": (2, "n1")}
         assert outcome.reservation()["owners"] == ["default/p"]
+        assert not outcome.pod("p")["backfill"]  # what is held is not lent
 
     @pytest.mark.parametrize(("second", "by_queue"), [(1, ("4", "0")), (3, ("1", "3")), (7, ("4", "0"))])
     def test_it_is_charged_to_default_and_then_to_its_user(self, second: int, by_queue: tuple[str, str]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from builders import session
 from reservations.reservation_scenes import Document, configuration
 from stromboli.api import KObject, Pod, decode
 from stromboli.cluster import Applied, BindFailed, Cluster, Deleted, ReservationWriteFailed, TaskKey
@@ -151,6 +152,32 @@ def test_who_is_listed_and_has_no_node_is_decided_about_anew() -> None:
     }  # fmt: skip
     assert [one.pods[0].name for one in made if isinstance(one, DropUsers)] == ["q"]
     assert on_node(known) == (5, 1)
+
+
+@pytest.mark.parametrize("also", [False, True])
+def test_a_user_that_is_spared_keeps_its_reservation(also: bool) -> None:
+    """The Reservation of a user that is evicted goes with it: nothing would be free otherwise. Who is spared takes it
+    back, whoever else was evicted after it."""
+    known = cluster(node("n1", 8), group("p"), group("q"), held(lists=("p",)), pod("p", on="n1"), pod("q", on="n1"))
+    current = session(known, tiers=[["gang"]])
+    row = current.nodes.by_name["n1"].row
+
+    def kept() -> list[int]:
+        return [int(amount) for amount in current.nodes.held[row]]
+
+    before, statement = kept(), current.statement()
+    user, other = (known.tasks[TaskKey(f"default/{name}")] for name in ("p", "q"))
+    statement.evict(user, reason="Preempted", message="for somebody")
+    if also:
+        statement.evict(other, reason="Preempted", message="for somebody")
+    assert any(before)
+    assert not any(kept())
+    statement.spare(user)
+    assert kept() == before
+    assert len(statement) == also
+    statement.discard()
+    assert kept() == before
+    known.validate()
 
 
 def test_who_is_listed_and_gone_is_removed() -> None:

@@ -11,12 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from builders import cluster, group, node, pod, queue, session
+from scheduling.test_job_kinds import crowd
 from stromboli.api import KObject, PodGroupCondition
 from stromboli.cluster import Job
-from stromboli.scheduling.gang import JobKinds, lacks_places
+from stromboli.scheduling.attempt import JobKinds
+from stromboli.scheduling.attempt.enough_places import could_start_anywhere, lacks_places
+from stromboli.scheduling.session import Session
 from together.worlds import world
-
-USERS = ("actions.allocate", "actions.backfill", "backfill.lent_room")
 
 
 @contextmanager
@@ -29,14 +30,8 @@ def counting(answers: list[bool] | None) -> Iterator[None]:
         answers.append(lacks_places(*arguments, **options))  # type: ignore[arg-type]
         return answers[-1]
 
-    patches = [patch(f"stromboli.scheduling.{user}.lacks_places", ask) for user in USERS]
-    for one in patches:
-        one.start()
-    try:
+    with patch("stromboli.scheduling.attempt.attempts.lacks_places", ask):
         yield
-    finally:
-        for one in patches:
-            one.stop()
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -50,6 +45,24 @@ def test_a_random_world_runs_the_same_way_without_counting(part: int) -> None:
         assert counted == placed, seed
     assert True in answers  # otherwise nothing was saved, and nothing compared
     assert False in answers
+
+
+def test_a_crowd_fares_the_same_if_nothing_is_counted_before_others_give_something_up() -> None:
+    answers: list[bool] = []
+
+    def ask(session: Session, job: Job) -> bool:
+        answers.append(could_start_anywhere(session, job))
+        return answers[-1]
+
+    def fates() -> list[object]:
+        return [crowd(seed).run() for seed in range(3, 10)]
+
+    with patch("stromboli.scheduling.attempt.attempts.could_start_anywhere", ask):
+        counted = fates()
+    with patch("stromboli.scheduling.attempt.attempts.could_start_anywhere", lambda session, job: True):
+        assert counted == fates()
+    assert True in answers
+    assert False in answers  # otherwise nothing was saved, and nothing compared
 
 
 def test_places_are_counted_again_for_the_next_job_of_a_kind_when_a_pod_leaves() -> None:

@@ -16,8 +16,8 @@ from starvation import scenes
 from starvation.scenes import Document, gang
 from stromboli.api import KObject
 from stromboli.cluster import Job, Status, Task
+from stromboli.scheduling.attempt import JobKinds
 from stromboli.scheduling.backfill.lent_room import LentRoom
-from stromboli.scheduling.gang import JobKinds
 from stromboli.scheduling.starvation.line import Line
 from together.situations import Situation, in_namespace, situation
 

@@ -8,8 +8,8 @@ import pytest
 
 from builders import START, cluster, established, group, node, pod, queue
 from stromboli.cluster import Applied, Cluster, Deleted, Job
+from stromboli.scheduling.attempt import JobKinds
 from stromboli.scheduling.cycle import Scheduler
-from stromboli.scheduling.gang import JobKinds
 from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.session import Session
 
@@ -96,14 +96,6 @@ def test_a_change_is_seen_in_the_next_cycle(change: str) -> None:
     assert are_alike(session) == (change == STILL_ALIKE)
     fresh = scheduler().open(known.snapshot(), START + 1002)
     assert order(fresh) == expected
-
-
-def test_the_order_is_kept_from_cycle_to_cycle() -> None:
-    known, remembers = world(), scheduler()
-    first = remembers.open(known.snapshot(), START + 1000)
-    tasks = first.pending_tasks(job(first, "a"))
-    job(first, "a").memo[next(iter(job(first, "a").memo))] = tasks[::-1]  # a mark that only a memory would show
-    assert order(remembers.open(known.snapshot(), START + 1001)) == ["a-1", "a-0"]
 
 
 def test_schedulers_with_other_rules_share_no_memory() -> None:

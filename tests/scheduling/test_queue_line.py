@@ -18,6 +18,7 @@ from stromboli.scheduling import walk
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Decision
 from stromboli.scheduling.plugins.queue_trees.queue_tree import Place, QueueTree
+from stromboli.scheduling.points import Points
 from stromboli.scheduling.queue_line import QueueLine
 from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.session import Session
@@ -51,7 +52,9 @@ class PlainLine:
     def push(self, queue: Queue) -> None:
         self.queues.append(queue)
 
-    def pop(self) -> Queue:
+    def pop(self) -> Queue | None:
+        if not self.queues:
+            return None
         first = min(self.queues, key=self.session.queue_key)
         self.queues.remove(first)
         return first
@@ -117,10 +120,8 @@ class _Keys:
     """A session with keys that a test sets."""
 
     def __init__(self, **keys: int) -> None:
+        self.points = Points()
         self.keys = keys
-
-    def hooks(self, kind: str) -> list[object]:
-        return []
 
     def queue_key_falls(self) -> int:
         return 0

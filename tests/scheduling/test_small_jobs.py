@@ -16,9 +16,10 @@ from evictions.crowded_clusters import CONFIGURATIONS
 from properties.random_clusters import World
 from stromboli.api import KObject, Pod, PodGroup, key
 from stromboli.cluster import Job, Ledger, Queue, queue_index
+from stromboli.scheduling.attempt import FailedAttempts
+from stromboli.scheduling.attempt.small_jobs import SmallJobs
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Decision
-from stromboli.scheduling.gang import FailedAttempts, SmallJobs
 from stromboli.scheduling.plugins.proportion import Proportion
 from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.session import Session
@@ -119,7 +120,7 @@ def be_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SmallJobs, "place", lambda self, job: False)
     monkeypatch.setattr(Ledger, "bind", bind)
     monkeypatch.setattr(Session, "all_enqueueable", lambda self, minimums: False)
-    monkeypatch.setattr(FailedAttempts, "repeat", lambda self, session, attempt, job: False)
+    monkeypatch.setattr(FailedAttempts, "repeat", lambda self, way, job: False)
     monkeypatch.setattr(Proportion, "_order", order)
     monkeypatch.setattr(Job, "is_at_rest", False)
     monkeypatch.setattr(queue_index, "group_status", lambda group: "unlike any")

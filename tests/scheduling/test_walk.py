@@ -11,6 +11,7 @@ import pytest
 
 from stromboli.cluster import Job, JobKey, Queue, QueueName
 from stromboli.cluster.resources import ResourceAxis
+from stromboli.scheduling.points import Points
 from stromboli.scheduling.turns import Turns
 from stromboli.scheduling.walk import Walk
 
@@ -31,13 +32,13 @@ class Books:
                 priority=random.choice([0, 0, 5]),
             ))  # fmt: skip
         self.namespace_scope = scope
-        self.falls = falls
+        self.points = Points()
+        if falls:
+            with self.points.desk.open("test", 0, None, is_ours=True):
+                self.points.queue_key_falls.add(self.queue_key_falls)
         self.fallen = 0
         self.share: dict[Any, int] = {}
         self.limit = random.randint(5, 40)
-
-    def hooks(self, kind: str) -> list[Any]:
-        return [None] if kind == "queueKeyFalls" and self.falls else []
 
     def queue_key_falls(self) -> int:
         return self.fallen
@@ -62,7 +63,7 @@ class Books:
             self.share[owner] = self.share.get(owner, 0) + amount
 
     def fall(self, queue: Queue) -> None:
-        if self.falls:
+        if self.points.queue_key_falls:
             self.fallen += 1
             self.share[queue.name] = self.share.get(queue.name, 0) // 2
 

@@ -93,6 +93,14 @@ def test_nobody_is_let_in_against_the_limit_of_a_queue() -> None:
     assert [name for _, name in outcome.happened("Submitted")] == ["old-1", "old-2"]
 
 
+def test_a_holder_that_needs_one_more_node_keeps_those_it_has() -> None:
+    # Two of three pods must start together; at 6 it is all three.
+    more = patch("PodGroup", "g", {"spec": {"minMember": 3}}, at=6)
+    outcome = scene(full(1, 2, 3), gang("g", 3, 3, 3, least=2), more, reserve=EVERYWHERE, until=10).run()
+    assert outcome.happened("Reserved") == [(3.0, "g-0"), (3.0, "g-1"), (6.0, "g-2")]
+    assert outcome.happened("Unreserved") == []
+
+
 # -- R10 and the number of holders ----------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from starvation.scenes import Document, node, pod
+from starvation.scenes import Document, gang, node, pod
 from together.situations import (
     Situation,
     assert_restarts_change_nothing,
@@ -62,7 +62,7 @@ def test_restarts_change_nothing(story: Situation) -> None:
     assert_restarts_change_nothing(story, until=12)
 
 
-def behind_its_own_stream(**options: Any) -> Situation:
+def behind_its_own_stream(*more: Document, until: float = 120, **options: Any) -> Situation:
     """Two nodes of four CPUs; two namespaces of equal weight with streams of one-CPU jobs, and in one of them a job of
     four CPUs that came first.
 
@@ -79,8 +79,8 @@ def behind_its_own_stream(**options: Any) -> Situation:
             )
             for namespace in ("alpha", "beta")
         ),
-        in_namespace("alpha", [pod("large", 4, run=10, at=1)]),
-        until=120, **options,
+        in_namespace("alpha", [*more, pod("large", 4, run=10, at=1)]),
+        until=until, **options,
     )  # fmt: skip
 
 
@@ -105,6 +105,13 @@ def test_its_own_namespace_is_told() -> None:
     report = OWN_STREAM.at(large - 1)
     waiting = [pod for name, pod in report["pods"].items() if name.startswith("alpha/small") and not pod["node"]]
     assert any("podgroup-large" in pod["message"] for pod in waiting)
+
+
+def test_who_can_never_start_takes_the_turn_of_nobody_in_its_namespace() -> None:
+    # It came first, and wants more than may be set aside: both nodes of two, of which half may be.
+    wide = gang("wide", 4, 4)
+    story = behind_its_own_stream(*wide, until=40, reserve={"starvingJobTimeThreshold": 10})
+    assert starts(story.run())["alpha/large"] <= 1 + 10 + 13 + 13 + 2
 
 
 def test_restarts_change_nothing_behind_its_own_stream() -> None:

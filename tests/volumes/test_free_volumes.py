@@ -53,7 +53,7 @@ def test_the_smallest_volume_that_is_left(seed: int) -> None:
     zones, there, left = dice.random() < 0.5, nodes(7), {one.metadata.name for one in volumes}
     free = FreeVolumes(volumes, known.volumes.reaches, zones=zones)
     groups = {reach for reach, _ in free.any_of_each_group()}
-    read_to = 0
+    changes = free.view()
     for _ in range(60):
         name = dice.choice(volumes).metadata.name
         if name in left:
@@ -69,9 +69,8 @@ def test_the_smallest_volume_that_is_left(seed: int) -> None:
                 if one.metadata.name in left - besides and reaches(one, where.labels, where.name, zones=zones)
             ]  # fmt: skip
             assert free.smallest(where, besides) == min(possible, key=order, default=None)
-        for reach, change in free.log[read_to:]:
+        for reach, change in changes.news():
             (groups.add if change > 0 else groups.discard)(reach)
-        read_to = len(free.log)
         assert groups == {known.volumes.reaches[name] for name in left}
 
 

@@ -59,6 +59,22 @@ def test_the_next_attempt_is_a_whole_second() -> None:
     assert outcome.why("p")[1].endswith("The next attempt is at 2000-01-01T00:00:03Z.")
 
 
+def test_the_next_attempt_is_that_on_the_node_that_failed_if_there_is_no_other() -> None:
+    # It fails at 1 s. The pause is over after 3 s, and the only node is avoided for six times as long: until 9 s.
+    documents = [node("a1"), storage_class(fails="1"), claim("data"), with_claims(pod("p"), "data")]
+    for second in range(1, 9):
+        assert run(documents, until=second).why("p")[1].endswith("The next attempt is at 2000-01-01T00:00:09Z.")
+    assert run(documents, until=9).why("p")[0] == "WaitingForVolumes"
+
+
+def test_if_other_nodes_are_too_small_the_time_of_the_one_that_failed_is_said() -> None:
+    documents = [node("a1"), node("b1", cpu=1), storage_class(fails="1"), claim("data")]
+    outcome = run(documents, with_claims(pod("p", cpu=2), "data"), until=4)
+    assert outcome.why("p")[1].endswith(
+        "It is tried again as soon as another node fits, and on a1 again from 2000-01-01T00:00:09Z on."
+    )
+
+
 def test_the_report_shows_claims_and_volumes() -> None:
     documents = [storage_class(), volume("small", "5Gi", zones=["b"]), claim("old", "5Gi"), claim("new", "20Gi")]
     pods = [with_claims(pod("p", selector=zone("b")), "old"), with_claims(pod("q", selector=zone("b")), "new")]

@@ -6,7 +6,7 @@ and queues), `ledger` and `node_table` (amounts per node), and `model` (the clas
 
 from .cluster import Cluster
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
-from .holdings import Holding
+from .holdings import Holding, JointView, LogView, Moment, View
 from .ledger import SHARED, Ledger
 from .model import (
     OCCUPYING,
@@ -52,9 +52,12 @@ __all__ = [
     "Holding",
     "Job",
     "JobKey",
+    "JointView",
     "Ledger",
     "Lock",
+    "LogView",
     "Matrix",
+    "Moment",
     "NamespaceInfo",
     "Node",
     "NodeTable",
@@ -70,6 +73,7 @@ __all__ = [
     "Task",
     "TaskKey",
     "Vector",
+    "View",
     "VolumeIndex",
     "fits",
     "group_status",

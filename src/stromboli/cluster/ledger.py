@@ -17,7 +17,7 @@ import numpy as np
 
 from stromboli.api.reservations import PENDING
 
-from .holdings import JobBooks
+from .holdings import JobBooks, LedgerViews
 from .model import OCCUPYING, WAITING, Job, Lock, Node, Queue, QueueName, Status, Task, TaskKey
 from .resources import PODS, ResourceAxis
 from .volumes.held_bind import FormerHold, HeldBind
@@ -61,6 +61,8 @@ class Ledger(JobBooks):
 
     def __init__(self, axis: ResourceAxis) -> None:
         super().__init__(axis)
+        # For whoever keeps an answer about the ledger: nobody else reads the counters and logs.
+        self.views = LedgerViews(self)
         # Grows whenever the cluster may have changed in a way that matters for decisions: by events, and by what
         # sessions settle. What sessions only try does not count.
         self.changes = 0
@@ -214,6 +216,11 @@ class Ledger(JobBooks):
             task.job.held -= 1
             self.changed_jobs[task.job.key] = task.job
             self.nominate(task, "")
+
+    def note_change(self) -> None:
+        """Something happened that matters for decisions and is not in the columns: an attempt that failed may end
+        otherwise now."""
+        self.changes += 1
 
     def set_phase(self, job: Job, phase: str) -> None:
         """Record what a session decided about a job's phase."""

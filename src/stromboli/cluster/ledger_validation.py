@@ -8,16 +8,13 @@ import numpy as np
 
 from .holdings import Holding
 from .ledger import Ledger
-from .model import Job, JobKey, Node, Queue, Status, Task
+from .model import Job, JobKey, Node, Queue, QueueName, Status, Task
 from .node_table import COLUMNS
+from .resources import Vector
 
 
 def validate_ledger(ledger: Ledger, tasks: Iterable[Task], jobs: Sequence[Job], queues: Sequence[Queue]) -> None:
     """Raise AssertionError unless columns and counters equal those rebuilt from the tasks."""
-    rebuilt = Ledger(ledger.axis)
-    rebuilt.table.lay_out(
-        [Node(n.name, n.object, -1, n.labels, n.ready, n.schedulable, n.allocatable) for n in ledger.table.nodes]
-    )
     rebuilt_queues = {
         queue.name: Queue(queue.name, ledger.axis.zeros(), ledger.axis.zeros(), ledger.axis.zeros()) for queue in queues
     }
@@ -25,20 +22,37 @@ def validate_ledger(ledger: Ledger, tasks: Iterable[Task], jobs: Sequence[Job], 
         job.key: Job(job.key, job.name, job.namespace, rebuilt_queues[job.queue.name], ledger.axis.zeros())
         for job in jobs
     }
+    rebuilt = _without_tasks(ledger, rebuilt_queues)
+    for task in tasks:
+        rebuilt.enter(_copy_task(task, rebuilt, rebuilt_jobs))
+        if task.node is not None:
+            assert task.node.tasks.get(task.key) is task, f"{task} is not among the tasks of its node"
+    _compare_nodes(ledger, rebuilt)
+    for job in jobs:
+        _compare_jobs(job, rebuilt_jobs[job.key])
+    for queue in queues:
+        _compare_queues(queue, rebuilt_queues[queue.name], ledger.axis.zeros())
+
+
+def _without_tasks(ledger: Ledger, queues: dict[QueueName, Queue]) -> Ledger:
+    """With the same nodes, holdings and locks."""
+    rebuilt = Ledger(ledger.axis)
+    rebuilt.table.lay_out(
+        [Node(n.name, n.object, -1, n.labels, n.ready, n.schedulable, n.allocatable) for n in ledger.table.nodes]
+    )
     for name, held in ledger.holdings.items():
         node = rebuilt.table.by_name[held.node.name]
-        payer = None if held.queue is None else rebuilt_queues[held.queue.name]
+        payer = None if held.queue is None else queues[held.queue.name]
         rebuilt.set_holding(name, Holding(node, held.remainder, payer, held.namespace, held.returning))
     for name, locked in ledger.locked.items():
         assert locked.lock is not None, f"node {name} is listed as locked"
         lock = locked.lock
-        if lock.owner.name in rebuilt_queues:
-            rebuilt.lock(rebuilt.table.by_name[name], rebuilt_queues[lock.owner.name], lock.opens_to)
-    for task in tasks:
-        copy = _copy_task(task, rebuilt, rebuilt_jobs)
-        rebuilt.enter(copy)
-        if task.node is not None:
-            assert task.node.tasks.get(task.key) is task, f"{task} is not among the tasks of its node"
+        if lock.owner.name in queues:
+            rebuilt.lock(rebuilt.table.by_name[name], queues[lock.owner.name], lock.opens_to)
+    return rebuilt
+
+
+def _compare_nodes(ledger: Ledger, rebuilt: Ledger) -> None:
     for node in ledger.table.nodes:
         listed = set(node.tasks)
         expected_tasks = set(rebuilt.table.by_name[node.name].tasks)
@@ -49,25 +63,27 @@ def validate_ledger(ledger: Ledger, tasks: Iterable[Task], jobs: Sequence[Job], 
         kept, expected = ledger.table.column(column), rebuilt.table.column(column)
         assert (kept == expected).all(), f"column {column} is wrong at {np.argwhere(kept != expected)}"
     assert (ledger.table.idle == ledger.table.allocatable - ledger.table.used).all()
-    for job in jobs:
-        other_job = rebuilt_jobs[job.key]
-        assert job.counts == other_job.counts, f"{job}: counts {job.counts} should be {other_job.counts}"
-        assert (job.allocated == other_job.allocated).all(), f"{job}: allocated is wrong"
-        assert job.pending_best_effort == other_job.pending_best_effort, f"{job}: pending BestEffort is wrong"
-        assert job.gated == other_job.gated, f"{job}: gated is wrong"
-        for role, counts in job.role_counts.items():
-            assert counts == other_job.role_counts.get(role, [0] * len(Status)), f"{job}: role {role} is wrong"
-    for queue in queues:
-        other_queue = rebuilt_queues[queue.name]
-        assert (queue.allocated == other_queue.allocated).all(), f"{queue}: allocated is wrong"
-        assert (queue.wanted == other_queue.wanted).all(), f"{queue}: wanted is wrong"
-        assert (queue.unused == other_queue.unused).all(), f"{queue}: unused is wrong"
-        assert queue.leaving_in.keys() == other_queue.leaving_in.keys(), f"{queue}: leaving_in is wrong"
-        for namespace, amount in queue.leaving_in.items():
-            assert (amount == other_queue.leaving_in[namespace]).all(), f"{queue}: leaving in {namespace} is wrong"
-        for namespace, amount in queue.by_namespace.items():
-            expected_amount = other_queue.by_namespace.get(namespace, ledger.axis.zeros())
-            assert (amount == expected_amount).all(), f"{queue}: namespace {namespace} is wrong"
+
+
+def _compare_jobs(job: Job, rebuilt: Job) -> None:
+    assert job.counts == rebuilt.counts, f"{job}: counts {job.counts} should be {rebuilt.counts}"
+    assert (job.allocated == rebuilt.allocated).all(), f"{job}: allocated is wrong"
+    assert job.pending_best_effort == rebuilt.pending_best_effort, f"{job}: pending BestEffort is wrong"
+    assert job.gated == rebuilt.gated, f"{job}: gated is wrong"
+    for role, counts in job.role_counts.items():
+        assert counts == rebuilt.role_counts.get(role, [0] * len(Status)), f"{job}: role {role} is wrong"
+
+
+def _compare_queues(queue: Queue, rebuilt: Queue, nothing: Vector) -> None:
+    assert (queue.allocated == rebuilt.allocated).all(), f"{queue}: allocated is wrong"
+    assert (queue.wanted == rebuilt.wanted).all(), f"{queue}: wanted is wrong"
+    assert (queue.unused == rebuilt.unused).all(), f"{queue}: unused is wrong"
+    assert queue.leaving_in.keys() == rebuilt.leaving_in.keys(), f"{queue}: leaving_in is wrong"
+    for namespace, amount in queue.leaving_in.items():
+        assert (amount == rebuilt.leaving_in[namespace]).all(), f"{queue}: leaving in {namespace} is wrong"
+    for namespace, amount in queue.by_namespace.items():
+        expected = rebuilt.by_namespace.get(namespace, nothing)
+        assert (amount == expected).all(), f"{queue}: namespace {namespace} is wrong"
 
 
 def _copy_task(task: Task, rebuilt: Ledger, jobs: dict[JobKey, Job]) -> Task:

@@ -17,7 +17,7 @@ Allocated, Pipelined and Conditional exist only during a session; the others out
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NewType
@@ -30,7 +30,7 @@ from stromboli.api import Queue as QueueObject
 from stromboli.api.volumes.pod_volumes import NO_VOLUMES, PodVolumes
 
 from .refused_bind import RefusedBind
-from .resources import PODS, UNOFFERED, Unoffered, Vector
+from .resources import PODS, UNOFFERED, Unoffered, Vector, add_to
 
 JobKey = NewType("JobKey", str)  # "namespace/podgroup"
 TaskKey = NewType("TaskKey", str)  # "namespace/pod"
@@ -385,3 +385,12 @@ class NamespaceInfo:
     @property
     def weight(self) -> int:
         return max(self.weights.values(), default=1)
+
+
+def requests_by_row(tasks: Iterable[Task]) -> dict[int, Vector]:
+    """What those of these tasks request that have a node, by its row."""
+    rows: dict[int, Vector] = {}
+    for task in tasks:
+        if task.node is not None:
+            add_to(rows, task.node.row, task.request)
+    return rows

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import TypeVar
 
 from stromboli.api import PodGroup, PriorityClass, is_generated_group, key, names
@@ -29,6 +29,7 @@ from .resources import PODS, UNLIMITED, ResourceAxis, Vector
 
 Sum = TypeVar("Sum", Vector, Counter[str])
 Key = TypeVar("Key")
+Name = TypeVar("Name", bound=str)
 
 
 class QueueIndex:
@@ -330,7 +331,11 @@ def with_queues_below(queues: Collection[Queue], amount: Callable[[Queue], Sum])
     """An amount of each queue that exists, with those of all queues below it: what people see of a tree. The queue
     `root`, if there is one, is above all others."""
     own = {queue.name: amount(queue) for queue in queues if queue.object is not None}
-    parents = {queue.name: QueueName(queue.parent or names.ROOT_QUEUE) for queue in queues}
+    return add_up(own, {queue.name: QueueName(queue.parent or names.ROOT_QUEUE) for queue in queues})
+
+
+def add_up(own: Mapping[Name, Sum], parents: Mapping[Name, Name]) -> dict[Name, Sum]:
+    """Of each queue its own amount, with those of all below it. Queues that are each other's parents count once."""
     sums = dict(own)
     for name, has in own.items():
         above, seen = parents[name], {name}

@@ -17,13 +17,15 @@ one ceases to, it is none any more, so that a restart finds the same columns; th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Vector = npt.NDArray[np.int64]
 Matrix = npt.NDArray[np.int64]
+Key = TypeVar("Key", bound=Hashable)
 
 CPU = 0
 MEMORY = 1
@@ -152,3 +154,8 @@ def fits(request: Vector, available: Vector) -> bool:
     """Whether every requested amount is available. Resources that are not requested do not matter: a node that is
     overcommitted in one resource still accepts pods that request none of it."""
     return bool(((request <= available) | (request == 0)).all())
+
+
+def add_to(sums: dict[Key, Vector], key: Key, amount: Vector) -> None:
+    """To one of several sums. Vectors are not changed, so the first amount may be somebody else's."""
+    sums[key] = sums[key] + amount if key in sums else amount

@@ -28,7 +28,8 @@ from stromboli.cluster import Job, JobKey, RefusedBind, Status, Task, TaskKey
 from .callbacks import NodeFilter, ReasonIds, Rows, Scope
 from .explanation import Code
 from .explanation.node_reasons import BIND_REFUSED, VOLUMES_REFUSED
-from .explanation.reasons import bind_refused
+from .explanation.reasons import bind_refused, retried_when_another_fits
+from .explanation.reasons import retried_at as at_time
 from .explanation.volume_reasons import volumes_refused
 from .session import Session
 
@@ -82,39 +83,28 @@ class PausedJobs:
 
     def __init__(self, session: Session) -> None:
         paused: set[TaskKey] = set()
-        jobs: dict[JobKey, Job] = {}  # with several tasks, of which some were refused
-        single: set[JobKey] = set()  # jobs whose only task is paused: the most, where there are hundreds
+        jobs: dict[JobKey, Job] = {}  # with tasks that were refused, and wait
         ready: list[_Ready] = []
         unanswered: set[JobKey] = set()
-        now, nodes, earliest = session.now, len(session.nodes), inf
         for task in session.ledger.refused_binds.values():
             refused, job = task.refused, task.job
             if refused is None or job is None:
                 continue
+            if _is_unanswered(session, task):
+                unanswered.add(job.key)
             if task.status is not _PENDING:
-                if task.status is Status.BINDING and task.key not in session.ledger.held:
-                    unanswered.add(job.key)
                 continue
-            is_single = len(job.tasks) == 1
-            if not is_single:
-                jobs[job.key] = job
+            jobs[job.key] = job
             next_attempt = retried_at(task.key, refused)
-            if next_attempt >= now:
-                earliest = min(earliest, next_attempt)
-            elif len(refused.by_node) < nodes or len(closed_rows(session, task, refused) or ()) < nodes:
+            if next_attempt < session.now and _has_open_node(session, task, refused):
                 ready.append((next_attempt, task.key, job))
                 continue
-            if is_single:
-                single.add(job.key)
-            else:
-                paused.add(task.key)
-        if earliest < inf:
-            session.due(earliest)
-        alone = sum(len(job.tasks) == 1 for _, _, job in ready)
-        late = _late(session, ready, unanswered=len(unanswered), refused=len(jobs) + len(single) + alone)
-        single.update(job.key for _, _, job in late if len(job.tasks) == 1)
+            paused.add(task.key)
+            if next_attempt >= session.now:
+                session.due(next_attempt)
+        late = _late(session, ready, unanswered=len(unanswered), refused=len(jobs))
         paused.update(key for _, key, _ in late)
-        self._jobs = single | {key for key, job in jobs.items() if _has_only(job, paused)}
+        self._jobs = {key for key, job in jobs.items() if _has_only(job, paused)}
         # Their time has come, but not their turn.
         self.late = {job.key for _, _, job in ready if job.key in self._jobs} if late else set()
 
@@ -144,6 +134,16 @@ def _late(session: Session, ready: list[_Ready], *, unanswered: int, refused: in
     if late:
         session.due(session.now)
     return late
+
+
+def _is_unanswered(session: Session, task: Task) -> bool:
+    """Whether its bind was tried again, and nobody knows yet how that ended."""
+    return task.status is Status.BINDING and task.key not in session.ledger.held
+
+
+def _has_open_node(session: Session, task: Task, refused: RefusedBind) -> bool:
+    nodes = len(session.nodes)
+    return len(refused.by_node) < nodes or len(closed_rows(session, task, refused) or ()) < nodes
 
 
 def _has_only(job: Job, paused: set[TaskKey]) -> bool:
@@ -204,9 +204,9 @@ def open_bind_backoff(session: Session) -> None:
         closed = closed_rows(session, task, refused)
         return refused.by_volumes, None if closed is None else tuple(closed)
 
-    with session.registering(FEATURE, tier=len(session.configuration.tiers)):
+    with session.registering(FEATURE):
         session.add_filter(prepare, scope=Scope.STATIC, depends_on=key)
-        session.add_close(lambda: _close(session))
+        session.points.close.add(lambda: _close(session))
 
 
 def _close(session: Session) -> None:
@@ -229,7 +229,7 @@ def _tolerate(session: Session, task: Task) -> None:
     ]
     if failures and min(failures) > refused.tolerated:
         refused.tolerated = min(failures)
-        session.ledger.changes += 1  # an attempt that failed would now end otherwise
+        session.ledger.note_change()  # an attempt that failed would now end otherwise
         session.due(session.now)
 
 
@@ -253,14 +253,38 @@ def _say_refusals(session: Session) -> None:
         refused, job = first.refused, first.job
         assert refused is not None
         assert job is not None
-        next_attempt = retried_at(first.key, refused)
-        is_timed = next_attempt >= session.now or job_key in late
-        about = first.key, refused.node, refused.why, refused.failures, len(tasks), refused.by_volumes, is_timed
+        when = _when(session, first, refused, is_late=job_key in late)
+        about = first.key, refused.node, refused.why, refused.failures, len(tasks), refused.by_volumes, when
         was, sentence = known.get(job_key, (None, ""))
         if was != about:
-            retry = format_timestamp(ceil(next_attempt)) if is_timed else ""
             sentence_about = volumes_refused if refused.by_volumes else bind_refused
-            sentence = sentence_about(first.key, refused.node, refused.why, refused.failures, len(tasks) - 1, retry)
+            sentence = sentence_about(
+                first.key, refused.node, refused.why, refused.failures, len(tasks) - 1, _said(when)
+            )
         sentences.known[job_key] = about, sentence
         code = Code.PREDICATE_VOLUME_BINDING if refused.by_volumes else Code.BIND_REFUSED
         session.notes.of(job).said[code] = sentence
+
+
+def _when(session: Session, task: Task, refused: RefusedBind, *, is_late: bool) -> tuple[float, str]:
+    """When the next attempt is made; or from when on it is made on a node that failed, and which, if others come first;
+    the time is infinite if nobody knows."""
+    next_attempt = retried_at(task.key, refused)
+    if is_late:
+        return next_attempt, ""
+    closed = [
+        (until, node)
+        for node, until in avoided_until(task.key, refused).items()
+        if node in session.nodes.by_name and until >= session.now
+    ]
+    if closed and len(closed) == len(session.nodes):  # no other node is left
+        return max(next_attempt, min(closed)[0]), ""
+    if next_attempt >= session.now:
+        return next_attempt, ""
+    return min(closed, default=(inf, ""))
+
+
+def _said(when: tuple[float, str]) -> str:
+    moment, node = when
+    text = "" if moment == inf else format_timestamp(ceil(moment))
+    return at_time(text) if text and not node else retried_when_another_fits(node, text)

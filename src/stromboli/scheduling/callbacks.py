@@ -4,18 +4,7 @@ Orders are sort keys, not comparators: a key is computed once per push, and the 
 Filters and scores answer for many nodes at once (arrays over rows). A plugin can also register a function for a single
 node, which is slower.
 
-How answers combine (tiers from the top, plugins in the order of the file):
-
-    order keys          a tuple of all keys, then creation time, then name
-    filters             a node is out at the first filter that rejects it, and that filter gives the reason
-    scores              summed
-    overused            any
-    allocatable, preemptive, jobReady            all; the first refusal is the reason
-    jobPipelined, jobEnqueueable                 votes: a reject anywhere wins; a tier with a permit decides
-    jobValid            the first refusal
-    jobStarving         all, in the first tier with a callback
-    backfillEligible    all
-    preemptable, reclaimable                     see `Verdict`
+How answers combine is written in `points`, where each extension point is one object.
 """
 
 from __future__ import annotations
@@ -23,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from stromboli.cluster import Job, Matrix, Node, Queue, QueueName, Shape, Task, Vector
 
+EvictionKind = Literal["preemptable", "reclaimable"]
+"""By which rules pods are evicted: inside a queue, or for another one."""
 Rows = npt.NDArray[np.int64]
 ReasonIds = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.float64]
@@ -205,15 +196,6 @@ class NamespaceShares:
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
-    """A registered callback, with its tier and its plugin or feature."""
-
-    tier: int
-    plugin: str
-    call: Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
 class NodeReason:
     """Why a filter rejects a node. `resolvable`: could evicting pods from the node help?"""
 
@@ -228,17 +210,8 @@ QueuePath = Sequence[tuple[str, Callable[[], OrderKey]]]
 """The steps from the top of a tree of queues down to a queue: the name of each, and its key at this moment."""
 NamespaceOrder = Callable[[Queue, str], OrderKey]
 TaskOrder = Callable[[Task], OrderKey]
-JobAllocatable = Callable[[Job, Vector, Vector | None], Refusal | None]
-"""(job, request, credit): may this job take so much more in its queue?"""
-Displacement = Callable[[Job, bool], list[Callable[[Any], None]]]
-"""(job, evicting): what may be given up in favour of the job, also if pods are evicted for it; each takes a statement
-and gives it up there."""
 RoomAdjustment = Callable[[Matrix, Job | None], Matrix]
 """(room by row, job): the part of it that the job may use."""
-KeptPlaces = Callable[[Collection[Task]], list[tuple[int, Task]]]
-"""(tasks): those that could take a kept place now, with the number of their choices, in the given order."""
-KeptPlace = Callable[[Any, Task, bool], bool]
-"""(statement, task, promised): take a kept place for a task; `promised`: only promise it, because its gang waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,17 +224,10 @@ class Concession:
     carry_out: Callable[[Any, Task], Any]  # (statement, task); returns the operation
 
 
-Concessions = Callable[[str, Task], list[Concession]]
-"""(kind, task): what may be given up for a task, by the rules of preemptable or reclaimable."""
 VictimQueueOrder = Callable[[Queue, Queue], OrderKey]  # (victim's queue, preemptor's queue)
 Allocatable = Callable[[Queue, Vector, Vector | None, bool], Refusal | None]
 """(queue, request, credit, lending): may the queue take this much more? `credit` is what the placement would return.
 With `lending` only hard limits count: the resources would stay idle otherwise."""
-HardLimits = Callable[[Queue, Vector, Vector | None], Refusal | None]
-"""(queue, request, credit): may the queue use this much more, whatever it deserves?"""
-SharedLimits = Callable[[Queue, Vector, Vector | None, Mapping[QueueName, Vector]], Refusal | None]
-"""(queue, request, credit, kept): may the queue take this much more under the limits that it shares with other queues?
-`kept`: what these limits have to leave to jobs, by the queue of those jobs."""
 DeservedAmounts = Callable[[Queue, Mapping[QueueName, Vector]], Sequence[int]]
 """(queue, less): what the queue deserves, by column, if queues request so much less than when the session began."""
 Preemptive = Callable[[Queue, Vector, Vector | None], Refusal | None]

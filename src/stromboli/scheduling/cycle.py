@@ -16,7 +16,7 @@ from .configuration import Configuration, PluginOption
 from .decisions import Cycle, Decision
 from .features import FEATURES, PREPARATIONS
 from .plugin import Plugin
-from .registry import Registry
+from .registry import BUILT_IN_PLUGINS, Registry
 from .session import Memories, Session
 from .turns import Turns
 
@@ -40,9 +40,10 @@ def open_session(
     for number, tier in enumerate(configuration.tiers):
         for option in tier.plugins:
             plugin = plugin_of(option)
-            with session.registering(option.name, number, option.is_enabled):
+            with session.registering(option.name, number, option.is_enabled, is_ours=option.name in BUILT_IN_PLUGINS):
                 plugin.open(session)
-                session.add_close(partial(plugin.close, session))
+            with session.registering(option.name, number):
+                session.points.close.add(partial(plugin.close, session))
     for open_feature in FEATURES:
         open_feature(session)
     return session
@@ -50,8 +51,7 @@ def open_session(
 
 def end_actions(session: Session) -> None:
     """Call what was registered for the end."""
-    for hook in session.hooks("close"):
-        hook.call()
+    session.points.close.call()
 
 
 def close_session(session: Session) -> Cycle:

@@ -1,13 +1,14 @@
 """What a session knows of the cluster, and how the answers of all plugins become one.
 
 `Framework` is the half of a session that everything else builds on: the snapshot, the registered callbacks, and the
-methods that combine their answers (the rules are in `callbacks`). Placement, statements and explanations need no more
-than this; `Session` adds them.
+methods that ask them (`points` has the rules by which answers are combined). Placement, statements and explanations
+need no more than this; `Session` adds them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from stromboli.cluster import Job, JobKey, Queue, QueueName, Snapshot, Task, Vector
 
 from . import callbacks as cb
-from .callbacks import Refusal, Verdict, Vote
+from .callbacks import EvictionKind, Refusal, Verdict
 from .configuration import Arguments, Configuration
 from .decisions import Cycle
 from .extension_points import ExtensionPoints
@@ -23,7 +24,6 @@ from .queue_books import QueueBooks
 from .turns import Turns
 
 # Looked up once: it takes long to find members of an enumeration.
-_NO = Verdict.NO
 _NOTHING = Verdict.NOTHING
 _YES = Verdict.YES
 _MOMENT: Final = 1e-6  # seconds; the smallest difference between the times of two cycles
@@ -68,7 +68,6 @@ class Framework(ExtensionPoints):
         self.waiting_times: dict[JobKey, float] = {}
         # While decisions are made permanent. An error in between cannot be undone.
         self.is_settling = False
-        self.version = 0  # grows with every commit, so that a failed attempt need not be repeated before
 
     def has_action(self, name: str) -> bool:
         return name in self._actions
@@ -80,7 +79,7 @@ class Framework(ExtensionPoints):
     # -- orders -------------------------------------------------------------------------------------------------
 
     def job_key(self, job: Job) -> tuple[Any, ...]:
-        return (*[hook.call(job) for hook in self.hooks("jobOrder")], job.created, job.key)
+        return (*[key(job) for key in self.points.job_order.calls], job.created, job.key)
 
     def divide(self) -> None:
         """Find out what there is for queues to divide: before plugins are opened, and after features have given back
@@ -93,27 +92,26 @@ class Framework(ExtensionPoints):
         self.waiting = [job for job in self.active if job.pending_count]
 
     def queue_key(self, queue: Queue) -> tuple[Any, ...]:
-        return (*[hook.call(queue) for hook in self.hooks("queueOrder")], queue.created, queue.name)
+        return (*[key(queue) for key in self.points.queue_order.calls], queue.created, queue.name)
 
     def queue_path(self, queue: Queue) -> cb.QueuePath:
         """The steps from the top of the tree of queues down to this one. Queues are compared by the keys of the first
         steps that differ. Without a tree, there is one step: the queue."""
-        orders, trees = self.hooks("queueOrder"), self.hooks("queuePath")
+        orders, trees = self.points.queue_order.hooks, self.points.queue_path.hooks
         if trees and trees[0].plugin == orders[0].plugin:
-            path: cb.QueuePath = trees[0].call(queue)
-            return path
-        return [(queue.name, lambda: self.queue_key(queue))]
+            return trees[0].call(queue)
+        return [(queue.name, partial(self.queue_key, queue))]
 
     def queue_key_falls(self) -> int:
         """Grows whenever the key of some queue may have become smaller."""
-        return sum(hook.call() for hook in self.hooks("queueKeyFalls"))
+        return sum(falls() for falls in self.points.queue_key_falls.calls)
 
     def namespace_key(self, queue: Queue, namespace: str) -> tuple[Any, ...]:
         return (*self.namespace_share_key(queue, namespace), namespace)
 
     def namespace_share_key(self, queue: Queue, namespace: str) -> tuple[Any, ...]:
         """The key without the name: equal for namespaces with equal shares."""
-        return tuple(hook.call(queue, namespace) for hook in self.hooks("namespaceOrder"))
+        return tuple([key(queue, namespace) for key in self.points.namespace_order.calls])
 
     def namespace_share(self, queue: Queue, namespace: str) -> tuple[float, int] | None:
         """A namespace's share of the cluster in a queue, and its weight; None if no plugin measures it."""
@@ -124,8 +122,7 @@ class Framework(ExtensionPoints):
         return (0.0 if held is None else shares.share(held) / shares.one, shares.weight(namespace))
 
     def task_key(self, task: Task) -> tuple[Any, ...]:
-        keys = [hook.call(task) for hook in self.hooks("taskOrder")]
-        return (*keys, task.index, task.created, task.key)
+        return (*[key(task) for key in self.points.task_order.calls], task.index, task.created, task.key)
 
     # -- questions ----------------------------------------------------------------------------------------------
 
@@ -135,8 +132,8 @@ class Framework(ExtensionPoints):
         unused = self.books.unused(queue)
         if unused is not None and bool((unused > 0).any()):
             return False
-        for hook in self.hooks("overused"):  # noqa: SIM110 - before every job, and a generator takes three times as long
-            if hook.call(queue):
+        for test in self.points.overused.calls:  # noqa: SIM110 - before every job, and a generator takes longer
+            if test(queue):
                 return True
         return False
 
@@ -151,17 +148,27 @@ class Framework(ExtensionPoints):
     ) -> Refusal | None:
         """May this much more be placed in the queue? `job`: for which of its jobs; `credit`: what the placement gives
         back; `lending`: only hard limits count."""
-        refusal = self._first_refusal("allocatable", queue, request, credit, lending)
+        refusal = self.points.allocatable.first(queue, request, credit, lending)
         if refusal is None and job is not None:
-            refusal = self._first_refusal("jobAllocatable", job, request, credit)
+            refusal = self.points.job_allocatable.first(job, request, credit)
         return refusal
 
     def alike_in_queue(self, job: Job) -> bool:
         """Whether `allocatable` has the same answer for all jobs of this job's kind, which have no place yet."""
-        for hook in self.hooks("jobAllocatableDiffers"):  # noqa: SIM110 - for every job, and a generator takes longer
-            if hook.call(job):
-                return False
-        return True
+        points = self.points
+        if len(points.job_allocatable_differs.calls) < len(points.job_allocatable.calls):
+            return False
+        return not points.job_allocatable_differs.any(job)
+
+    def may_batch(self, job: Job, *, placing: bool = False) -> bool:
+        """Whether tasks of this job may share answers with others that are alike: where one finds no place, the next
+        finds none. `placing`: also whether they may be placed in one step, because nobody must hear of each."""
+        points = self.points
+        if points.desk.hears_all if placing else points.desk.asks_all:
+            return False
+        if not points.kept_places.calls and not points.kept_room.calls:
+            return True
+        return not self.with_kept_places(job.tasks.values()) and not self.kept_room(job)
 
     def allocatable_on_own_rows(self, task: Task, count: int = 1) -> Refusal | None:
         """May so many tasks like this one be placed on nodes that are the queue's own? Those count as its already, so
@@ -169,11 +176,11 @@ class Framework(ExtensionPoints):
         assert task.job is not None
         queue, request = task.job.queue, task.request * count
         refusal = self.books.refuse_on_own_rows(queue, request)
-        return refusal or self._first_refusal("allocatableOnOwnRows", queue, request, self.books.unused(queue))
+        return refusal or self.points.allocatable_on_own_rows.first(queue, request, self.books.unused(queue))
 
     def may_start(self, queue: Queue, request: Vector) -> Refusal | None:
         """May this much of a queue start now, although some of its pods have not terminated yet?"""
-        return self._first_refusal("startable", queue, request) if self.ledger.releasing else None
+        return self.points.startable.first(queue, request) if self.ledger.releasing else None
 
     def startable(self, task: Task, count: int = 1) -> int:
         """How many tasks like this one may start now. The others may be promised what terminating pods leave."""
@@ -185,13 +192,13 @@ class Framework(ExtensionPoints):
 
     def within_hard_limits(self, queue: Queue, request: Vector) -> Refusal | None:
         """May the queue use so much more, whatever it deserves? It counts what it really uses."""
-        return self._first_refusal("allocatableOnOwnRows", queue, request, self.books.unused(queue))
+        return self.points.allocatable_on_own_rows.first(queue, request, self.books.unused(queue))
 
     def within_shared_limits(
         self, queue: Queue, request: Vector, credit: Vector | None, kept: Mapping[QueueName, Vector]
     ) -> Refusal | None:
         """May the queue take so much more, and leave what is kept for jobs of other queues with the same limits?"""
-        return self._first_refusal("sharedLimits", queue, request, credit, kept)
+        return self.points.shared_limits.first(queue, request, credit, kept)
 
     def closed_room(self, column: int) -> int:
         """What queues may divide some day beside what they divide now: idle on nodes that take no pods."""
@@ -207,169 +214,119 @@ class Framework(ExtensionPoints):
     def kept_room(self, job: Job, *, of_queue: bool = False) -> list[tuple[int, Vector]]:
         """(row, how much) of what counts as used there and does not drain, but is there for this job. `of_queue`: only
         what its own queue is charged for."""
-        return [pair for hook in self.hooks("keptRoom") for pair in hook.call(job, of_queue).items()]
+        return [pair for find in self.points.kept_room.calls for pair in find(job, of_queue).items()]
 
     def admission_credit(self, job: Job, queues: Collection[str] | None) -> Vector | int:
         """What counts as used in these queues, or in all of them, but is there for this job or for others whose
         promises count as well."""
         total: Vector | int = 0
-        for hook in self.hooks("admissionCredit"):
-            credit: Vector | None = hook.call(job, queues)
+        for find in self.points.admission_credit.calls:
+            credit = find(job, queues)
             total = total if credit is None else total + credit
         return total
 
     def with_kept_places(self, tasks: Collection[Task]) -> list[tuple[int, Task]]:
         """Those of these tasks of a job for which places are kept, with the number of their choices."""
-        return [found for hook in self.hooks("keptPlaces") for found in hook.call(tasks)]
+        return self.points.kept_places.of(tasks)
 
     def take_kept_place(self, statement: Any, task: Task, *, promised: bool = False) -> bool:
         """Put a task on a place that is kept for it, or, if `promised`, only promise that; False if it has none."""
-        for hook in self.hooks("keptPlace"):  # noqa: SIM110 - for every task, and a generator takes longer
-            if hook.call(statement, task, promised):
-                return True
-        return False
+        return self.points.kept_place.any(statement, task, promised)
 
     def take_kept_places(self, statement: Any, tasks: Sequence[Task]) -> int:
         """Put tasks of one job on places that are kept for them; how many from the front have one now."""
-        for hook in self.hooks("keptPlacesOfMany"):
-            placed: int = hook.call(statement, tasks)
-            if placed:
+        for place_many in self.points.kept_places_of_many.calls:
+            if placed := place_many(statement, tasks):
                 return placed
         return int(self.take_kept_place(statement, tasks[0]))
 
     def is_prepared(self, job: Job, tasks: Sequence[Task]) -> bool:
         """Whether others may be evicted so that these tasks get their places."""
-        return all(hook.call(job, tasks) for hook in self.hooks("prepare"))
+        return self.points.prepare.all(job, tasks)
 
     def why_no_nodes(self, job: Job) -> str | None:
         """Why no nodes should be set aside for a job."""
-        return next((why for hook in self.hooks("whyNoNodes") if (why := hook.call(job)) is not None), None)
+        return next((why for ask in self.points.why_no_nodes.calls if (why := ask(job)) is not None), None)
 
-    def has_concessions(self, kind: str) -> bool:
+    def has_concessions(self, kind: EvictionKind) -> bool:
         """Whether anybody might give way before a pod is evicted, by the rules of preemptable or reclaimable."""
-        return any(hook.call(kind) for hook in self.hooks("concessionsPossible"))
+        return self.points.concessions_possible.any(kind)
 
     def preemptive(
         self, queue: Queue, request: Vector, *, job: Job | None = None, credit: Vector | None = None
     ) -> Refusal | None:
         """May this queue take room from others for such a task? `job`: for which of its jobs."""
-        refusal = self._first_refusal("preemptive", queue, request, credit)
+        refusal = self.points.preemptive.first(queue, request, credit)
         if refusal is None and job is not None:
-            refusal = self._first_refusal("jobAllocatable", job, request, credit)
+            refusal = self.points.job_allocatable.first(job, request, credit)
         return refusal
 
     def displacements(self, job: Job, *, evicting: bool) -> list[Callable[[Any], None]]:
         """What may be given up in favour of a job that finds no place otherwise."""
-        return [give_up for hook in self.hooks("displacement") for give_up in hook.call(job, evicting)]
+        return self.points.displacement.of(job, evicting)
 
     def job_valid(self, job: Job) -> Refusal | None:
-        return self._first_refusal("jobValid", job)
+        return self.points.job_valid.first(job)
 
     def pre_filter(self, task: Task) -> Refusal | None:
-        return self._first_refusal("prePredicate", task)
-
-    def _first_refusal(self, kind: str, *arguments: object) -> Refusal | None:
-        for hook in self.hooks(kind):
-            refusal: Refusal | None = hook.call(*arguments)
-            if refusal is not None:
-                return refusal
-        return None
+        return self.points.pre_filter.first(task)
 
     def job_ready(self, job: Job) -> bool:
-        for hook in self.hooks("jobReady"):  # noqa: SIM110 - for every eviction, and a generator takes longer
-            if not hook.call(job):
+        for test in self.points.job_ready.calls:  # noqa: SIM110 - for every eviction, and a generator takes longer
+            if not test(job):
                 return False
         return True
 
     def job_pipelined(self, job: Job) -> bool:
-        return self._vote("jobPipelined", job) is None
+        return self.points.job_pipelined.refusal(job) is None
 
     def job_enqueueable(self, job: Job) -> Refusal | None:
-        return self._vote("jobEnqueueable", job)
+        return self.points.job_enqueueable.refusal(job)
 
     def all_enqueueable(self, minimums: Mapping[QueueName, list[int]]) -> bool:
         """Whether jobs with these sums of minimums, by queue, would all be admitted, whatever their order. If a plugin
-        cannot tell, they have to be asked about one by one."""
-        hooks = self.hooks("allEnqueueable")
-        return len(hooks) == len(self.hooks("jobEnqueueable")) and all(hook.call(minimums) for hook in hooks)
+        cannot tell, or wants to know which are, they have to be asked about one by one."""
+        points = self.points
+        if points.job_enqueued or len(points.all_enqueueable.calls) < len(points.job_enqueueable.calls):
+            return False
+        return points.all_enqueueable.all(minimums)
 
     def job_enqueued(self, job: Job) -> None:
-        for hook in self.hooks("jobEnqueued"):
-            hook.call(job)
-
-    def _vote(self, kind: str, job: Job) -> Refusal | None:
-        permitted_in = -1
-        for hook in self.hooks(kind):
-            if permitted_in >= 0 and hook.tier != permitted_in:
-                return None
-            answer: Vote | Refusal = hook.call(job)
-            if isinstance(answer, Refusal):
-                return answer
-            if answer == Vote.REJECT:
-                return Refusal(code="Rejected", subject=hook.plugin)
-            if answer == Vote.PERMIT:
-                permitted_in = hook.tier
-        return None
+        self.points.job_enqueued.call(job)
 
     def job_starving(self, job: Job) -> bool:
-        hooks = self.hooks("jobStarving")
+        hooks = self.points.job_starving.hooks
         for hook in hooks:
             if hook.tier == hooks[0].tier and not hook.call(job):
                 return False
         return bool(hooks)
 
-    def may_evict(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
+    def may_evict(self, kind: EvictionKind, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
         """`kind`: preemptable or reclaimable. `Verdict` has the rule."""
         if not candidate.preemptable:
             return False
-        # Most candidates are ruled out here. To ask the protecting plugins last only saves time.
-        permitted = self._permitted(kind, evictor, candidate, whole)
-        return permitted and not self.protected(kind, evictor, candidate, whole=whole)
-
-    def _permitted(self, kind: str, evictor: Task, candidate: Task, whole: bool) -> bool:
+        verdicts, verdict = self.points.victims[kind], _NOTHING
         if kind == "reclaimable":
             # On a node of the claimant's own, deserved amounts do not say who may be there.
             verdict = self.books.may_take_back(evictor, candidate, whole)
-            if verdict != _NOTHING:
-                return verdict == _YES
-        decided_in = -1
-        for hook in self.hooks(f"{kind}:permit"):
-            if decided_in >= 0 and hook.tier != decided_in:
-                break
-            verdict = hook.call(evictor, candidate, whole)
-            if verdict == _NO:
-                return False
-            if verdict == _YES:
-                decided_in = hook.tier
-        return decided_in >= 0
+        # Most candidates are ruled out here. To ask the protecting plugins last only saves time.
+        if verdict != _YES and (verdict != _NOTHING or not verdicts.permits(evictor, candidate, whole)):
+            return False
+        return not _is_put_aside(candidate) and not verdicts.protects(evictor, candidate, whole)
 
-    def protected(self, kind: str, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
+    def protected(self, kind: EvictionKind, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
         """Whether a protecting plugin says no; then nobody can permit the eviction."""
         if not candidate.preemptable or _is_put_aside(candidate):
             return True
-        for hook in self.hooks(f"{kind}:protect"):  # noqa: SIM110 - for every eviction, and a generator takes longer
-            if hook.call(evictor, candidate, whole) == _NO:
-                return True
-        return False
-
-    def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
-        """All tasks that the first tier with an opinion chooses, in the given order."""
-        chosen: set[str] = set()
-        tier = -1
-        for hook in self.hooks("victimTasks"):
-            if chosen and hook.tier != tier:
-                break
-            tier = hook.tier
-            chosen.update(task.key for task in hook.call(tasks))
-        return [task for task in tasks if task.key in chosen]
+        return self.points.victims[kind].protects(evictor, candidate, whole)
 
     def victim_queue_key(self, victim: Queue, preemptor: Queue) -> tuple[Any, ...]:
-        return tuple([hook.call(victim, preemptor) for hook in self.hooks("victimQueueOrder")])
+        return tuple([key(victim, preemptor) for key in self.points.victim_queue_order.calls])
 
     def node_order_on_resource(self, task: Task) -> cb.Scores:
         scores = np.zeros(len(self.nodes), dtype=np.float64)
-        for hook in self.hooks("nodeOrderOnResource"):
-            scores += hook.call(task)
+        for score in self.points.node_order_on_resource.calls:
+            scores += score(task)
         return scores
 
     def due(self, moment: float) -> None:

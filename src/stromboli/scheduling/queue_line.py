@@ -94,7 +94,7 @@ class QueueLine:
         self._session = session
         self._root = _Branch(None, lambda: None)
         self._branches: dict[str, _Branch] = {}
-        self._may_fall = bool(session.hooks("queueKeyFalls"))
+        self._may_fall = bool(session.points.queue_key_falls)
         self._falls = session.queue_key_falls()
         for queue in queues:
             self.push(queue)
@@ -117,13 +117,16 @@ class QueueLine:
         """All queues in line, by their keys at this moment."""
         return self._root.in_order()
 
-    def pop(self) -> Queue:
+    def pop(self) -> Queue | None:
+        """The first in line, who leaves it."""
         if self._may_fall and (falls := self._session.queue_key_falls()) != self._falls:
             self._falls = falls
             self._root.sort_again()
         branch, current = self._root, self._current
         self._current = None
         while branch.queue is None:
+            if not branch.heap:
+                return None
             branch = branch.first(current)
         queue, branch.queue = branch.queue, None
         above = branch.above

@@ -59,6 +59,8 @@ _PLUGIN_ALIASES: Final[Mapping[str, str]] = {"queue_reservation": "node_reservat
 # Plugins that both divide the cluster among the queues: a configuration has to choose.
 _EXCLUSIVE: Final = ("capacity", "proportion")
 
+BUILT_IN_PLUGINS: Final = frozenset(_PLUGINS)
+
 _Part = TypeVar("_Part", bound=Plugin | Action)
 
 

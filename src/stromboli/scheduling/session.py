@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from stromboli.cluster import Job, JobKey, Snapshot, Status, Task
+from stromboli.cluster import Job, Snapshot, Status, Task
 
 from .configuration import Configuration
 from .explanation import Notes
@@ -29,10 +29,6 @@ from .turns import Turns
 
 State = TypeVar("State")
 Memories = dict[Callable[[], Any], Any]
-
-
-class _TaskOrders:
-    """Jobs keep the order of their tasks by this: it follows from the configuration of the scheduler."""
 
 
 class Session(Framework):
@@ -50,8 +46,6 @@ class Session(Framework):
         self.notes = Notes()
         self.placement = Placement(self)
         self._states: dict[Callable[[Session], Any], Any] = {}
-        self._pending: dict[JobKey, list[Task]] = {}  # of jobs none of whose tasks has a place
-        self._orders = self.memory(_TaskOrders)
 
     def state(self, kind: Callable[[Session], State]) -> State:
         """The session's one instance of this class; created on first use."""
@@ -72,21 +66,6 @@ class Session(Framework):
 
     def pending_tasks(self, job: Job) -> list[Task]:
         """Tasks of a job that wait for a node, in the order in which to place them; without gated ones."""
-        if job.counts[_PENDING] != len(job.tasks):
-            return self._in_order(job)
-        # No task has a place, so the order is that of the last time this was so: pods and groups do not change during
-        # a session.
-        known = self._pending.get(job.key)
-        if known is None:
-            known = job.memo.get(self._orders)
-            if known is None:
-                known = self._in_order(job)
-                if not job.stands_for:
-                    job.memo[self._orders] = known
-            self._pending[job.key] = known
-        return known.copy()
-
-    def _in_order(self, job: Job) -> list[Task]:
         waiting = [t for t in job.tasks.values() if t.status in _WAITING and not t.gated]
         if len(waiting) > 1:
             waiting.sort(key=self._task_order())
@@ -96,14 +75,13 @@ class Session(Framework):
 
     def _task_order(self) -> Callable[[Task], tuple[Any, ...]]:
         """`task_key`, faster where one plugin has a say: a session sorts thousands of tasks."""
-        hooks = self.hooks("taskOrder")
-        if len(hooks) != 1:
+        calls = self.points.task_order.calls
+        if len(calls) != 1:
             return self.task_key
-        call = hooks[0].call
+        (call,) = calls
         return lambda task: (call(task), task.index, task.created, task.key)
 
 
-_PENDING = Status.PENDING
 _WAITING = frozenset({Status.PENDING, Status.RESERVED})
 
 

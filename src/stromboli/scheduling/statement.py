@@ -67,9 +67,9 @@ class Statement:
     def __init__(self, session: Framework) -> None:
         self.session = session
         self.operations: list[Operation] = []
-        self._allocate = [hook.call for hook in session.hooks("allocate")]
-        self._deallocate = [hook.call for hook in session.hooks("deallocate")]
-        self._outlook = [hook.call for hook in session.hooks("outlook")]
+        self._allocate = session.points.allocate.calls
+        self._deallocate = session.points.deallocate.calls
+        self._outlook = session.points.outlook.calls
 
     def __len__(self) -> int:
         return len(self.operations)
@@ -103,8 +103,8 @@ class Statement:
 
     def evict(self, task: Task, *, reason: str, message: str) -> None:
         """Evict a running task, or one whose bind waits. Its share is free at once, its room when it is gone."""
-        for hook in self.session.hooks("eviction"):
-            hook.call(self, task, reason, message)
+        for call_before in self.session.points.eviction.calls:
+            call_before(self, task, reason, message)
         self.operations.append(Operation(EVICT, task, (task.status, task.node), reason, message))
         self.session.ledger.move(task, _RELEASING, task.node)
         for call in self._deallocate:
@@ -224,8 +224,7 @@ class Statement:
     def commit(self) -> None:
         """Make the operations permanent in the ledger, and turn them into decisions."""
         session = self.session
-        session.version += 1
-        session.ledger.changes += 1
+        session.ledger.note_change()
         session.is_settling = True
         runs = list(_in_runs(self.operations))
         evicts = any(operation.kind.gives_way for operation, _, _ in runs)
@@ -244,9 +243,8 @@ class Statement:
     def _start(self, operation: Operation, tasks: Sequence[Task], held: set[JobKey]) -> None:
         """Bind tasks of one job for which an operation is the same, unless their job is held or stands for something
         else."""
-        for hook in self.session.hooks("start"):
-            if hook.call(operation, tasks):
-                return
+        if self.session.points.start.any(operation, tasks):
+            return
         ledger, job = self.session.ledger, operation.task.job
         assert job is not None
         ledger.settle_binding(tasks)
@@ -261,15 +259,15 @@ class Statement:
 
     def _held_jobs(self, runs: Iterable[Run]) -> set[JobKey]:
         """Jobs whose binds must wait."""
-        hooks = self.session.hooks("hold")
-        if not hooks:
+        hold = self.session.points.hold
+        if not hold:
             return set()
         placed: dict[Job, list[Task]] = {}
         for operation, task, together in runs:
             if operation.kind is ALLOCATE and task.job is not None:
                 before = placed.get(task.job)
                 placed[task.job] = together if before is None else before + together
-        return {job.key for job, tasks in placed.items() if any(hook.call(job, tasks) for hook in hooks)}
+        return {job.key for job, tasks in placed.items() if hold.any(job, tasks)}
 
 
 Run = tuple[Operation, Task, list[Task]]
@@ -304,8 +302,8 @@ def _place_again(statement: Statement, operation: Operation, node: Node | None) 
 
 def _take_place_back(statement: Statement, operation: Operation) -> None:
     statement.session.ledger.move(operation.task, *operation.was)
-    for hook in statement.session.hooks("deallocate"):
-        hook.call(operation.task)
+    for call in statement.session.points.deallocate.calls:
+        call(operation.task)
 
 
 def _evict_again(statement: Statement, operation: Operation, node: Node | None) -> None:
@@ -314,15 +312,14 @@ def _evict_again(statement: Statement, operation: Operation, node: Node | None) 
 
 def _call_back(statement: Statement, operation: Operation) -> None:
     statement.session.ledger.move(operation.task, *operation.was)
-    for hook in statement.session.hooks("allocate"):
-        hook.call(operation.task)
+    for call in statement.session.points.allocate.calls:
+        call(operation.task)
 
 
 def _send_away(statement: Statement, operation: Operation) -> None:
     session, task = statement.session, operation.task
     if task.key in session.ledger.held:  # it does not run yet, and only gives its place back
-        for hook in session.hooks("withdrawal"):
-            hook.call(task, operation.reason, operation.message)
+        session.points.withdrawal.call(task, operation.reason, operation.message)
         return
     assert task.node is not None
     session.ledger.settle(task, _RELEASING, task.node)

@@ -143,8 +143,7 @@ class Walk:
         self._put_back()
         if turns.is_limited and (self._passed_over or self._queues) and not turns.may_go_on():
             self._cut()
-        while self._passed_over or self._queues:
-            queue = self._passed_over.popleft() if self._passed_over else self._queues.pop()
+        while (queue := self._passed_over.popleft() if self._passed_over else self._queues.pop()) is not None:
             if self._drop(queue):
                 self._skip(queue)
                 continue

@@ -10,10 +10,10 @@ queues' limits do not hold them. A gang is still a gang: it gets its BestEffort 
 
 from __future__ import annotations
 
-from collections import deque
 from typing import ClassVar
 
 from stromboli.cluster import Job, Status
+from stromboli.scheduling.attempt import BACKFILL, make_ready, requesting
 from stromboli.scheduling.backfill import BackfillRules, Estimates, may_borrow
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.gang import (
@@ -21,9 +21,6 @@ from stromboli.scheduling.gang import (
     complete,
     complete_with_best_effort,
     is_eligible,
-    lacks_places,
-    lacks_places_like_others,
-    place_gang,
 )
 from stromboli.scheduling.operations.lending import lend
 from stromboli.scheduling.plugin import Action
@@ -62,30 +59,18 @@ class Backfill(Action):
         waits = job.counts[Status.PENDING] and not job.counts[Status.RESERVED] and job not in places
         return bool(waits) and is_eligible(session, job)
 
-    def _lacks_places(self, session: Session, job: Job) -> bool:
-        """Nothing is noted: what allocate found counts."""
-        said = session.notes.of(job)
-        lacks = lacks_places_like_others(session, job, lending=True)
-        if not lacks:
-            tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
-            lacks = lacks_places(session, job, tasks, lending=True)
-        session.notes.recall(job, said)
-        return lacks
-
     def _start_on_lent_room(self, session: Session, job: Job) -> bool:
         """True if it started and has more tasks."""
-        tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
-        if not tasks or self._lacks_places(session, job):
-            return False
+        tasks = requesting(session, job)
         said = session.notes.of(job)
         # Who cannot be sent away again takes the room for good; so does a job that nodes are reserved for.
         borrows = may_borrow(session, job) and not job.counts[Status.RESERVED]
         lendable = session.state(TentativePlaces).given_up if borrows else set()
         statement = session.statement()
-        place_gang(session, statement, job, tasks, lending=True, conditionally=False)
-        if not statement.operations or not session.job_ready(job):
+        is_ready = make_ready(session, statement, job, tasks, BACKFILL)
+        if not is_ready or not statement.operations:
             statement.discard()
-            session.notes.recall(job, said)
+            session.notes.recall(job, said)  # what allocate found counts
             return False
         if not complete_with_best_effort(session, statement, job):
             statement.discard()

@@ -19,9 +19,9 @@ from typing import ClassVar
 import numpy as np
 
 from stromboli.cluster import UNLIMITED, Job, QueueName, Vector
+from stromboli.scheduling.attempt import FailedAttempts
 from stromboli.scheduling.callbacks import Refusal, Vote
 from stromboli.scheduling.explanation import Code
-from stromboli.scheduling.gang import FailedAttempts
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import AdmissionPromises
@@ -51,19 +51,13 @@ class Enqueue(Action):
                 session.notes.refuse(one, Refusal(Code.NO_PRIORITY_CLASS, subject=one.missing_class))
             else:
                 candidates.append(one)
-        if not session.hooks("jobEnqueued") and _can_all_be_admitted(session, candidates):
+        if _can_all_be_admitted(session, candidates):
             for one in candidates:
                 session.ledger.set_phase(one, "Inqueue")
             session.state(AdmissionPromises).admit_all()
             return
-        failures = session.memory(FailedAttempts)
-        if all(failures.repeat(session, self.name, one) for one in candidates):
-            return
-        before = session.ledger.changes
-        has_asked_all = self._let_in_by_turns(session, candidates)
-        if has_asked_all and session.ledger.changes == before:  # nobody was admitted: each was refused in one state
-            for one in candidates:
-                failures.record(session, self.name, one)
+        failures = session.state(FailedAttempts)
+        failures.once_for_all(self.name, candidates, lambda: self._let_in_by_turns(session, candidates))
 
     def _let_in_by_turns(self, session: Session, candidates: list[Job]) -> bool:
         """Whether there was time to ask about all of them."""
@@ -114,7 +108,7 @@ def _can_all_be_admitted(session: Session, jobs: Iterable[Job]) -> bool:
 def _only_room_keeps_out(session: Session, job: Job) -> bool:
     """Whether all who would not admit a job say that the cluster is full, or that other jobs of its queue have used up
     what the queue may have."""
-    answers = [hook.call(job) for hook in session.hooks("jobEnqueueable")]
+    answers = [vote(job) for vote in session.points.job_enqueueable.calls]
     refusals = [answer for answer in answers if isinstance(answer, Refusal)]
     return Vote.REJECT not in answers and all(_may_drain(refusal) for refusal in refusals)
 

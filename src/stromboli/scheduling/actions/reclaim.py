@@ -87,8 +87,8 @@ class _Contention:
 
     def __init__(self, session: Session, lenders: Sequence[Queue]) -> None:
         self._deserved = session.deserved
-        self._log = session.ledger.queue_log
-        self._read_to = len(self._log)
+        self._changed = session.ledger.views.queues()
+        self._changed.renew()
         self._row_of = {queue.name: row for row, queue in enumerate(lenders)}
         self._borrowed = np.zeros((len(lenders), len(session.total)), dtype=np.bool_)
         for queue in lenders:
@@ -98,10 +98,8 @@ class _Contention:
         own = self._deserved.get(claimant.name)
         if own is None:
             return None
-        if self._read_to != len(self._log):
-            for queue in dict.fromkeys(self._log[self._read_to :]):
-                self._read(queue)
-            self._read_to = len(self._log)
+        for queue in dict.fromkeys(self._changed.news()):
+            self._read(queue)
         lacks = (own > claimant.allocated).tobytes()
         row = self._row_of.get(claimant.name)
         if row is None:

@@ -36,11 +36,9 @@ __all__ = [
 
 def open_backfill(session: Session) -> None:
     if session.state(Lending).rules.lends:
-        with session.registering(FEATURE, tier=len(session.configuration.tiers)):
-            session.add_room(lambda room, job: not_counted_on(session, room))
-            session.add_group_conditions(lambda job: conditionally_ready_condition(session, job))
-            session.add_close(lambda: note_kept(session))
-            session.add_fallback_placement(
-                lambda statement, task: place_conditionally(session, statement, task),
-                is_possible=lambda task, job: session.state(LentRoom).may_have_place(task, job),
-            )
+        with session.registering(FEATURE):
+            session.points.room.add(lambda room, job: not_counted_on(session, room))
+            session.points.group_conditions.add(lambda job: conditionally_ready_condition(session, job))
+            session.points.close.add(lambda: note_kept(session))
+            session.points.fallback_placement.add(lambda statement, task: place_conditionally(session, statement, task))
+            session.points.fallback_possible.add(lambda task, job: session.state(LentRoom).may_have_place(task, job))

@@ -3,7 +3,7 @@
 A gang that finds places for some of its tasks only cannot start, and what it found would lie idle. With
 `backfillNonBestEffort` the allocate action keeps such places until the backfill action (`actions.backfill`), which
 lends them to jobs that fit and can start whole. The pods are marked as backfill, and from then on their room counts
-twice: it is in use, and a waiting gang may count on getting it back (`accessible`).
+twice: it is in use, and a waiting gang may count on getting it back (`counted_on`).
 
 A gang all of whose tasks have a place if lent room is counted is *conditionally ready*. Then no more is lent on what it
 holds, and either the pods in its way are evicted (`mode: preemption`) or it waits for them to end (`mode: wait`).
@@ -11,7 +11,6 @@ holds, and either the pods in its way are evicted (`mode: preemption`) or it wai
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -20,19 +19,21 @@ from typing import Any
 import numpy as np
 
 from stromboli.api import names
-from stromboli.cluster import OCCUPYING, Job, Matrix, Node, Status, Task, Vector
+from stromboli.cluster import OCCUPYING, Job, JointView, Matrix, Node, Status, Task, Vector
+from stromboli.scheduling.attempt import BACKFILL, make_ready, requesting
 from stromboli.scheduling.callbacks import GroupCondition, Horizon
 from stromboli.scheduling.decisions import Notice
 from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.reasons import Code, given_back
 from stromboli.scheduling.explanation.reasons import conditionally_ready as conditionally_ready_sentence
-from stromboli.scheduling.gang import TentativePlaces, lacks_places, place_gang
+from stromboli.scheduling.gang import TentativePlaces
 from stromboli.scheduling.operations.lending import count_on_lent
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .backfill_arguments import FEATURE, Lending
+from .backfill_arguments import Lending
+from .counted_on import CountedOn, accessible, lent_tasks, may_count_on
 from .precedence import Precedence
 
 # -- counting on lent room ------------------------------------------------------------------------------------------
@@ -46,30 +47,17 @@ def not_counted_on(session: Session, room: Matrix) -> Matrix:
     return np.asarray(np.minimum(room, room + nodes.backfilled - nodes.conditional))
 
 
-def accessible(session: Session, job: Job | None) -> Matrix:
-    """What a job could have if all lent room were given back, less what others already count on. Where borrowers are
-    not evicted, it waits for them to end, so it does not count on the room of those that never do. For None, what a job
-    could have that may send away all borrowers."""
-    lent = session.nodes.backfilled.copy()
-    for task in session.state(Borrowers).all:
-        if job is not None and not _may_count_on(session, job, task) and task.node is not None:
-            lent[task.node.row] -= task.request
-    return np.asarray(session.placement.room_now(job, without=FEATURE) + lent - session.nodes.conditional)
-
-
 class Borrowers:
     """All tasks on lent room."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._read_to = -1  # of the ledger's log
+        self._rows = session.ledger.views.rows()
         self._all: list[Task] = []
 
     @property
     def all(self) -> list[Task]:
-        log = self._session.ledger.log
-        if self._read_to != len(log):
-            self._read_to = len(log)
+        if self._rows.changed():
             nodes = self._session.nodes
             rows = np.flatnonzero(nodes.backfilled.any(axis=1)).tolist()
             self._all = [task for row in rows for task in lent_tasks(nodes.nodes[row])]
@@ -82,8 +70,8 @@ class LentRoom:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._precedence = session.state(Precedence)
-        # The length of the ledger's log, and the numbers of changes of reservations and of commits.
-        self._read_at = (-1, -1, -1)
+        views = session.ledger.views
+        self._view = JointView(views.rows(), views.reserved(), views.settled())
         self._borrowers: dict[int, list[Task]] = {}  # by row
         self._last: tuple[Any, ...] | None = None  # of the borrower that goes last in the order of jobs
         self._room: Matrix = session.nodes.backfilled  # `accessible` to a job that may send away all borrowers
@@ -92,10 +80,7 @@ class LentRoom:
     def may_have_place(self, task: Task, job: Job | None) -> bool:
         """Whether a task for which idle room is not enough would fit if the job counted on lent room; for None, if it
         were a task of some job."""
-        ledger = self._session.ledger
-        state = (len(ledger.log), ledger.reserved_epoch, self._session.version)
-        if self._read_at != state:
-            self._read_at = state
+        if self._view.changed():
             self._read()
         if not self._borrowers:
             return False
@@ -118,23 +103,17 @@ class LentRoom:
             if task.node is not None:
                 self._borrowers.setdefault(task.node.row, []).append(task)
         if self._borrowers:
-            self._room = accessible(self._session, None)
+            self._room = accessible(self._session, None, self._session.nodes.backfilled)
         self._rows = {}
 
     def _fits(self, fitting: Fitting, job: Job, row: int) -> bool:
-        stay = [task for task in self._borrowers[row] if not _may_count_on(self._session, job, task)]
+        stay = [task for task in self._borrowers[row] if not may_count_on(self._session, job, task)]
         if not stay:
             return True
         if len(stay) == len(self._borrowers[row]):
             return False
         left = self._room[row] - sum(task.request for task in stay)
         return bool((left[fitting.columns] >= fitting.request[fitting.columns]).all())
-
-
-def _may_count_on(session: Session, job: Job, borrower: Task) -> bool:
-    """Where borrowers are not evicted, only on those that end."""
-    leaves = borrower.ends or session.state(Lending).rules.evicts
-    return leaves and session.state(Precedence).may_send_away(job, borrower)
 
 
 def place_conditionally(session: Session, statement: Statement, task: Task) -> bool:
@@ -144,30 +123,15 @@ def place_conditionally(session: Session, statement: Statement, task: Task) -> b
         return False
     # Siblings count as neighbours on their conditional places: the gang has to fit as a whole.
     fitting = session.placement.fitting(task, horizon=Horizon.PLANNED)
-    rows = fitting.choose(task, 1, accessible(session, job))
+    counts = session.state(CountedOn).by(job)
+    rows = fitting.choose(task, 1, accessible(session, job, counts.lent))
     if not rows:
         return False
-    node = session.nodes.nodes[rows[0]]
-    conditional = [t for t in job.tasks.values() if t.status is Status.CONDITIONAL and t.node is not None]
-    counted_on = {t.node.name: t.node for t in conditional if t.node is not None} | {node.name: node}
-    credit = sum((_lent_to_queue(session, where, job) for where in counted_on.values()), start=session.axis.zeros())
-    asked = sum((t.request for t in conditional), start=task.request)
+    asked, credit = counts.with_place(task, rows[0])
     if session.allocatable(job.queue, asked, job=job, credit=np.minimum(credit, job.queue.allocated)) is not None:
         return False
-    count_on_lent(statement, task, node)
+    count_on_lent(statement, task, session.nodes.nodes[rows[0]])
     return True
-
-
-def _lent_to_queue(session: Session, node: Node, job: Job) -> Vector:
-    """What the job's queue would have back there."""
-    lent = [t for t in lent_tasks(node) if t.job is not None and t.job.queue is job.queue]
-    back = [task.request for task in lent if _may_count_on(session, job, task)]
-    return sum(back, start=np.zeros_like(job.allocated))
-
-
-def lent_tasks(node: Node) -> list[Task]:
-    """Backfill tasks on a node that are not leaving yet."""
-    return [task for task in node.tasks.values() if task.backfill and task.status in OCCUPYING]
 
 
 def could_borrow(session: Session, statement: Statement, job: Job) -> bool:
@@ -182,12 +146,8 @@ def could_borrow(session: Session, statement: Statement, job: Job) -> bool:
         for other in others:
             stack.enter_context(session.state(TentativePlaces).suspended(other))
         trial = session.statement()
-        tasks = deque(task for task in session.pending_tasks(job) if not task.best_effort)
-        fits = not lacks_places(session, job, tasks, lending=True)
-        if fits:
-            place_gang(session, trial, job, tasks, lending=True, conditionally=False)
-            fits = session.job_ready(job)
-            trial.discard()
+        fits = make_ready(session, trial, job, requesting(session, job), BACKFILL)
+        trial.discard()
     session.notes.recall(job, said)
     if not fits:
         statement.repeat(script)
@@ -252,16 +212,21 @@ def _choose(
             break
         if task in victims or task.job is None or task.job is job:
             continue
-        unit = [task]
-        if session.protected("preemptable", evictor, task):
-            unit = [t for t in task.job.tasks.values() if t.status in OCCUPYING]
-            if any(session.protected("preemptable", evictor, t, whole=True) for t in unit):
-                continue
+        unit = _goes_together(session, evictor, task, task.job)
         more = sorted((t for t in unit if t not in victims), key=lambda t: t.key)
         for victim in more:
             trial.evict(victim, reason="GivenBack", message="")
         victims += more
     return enough(victims)
+
+
+def _goes_together(session: Session, evictor: Task, task: Task, job: Job) -> list[Task]:
+    """The pod, or all of its job if it may not leave alone; nobody if these may not leave either."""
+    if not session.protected("preemptable", evictor, task):
+        return [task]
+    unit = [t for t in job.tasks.values() if t.status in OCCUPYING]
+    may_leave = not any(session.protected("preemptable", evictor, t, whole=True) for t in unit)
+    return unit if may_leave else []
 
 
 def _fits(session: Session, job: Job, node: Node, victims: list[Task]) -> bool:
@@ -337,4 +302,4 @@ def may_borrow(session: Session, job: Job) -> bool:
         return False
     if session.state(Lending).rules.evicts and not all(task.preemptable for task in waiting):
         return False
-    return all(hook.call(job) for hook in session.hooks("backfillEligible"))
+    return session.points.backfill_eligible.all(job)

@@ -19,8 +19,8 @@ from stromboli.scheduling.session import Session
 class Precedence:
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._version = -1
-        # What is tentative counts in none of them, so only commits change them.
+        self._settled = session.ledger.views.settled()
+        # What is tentative counts in none of them, so only what is settled changes them.
         self._keys: dict[JobKey, tuple[Any, ...]] = {}
         self._known: dict[tuple[JobKey, TaskKey], bool] = {}
 
@@ -38,8 +38,7 @@ class Precedence:
         return known
 
     def _read(self) -> None:
-        if self._version != self._session.version:
-            self._version = self._session.version
+        if self._settled.changed():
             self._keys.clear()
             self._known.clear()
 

@@ -20,13 +20,13 @@ from stromboli.cluster.queue_index import with_queues_below
 from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, PatchPod, PatchQueue
 from stromboli.scheduling.explanation import Code, gang_reasons, reasons, waiting_counts, waiting_since
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
-from stromboli.scheduling.explanation.namespace_standings import Standings
 from stromboli.scheduling.gang import holds_nodes, reached_minimum
 from stromboli.scheduling.reservations import still_waits
 from stromboli.scheduling.session import Session
 
 from .explainer import Explainer
 from .held_binds import HeldBinds
+from .namespace_standings import Standings
 
 _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status.RESERVED, Status.ALLOCATED})
 """Statuses of tasks that are not bound at the end of a cycle."""
@@ -56,19 +56,28 @@ def conclude(session: Session) -> None:
     for job in session.turns.each(session.snapshot.stand_ins):
         explanation = explanations.get(job.key)
         if explanation is not None:
-            nominated = next(iter(job.tasks.values())).nominated
-            also = [one for hook in session.hooks("standInConditions") for one in hook.call(job)]
-            decision = still_waits(session, job.stands_for, explanation.code, explanation.message, nominated, also)
-            session.cycle.decisions += [decision] if decision is not None else []
+            _conclude_stand_in(session, job, explanation)
+    _conclude_queues(session)
+    for warning in session.snapshot.take_warnings():
+        reason, message = reasons.object_warning(warning.kind, warning.value)
+        session.cycle.decisions.append(Notice(warning.kind, warning.key, reason, message, warning=True))
+
+
+def _conclude_stand_in(session: Session, job: Job, explanation: Explanation) -> None:
+    nominated = next(iter(job.tasks.values())).nominated
+    also = session.points.stand_in_conditions.of(job)
+    decision = still_waits(session, job.stands_for, explanation.code, explanation.message, nominated, also)
+    if decision is not None:
+        session.cycle.decisions.append(decision)
+
+
+def _conclude_queues(session: Session) -> None:
     allocated = with_queues_below(session.queues.values(), lambda queue: queue.allocated)
     for queue in session.turns.each(session.queues.values()):
         has = session.amounts(allocated[queue.name])
         assert queue.object is not None
         if has != {name: n for name, n in amounts(queue.object.status.allocated).items() if n}:
             session.cycle.decisions.append(PatchQueue(queue.name, has))
-    for warning in session.snapshot.take_warnings():
-        reason, message = reasons.object_warning(warning.kind, warning.value)
-        session.cycle.decisions.append(Notice(warning.kind, warning.key, reason, message, warning=True))
     offered = session.total > 0
     for name, deserved in session.deserved.items():
         session.cycle.deserved[name] = session.amounts(np.where(offered, deserved, 0))  # none of what is gone
@@ -85,12 +94,15 @@ def _explain(session: Session, jobs: Sequence[Job]) -> dict[JobKey, Explanation]
     room = [job for job, finding in findings.values() if finding.is_room]
     standings = Standings(session, room)
     found = {key: finding.explain(standings.ahead_of(job)) for key, (job, finding) in findings.items()}
-    if remarks := session.hooks("remarks"):
+    if session.points.remark:
         for job in session.turns.each([job for job, _ in findings.values()]):
-            said, why = " ".join(filter(None, (hook.call(job) for hook in remarks))), found[job.key]
-            if said:
-                found[job.key] = Explanation(why.code, f"{why.message} {said}")
+            found[job.key] = _with_remarks(session, job, found[job.key])
     return found
+
+
+def _with_remarks(session: Session, job: Job, why: Explanation) -> Explanation:
+    said = " ".join(filter(None, (remark(job) for remark in session.points.remark.calls)))
+    return Explanation(why.code, f"{why.message} {said}") if said else why
 
 
 def _note_not_reached(session: Session, waiting: Sequence[Job]) -> None:
@@ -112,35 +124,41 @@ def _is_kept_out(session: Session, job: Job) -> bool:
 
 def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -> None:
     """`explanation`: why it waits, if it does."""
-    waits = not_admitted = False
+    waits = unschedulable = False
     if explanation is not None:
-        waits, not_admitted = _waits(job), _is_kept_out(session, job)
+        waits = _waits(job)
+        unschedulable = _is_kept_out(session, job) or (waits and _started(job) < job.min_available)
         _explain_tasks(session, job, explanation)
-    group = job.object
-    assert group is not None
-    unschedulable = not_admitted or (waits and _started(job) < job.min_available)
     phase = _phase(job, unschedulable)
     if not waits and _has_lost_pods(job) and (refusal := session.job_valid(job)) is not None:
         # Nothing is left to place, so no action gave a reason. A controller may be about to create the missing pod.
         unschedulable, explanation = True, Explanation(refusal.code, reasons.refused(refusal))
     session.ledger.set_phase(job, phase)
-    conditions: tuple[PodGroupCondition, ...] = tuple(group.status.conditions)
-    if unschedulable and explanation is not None:
-        conditions = _conditions_of_waiting(session, job, explanation)
-    elif job.tasks and job.ready_count - job.held >= max(1, job.min_available):
-        conditions = (_condition(session, job, SCHEDULED, "TasksReady", gang_reasons.scheduled(job.min_available)),)
-    elif waiting_record(group) is not None:  # nothing is left to place, such as when all pods were deleted
-        conditions = tuple(_clock(session, job) if one.type == WAITING_CONDITION else one for one in conditions)
-    counts = job.counts
+    conditions = _conditions(session, job, explanation if unschedulable else None)
+    group, counts = job.object, job.counts
+    assert group is not None
     running, succeeded, failed = counts[_RUNNING], counts[_SUCCEEDED], counts[_FAILED]
     said = (phase, running, succeeded, failed, conditions)
     # What explains a job in this cycle may not do so in the next.
     job.said = said if explanation is None else None
     if said != group_status(group):
-        if _is_retried(job):
+        if session.ledger.refused_binds and _is_retried(job):
             job.said = None
         else:
             session.cycle.decisions.append(PatchGroup(job.key, phase, conditions, running, succeeded, failed))
+
+
+def _conditions(session: Session, job: Job, unschedulable: Explanation | None) -> tuple[PodGroupCondition, ...]:
+    """`unschedulable`: why, if it is."""
+    if unschedulable is not None:
+        return _conditions_of_waiting(session, job, unschedulable)
+    if job.tasks and job.ready_count - job.held >= max(1, job.min_available):
+        return (_condition(session, job, SCHEDULED, "TasksReady", gang_reasons.scheduled(job.min_available)),)
+    assert job.object is not None
+    conditions = job.object.status.conditions
+    if waiting_record(job.object) is not None:  # nothing is left to place, such as when all pods were deleted
+        return tuple(_clock(session, job) if one.type == WAITING_CONDITION else one for one in conditions)
+    return tuple(conditions)
 
 
 def _is_retried(job: Job) -> bool:
@@ -171,10 +189,13 @@ def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation)
     conditions = [_condition(session, job, UNSCHEDULABLE, "NotEnoughResources", message)]
     conditions.append(_clock(session, job))
     if _was_scheduled(job):
-        lost = gang_reasons.lost_pods(reached_minimum(job))
-        conditions.append(_condition(session, job, SCHEDULED, "LostPods", lost, status="False"))
-    for hook in session.hooks("groupConditions"):
-        conditions += [_condition(session, job, *told) for told in hook.call(job)]
+        reached = reached_minimum(job)
+        if reached < job.min_available:
+            reason, lacks = "MinimumRaised", gang_reasons.minimum_raised(reached, job.min_available)
+        else:
+            reason, lacks = "LostPods", gang_reasons.lost_pods(reached)
+        conditions.append(_condition(session, job, SCHEDULED, reason, lacks, status="False"))
+    conditions += [_condition(session, job, *told) for told in session.points.group_conditions.of(job)]
     return tuple(conditions)
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from stromboli.cluster import Job, Status, Task, Vector
+from stromboli.scheduling.attempt import JobKinds
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.decisions import Explanation
 from stromboli.scheduling.explanation import Code, JobNote, reasons
-from stromboli.scheduling.gang import JobKinds, missing_pods
+from stromboli.scheduling.gang import missing_pods
 from stromboli.scheduling.session import Session
 
 from .final_books import FinalBooks
@@ -29,6 +30,7 @@ _SAID_FIRST = (
     Code.BIND_REFUSED, Code.PREDICATE_VOLUME_BINDING, Code.PREDICATE_VOLUME_IN_USE, Code.WAITING_FOR_VOLUMES,
     Code.CONDITIONALLY_READY, Code.NOT_REACHED,
 )  # fmt: skip
+_REFUSED_FIRST = (Code.QUEUE_CLOSED, Code.NO_PRIORITY_CLASS, *reasons.OF_CLAIMS)
 _SUMS = frozenset({Code.QUEUE_OVER_QUOTA, Code.INSUFFICIENT_NODE})
 
 
@@ -72,8 +74,8 @@ class Explainer:
         note = self._session.notes.known(job) or JobNote()
         found = [self._said(refusal) for refusal in note.refusals]
         found += [Explanation(code, sentence) for code, sentence in note.said.items()]
-        for hook in self._session.hooks("groupConditions"):
-            found += [Explanation(code, said) for _, code, said, *_ in hook.call(job) if code in reasons.CODES]
+        told = self._session.points.group_conditions.of(job)
+        found += [Explanation(code, said) for _, code, said, *_ in told if code in reasons.CODES]
         if job.phase == "Pending" and self._admits and note.refusals:
             found.insert(0, self._admission(job, note))
         if job.gated:
@@ -88,7 +90,7 @@ class Explainer:
         return Explanation(refusal.code, reasons.refused(refusal, guaranteed=guaranteed))
 
     def _blockers_of_tasks(self, job: Job, tasks: list[Task]) -> list[Explanation]:
-        missing = self.missing(job)
+        missing = missing_pods(job)
         found = []
         refusal = self._refusal(job, tasks[:missing])
         if refusal is not None:
@@ -101,26 +103,19 @@ class Explainer:
                 found.append(Explanation(code, reasons.some_nodes(number, survey.nodes, phrase)))
         return found
 
-    def missing(self, job: Job) -> int:
-        """How many pods must get a node for the job to start, or to grow if it runs."""
-        return missing_pods(job)
-
     def fit(self, job: Job) -> tuple[int, NodeSurvey]:
         """How many of these fit now, and the nodes, for the first one that does not. The job must have pods that
         wait."""
-        return gang_fit(self._session, self._surveys, job, self._session.pending_tasks(job), self.missing(job))
+        return gang_fit(self._session, self._surveys, job, self._session.pending_tasks(job), missing_pods(job))
 
     def _first(self, job: Job, note: JobNote) -> Explanation | None:
         """What is looked at before the queue's limits and the nodes."""
         session = self._session
         for refusal in note.refusals:
-            if refusal.code in (Code.QUEUE_CLOSED, Code.NO_PRIORITY_CLASS):
+            if refusal.code in _REFUSED_FIRST:
                 return self._said(refusal)
             if refusal.code == Code.NOT_ENOUGH_PODS:
-                refusal = session.job_valid(job) or refusal
-                return self._said(refusal)
-            if refusal.code in reasons.OF_CLAIMS:
-                return self._said(refusal)
+                return self._said(session.job_valid(job) or refusal)
         if (held := self._held.explain_job(job)) is not None:
             return held
         if job.waiting_count and job.is_pipelined:
@@ -188,7 +183,7 @@ class Explainer:
         # What features keep for others depends on the job.
         tasks = session.pending_tasks(job)
         request = tasks[0].request * max(1, min(job.min_available, len(tasks)))
-        if any(hook.call(job, request, None) is not None for hook in session.hooks("jobAllocatable")):
+        if session.points.job_allocatable.first(job, request, None) is not None:
             return None
         return kind
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from stromboli.cluster import SHARED, Job, JobKey, Matrix, Queue, QueueName, Status, Vector
+from stromboli.cluster import SHARED, Job, JobKey, Matrix, Queue, QueueName, Status, Task, Vector
+from stromboli.cluster.resources import add_to
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.framework import Framework
@@ -21,25 +22,20 @@ class FinalBooks:
     def __init__(self, session: Framework) -> None:
         self._session = session
         self.idle: Matrix = session.nodes.idle
-        self._promised: dict[str, Vector] = {}  # by queue
+        self._promised: dict[QueueName, Vector] = {}
         self._promised_to: dict[JobKey, tuple[Job, Vector]] = {}
         tentative = [task for _, task in sorted(session.ledger.tentative.items())]
+        for task in tentative:
+            if task.job is not None and _adds_to_queue(task, task.job.queue):
+                add_to(self._promised, task.job.queue.name, task.request)
+                job, before = self._promised_to.get(task.job.key, (task.job, 0))
+                self._promised_to[job.key] = (job, before + task.request)
         taken = [t for t in tentative if t.status is Status.ALLOCATED and t.true_status is not Status.ALLOCATED]
         if taken:
             self.idle = session.nodes.idle.copy()
             for task in taken:
                 if task.node is not None:
                     self.idle[task.node.row] += task.request
-        for task in tentative:
-            # A node that is locked for the queue counts as a whole, so a place there has added nothing.
-            locked = None if task.node is None else task.node.lock
-            own = locked is not None and task.job is not None and locked.owner is task.job.queue
-            if task.job is not None and task.status in SHARED and task.true_status not in SHARED and not own:
-                name = task.job.queue.name
-                known = self._promised.get(name)
-                self._promised[name] = task.request if known is None else known + task.request
-                job, before = self._promised_to.get(task.job.key, (task.job, 0))
-                self._promised_to[job.key] = (job, before + task.request)
 
     def allocated(self, queue: Queue) -> Vector:
         promised = self._promised.get(queue.name)
@@ -89,6 +85,14 @@ class FinalBooks:
             for key, (job, amount) in self._promised_to.items()
             if name in _with_ancestors(job.queue, queues)
         }
+
+
+def _adds_to_queue(task: Task, queue: Queue) -> bool:
+    """Whether a place that is only promised to the task counts in what its queue has. A node that is locked for the
+    queue counts as a whole, so a place there has added nothing."""
+    lock = None if task.node is None else task.node.lock
+    own = lock is not None and lock.owner is queue
+    return task.status in SHARED and task.true_status not in SHARED and not own
 
 
 def _with_ancestors(queue: Queue, queues: Mapping[QueueName, Queue]) -> set[str]:

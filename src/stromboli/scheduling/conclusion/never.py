@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from stromboli.cluster import Job, Queue, QueueName, Task, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code, reasons
+from stromboli.scheduling.explanation.display_names import what_waits
 from stromboli.scheduling.gang import EmptyNodes, first_beyond_cluster
 from stromboli.scheduling.session import Session
 
@@ -27,13 +28,13 @@ def never_within_quota(session: Session, job: Job, whole: Vector) -> str:
         column = session.axis.index[refusal.resource]
         if refusal.need <= refusal.total + session.closed_room(column):
             return ""
-    return reasons.never_within_quota(_who(job), refusal, guaranteed=guaranteed)
+    return reasons.never_within_quota(what_waits(job), refusal, guaranteed=guaranteed)
 
 
 def _beyond_capability(session: Session, job: Job, whole: Vector) -> Refusal | None:
     """The capability of a queue, or of one above it, that is too small whatever the nodes are. Only some plugins look
     at it."""
-    queue: Queue | None = job.queue if session.hooks("allocatable") else None
+    queue: Queue | None = job.queue if session.points.allocatable else None
     seen = set()
     while queue is not None and queue.name not in seen:
         seen.add(queue.name)
@@ -48,7 +49,7 @@ def _beyond_capability(session: Session, job: Job, whole: Vector) -> Refusal | N
 def never_in_cluster(session: Session, job: Job, whole: Vector) -> str:
     """Why so much can never start in the cluster; "" if it can."""
     short = first_beyond_cluster(session, job, whole)
-    return "" if short is None else reasons.never_in_cluster(*short)
+    return "" if short is None else reasons.never_in_cluster(what_waits(job), *short)
 
 
 def never_on_nodes(session: Session, job: Job, tasks: Sequence[Task], missing: int) -> str:
@@ -57,12 +58,8 @@ def never_on_nodes(session: Session, job: Job, tasks: Sequence[Task], missing: i
     empty = session.state(EmptyNodes)
     for room, number in empty.shortfalls(job, tasks, missing):
         if room.usable and room.fit == 0:
-            return reasons.never_on_a_node(_who(job), *(room.too_large or ("", 0, 0)))
+            return reasons.never_on_a_node(what_waits(job), *(room.too_large or ("", 0, 0)))
         if room.usable:
             return reasons.never_on_all_nodes(number, room.fit)
     short = empty.beyond_cluster(job, tasks, missing)
-    return "" if short is None else reasons.never_in_cluster(*short)
-
-
-def _who(job: Job) -> str:
-    return "gang" if job.min_available > 1 else "pod"
+    return "" if short is None else reasons.never_in_cluster(what_waits(job), *short)

@@ -4,6 +4,7 @@ from .arguments import Arguments, ConfigurationError, quoted
 from .configuration_file import (
     ActionOption,
     Configuration,
+    Flag,
     PluginOption,
     Tier,
     configuration_text,
@@ -16,6 +17,7 @@ __all__ = [
     "Arguments",
     "Configuration",
     "ConfigurationError",
+    "Flag",
     "PluginOption",
     "Tier",
     "configuration_text",

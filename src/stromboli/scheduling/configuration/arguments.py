@@ -16,7 +16,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeVar
 
 from stromboli.api.quantity import parse_duration
 from stromboli.errors import UserError
@@ -24,6 +25,8 @@ from stromboli.errors import UserError
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
+
+N = TypeVar("N", int, float)
 
 LONGEST_QUOTE = 60
 """Longer values are cut in messages."""
@@ -114,25 +117,11 @@ class Arguments(Mapping[str, object]):
 
     def integer(self, key: str, default: int, *, minimum: int | None = None, maximum: int | None = None) -> int:
         """A whole number."""
-        given = self._given(key)
-        if given is None:
-            return default
-        found = _whole(given)
-        if found is None:
-            raise self.error(key, "must be a whole number")
-        self._check_range(key, found, minimum, maximum)
-        return found
+        return self._number(key, default, _whole, "a whole number", minimum, maximum)
 
     def number(self, key: str, default: float, *, minimum: float | None = None, maximum: float | None = None) -> float:
         """A finite number, whole or not."""
-        given = self._given(key)
-        if given is None:
-            return default
-        found = _finite(given)
-        if found is None:
-            raise self.error(key, "must be a number")
-        self._check_range(key, found, minimum, maximum)
-        return found
+        return self._number(key, default, _finite, "a number", minimum, maximum)
 
     def boolean(self, key: str, default: bool) -> bool:
         """True or false."""
@@ -160,22 +149,24 @@ class Arguments(Mapping[str, object]):
         self, key: str, default: float, *, minimum: float | None = None, maximum: float | None = None
     ) -> float:
         """A duration in seconds, given as a number of seconds or with units (`90`, `1h30m`)."""
-        given = self._given(key)
-        if given is None:
-            return default
-        found = _seconds(given)
-        if found is None:
-            raise self.error(key, "must be a duration such as 30s, 5m or 1h30m, or a number of seconds")
-        self._check_range(key, found, minimum, maximum)
-        return found
+        what = "a duration such as 30s, 5m or 1h30m, or a number of seconds"
+        return self._number(key, default, _seconds, what, minimum, maximum)
 
     def _given(self, key: str) -> object:
         self._read.add(key)
         return self._values.get(key)
 
-    def _check_range(self, key: str, found: float, minimum: float | None, maximum: float | None) -> None:
+    def _number(
+        self, key: str, default: N, read: Callable[[object], N | None], what: str, minimum: N | None, maximum: N | None
+    ) -> N:
+        given = self._given(key)
+        if given is None:
+            return default
+        found = read(given)
+        if found is None:
+            raise self.error(key, f"must be {what}")
         if (minimum is None or found >= minimum) and (maximum is None or found <= maximum):
-            return
+            return found
         if minimum is not None and maximum is not None:
             raise self.error(key, f"must be from {minimum} to {maximum}")
         if minimum is not None:

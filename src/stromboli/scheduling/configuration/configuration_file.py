@@ -23,42 +23,27 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal, get_args
 
 from .arguments import Arguments, ConfigurationError, place, quoted
 from .located_yaml import Located, read_located
 
-# What follows `enable` or `enabled` in a flag's name -> the kinds of callbacks that the flag controls. Both prefixes
-# are accepted for all flags, because existing files use either without a clear rule.
-_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "JobOrder": ("jobOrder",),
-    "QueueOrder": ("queueOrder",),
-    "NamespaceOrder": ("namespaceOrder",),
-    "TaskOrder": ("taskOrder",),
-    "ClusterOrder": ("clusterOrder",),
-    "SubJobOrder": ("subJobOrder",),
-    "JobReady": ("jobReady",),
-    "JobPipelined": ("jobPipelined",),
-    "JobEnqueued": ("jobEnqueueable", "jobEnqueued"),
-    "JobStarving": ("jobStarving",),
-    "SubJobReady": ("subJobReady",),
-    "SubJobPipelined": ("subJobPipelined",),
-    "TargetJob": ("targetJob",),
-    "ReservedNodes": ("reservedNodes",),
-    "Preemptable": ("preemptable",),
-    "Reclaimable": ("reclaimable",),
-    "Preemptive": ("preemptive",),
-    "Victim": ("victim",),
-    "Overused": ("overused",),
-    "Allocatable": ("allocatable",),
-    "Predicate": ("predicate",),
-    "NodeOrder": ("nodeOrder",),
-    "ResourceNodeOrder": ("nodeOrderOnResource",),
-    "BestNode": ("bestNode",),
-    "HyperNodeOrder": ("hyperNodeOrder",),
-    "HyperNodeGradient": ("hyperNodeGradient",),
-    "Hierarchy": ("hierarchy",),
-}
+Flag = Literal[
+    "allocatable", "bestNode", "clusterOrder", "hierarchy", "hyperNodeGradient", "hyperNodeOrder",
+    "jobEnqueueable", "jobEnqueued", "jobOrder", "jobPipelined", "jobReady", "jobStarving", "namespaceOrder",
+    "nodeOrder", "nodeOrderOnResource", "overused", "predicate", "preemptable", "preemptive", "queueOrder",
+    "reclaimable", "reservedNodes", "subJobOrder", "subJobPipelined", "subJobReady", "targetJob", "taskOrder",
+    "victim",
+]  # fmt: skip
+"""A kind of callbacks that a flag of a plugin disables."""
+
+# What follows `enable` or `enabled` in a flag's name -> the kinds of callbacks that the flag controls, mostly one of
+# the same name. Both prefixes are accepted for all flags, because existing files use either without a clear rule.
+_FLAGS: Final[Mapping[str, tuple[Flag, ...]]] = {
+    kind[0].upper() + kind[1:]: (kind,)
+    for kind in get_args(Flag)
+    if kind not in ("jobEnqueueable", "nodeOrderOnResource")
+} | {"JobEnqueued": ("jobEnqueueable", "jobEnqueued"), "ResourceNodeOrder": ("nodeOrderOnResource",)}
 _OBJECT: Final = re.compile(r"^kind: *([A-Za-z]+) *$", re.MULTILINE)
 _OFF_UNLESS_SET: Final = frozenset({"hierarchy", "clusterOrder"})
 
@@ -81,7 +66,7 @@ class PluginOption:
     arguments: Arguments = field(default_factory=Arguments)
     line: int = 0  # 0: not from a file
 
-    def is_enabled(self, kind: str) -> bool:
+    def is_enabled(self, kind: Flag) -> bool:
         return self.enabled.get(kind, kind not in _OFF_UNLESS_SET)
 
 
@@ -109,6 +94,10 @@ class Configuration:
     tiers: tuple[Tier, ...]
     warnings: tuple[str, ...] = ()
     metrics: Mapping[str, object] = field(default_factory=dict)
+
+    def plugins(self, *names: str) -> list[PluginOption]:
+        """Those of these names, in the order of the file."""
+        return [option for tier in self.tiers for option in tier.plugins if option.name in names]
 
 
 def load_configuration(
@@ -307,7 +296,7 @@ class _File:
         self._warnings.append((line, sentence))
 
 
-def _kinds(flag: str) -> tuple[str, ...]:
+def _kinds(flag: str) -> tuple[Flag, ...]:
     for prefix in ("enabled", "enable"):
         if flag.startswith(prefix) and flag.removeprefix(prefix) in _FLAGS:
             return _FLAGS[flag.removeprefix(prefix)]

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import yaml
 
 from stromboli.plain_yaml import PlainLoader, check_aliases, check_text
 
 from .arguments import ConfigurationError, quoted
+
+V = TypeVar("V")
 
 _MERGE = "tag:yaml.org,2002:merge"
 
@@ -34,27 +36,20 @@ class Located:
         return ConfigurationError(problem, where=self.where, line=self.line)
 
     def mapping(self, what: str) -> Mapping[str, Located]:
-        if self.value is None:
-            return {}
-        if not isinstance(self.value, dict):
-            raise self.error(f"{what} must be a mapping, not {self._kind()}")
-        return self.value
+        return {} if self.value is None else self._of(dict, what, "a mapping")
 
     def sequence(self, what: str) -> tuple[Located, ...]:
-        if self.value is None:
-            return ()
-        if not isinstance(self.value, tuple):
-            raise self.error(f"{what} must be a list, not {self._kind()}")
-        return self.value
+        return () if self.value is None else self._of(tuple, what, "a list")
 
     def text(self, what: str) -> str:
-        if not isinstance(self.value, str):
-            raise self.error(f"{what} must be a string, not {self._kind()}")
-        return self.value
+        return self._of(str, what, "a string")
 
     def flag(self, what: str) -> bool:
-        if not isinstance(self.value, bool):
-            raise self.error(f"{what} must be true or false, not {self._kind()}")
+        return self._of(bool, what, "true or false")
+
+    def _of(self, kind: type[V], what: str, wanted: str) -> V:
+        if not isinstance(self.value, kind):
+            raise self.error(f"{what} must be {wanted}, not {self._kind()}")
         return self.value
 
     def plain(self) -> object:

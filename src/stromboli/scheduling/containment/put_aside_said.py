@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-from stromboli.api import Condition, PodGroup, PodGroupCondition, Reservation
-from stromboli.api.reservations import PENDING
-from stromboli.api.timestamps import format_timestamp
+from stromboli.api import PodGroup, Reservation
 from stromboli.cluster import Cluster, Job, JobKey, QueueName, Status
 from stromboli.containment import ContainedError, ObjectRef
-from stromboli.scheduling.decisions import Cycle, Explanation, Notice, PatchGroup, PatchPod, PatchReservation
+from stromboli.scheduling.decisions import Cycle, Explanation, Notice, PatchPod
 from stromboli.scheduling.explanation import Code
-from stromboli.scheduling.explanation.conditions import UNSCHEDULABLE
 from stromboli.scheduling.explanation.error_reasons import internal_error
-from stromboli.scheduling.reservations import SCHEDULED
+from stromboli.scheduling.explanation.orphans import not_scheduled, unschedulable
 
 _WAITS = frozenset({Status.PENDING, Status.RESERVED})
 
@@ -42,13 +39,8 @@ def say_put_aside(cycle: Cycle, cluster: Cluster, put_aside: Mapping[ObjectRef, 
 def _say_of_reservation(cycle: Cycle, reservation: Reservation, why: Explanation, now: float) -> None:
     """One that waits gets it as the reason why it has no node. One that holds room says so in its Ready condition only
     as long as nothing else is true of it, so there is an event instead (see `notices`)."""
-    if reservation.status.node_name or any(c.message == why.message for c in reservation.status.conditions):
-        return
-    said = Condition(
-        type=SCHEDULED, status="False", reason=why.code, message=why.message, last_transition_time=format_timestamp(now)
-    )
-    name, uid = reservation.metadata.name, reservation.metadata.uid
-    cycle.decisions.append(PatchReservation(name, uid, PENDING, "", {}, (said,)))
+    if not reservation.status.node_name and all(c.message != why.message for c in reservation.status.conditions):
+        cycle.decisions.append(not_scheduled(reservation, why, now))
 
 
 def notices(errors: Iterable[ContainedError]) -> Iterator[Notice]:
@@ -84,16 +76,4 @@ def _say(cycle: Cycle, job: Job | None, job_key: JobKey, group: PodGroup, why: E
     if starts or group.status.phase in ("Completed", "Running"):
         return
     cycle.reasons[job_key] = why
-    status = group.status
-    if any(c.type == UNSCHEDULABLE and c.message == why.message for c in status.conditions):
-        return
-    stamp = format_timestamp(now)
-    said = PodGroupCondition(
-        type=UNSCHEDULABLE, status="True", reason=why.code, message=why.message,
-        last_transition_time=stamp, transition_id=stamp,
-    )  # fmt: skip
-    others = [condition for condition in status.conditions if condition.type != UNSCHEDULABLE]
-    conditions = (said, *others)
-    cycle.decisions.append(
-        PatchGroup(job_key, status.phase, conditions, status.running, status.succeeded, status.failed)
-    )
+    cycle.decisions += unschedulable(job_key, group, why, now)

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from stromboli.cluster import Job, Ledger, Matrix, Queue, Status, Task, TaskKey, Vector
 
@@ -22,19 +21,11 @@ RUNS = frozenset({Status.BOUND, Status.RUNNING})
 _BOUND, _RUNNING = Status.BOUND, Status.RUNNING  # members of an enumeration take long to find
 
 Priorities = tuple[int, int]  # of a job, and of one of its tasks
+Bound = tuple[Any, int, int, float]
+"""The best that evictions on a node can come to: the rank of the most valuable victim, how many victims belong to jobs
+that stop, how many there are, and when the youngest of them was created, negative."""
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-
-class Bound(Struct, frozen=True):
-    """The best that evictions on a node can come to: the rank of the most valuable victim, the number of victims, how
-    many of them belong to jobs that stop, and when the youngest of them was created."""
-
-    row: int
-    worst: Any
-    stopped: int
-    count: int
-    youngest: float
 
 
 def is_evictable(ledger: Ledger, task: Task) -> bool:
@@ -83,8 +74,18 @@ def runs_short_without(job: Job, tasks: Sequence[Task]) -> bool:
     return any(job.role_occupied(role) - roles[role] < least for role, least in job.role_minimums.items())
 
 
-def _is_vital(job: Job, task: Task) -> bool:
-    return runs_short_without(job, (task,))
+def _vital(job: Job, tasks: Sequence[Task]) -> list[bool]:
+    """Of each task, whether the job stops without it."""
+    if not job.is_ready:
+        return [False] * len(tasks)
+    return [runs_short_without(job, (task,)) for task in tasks]
+
+
+def _numbers(job: Job, tasks: Sequence[Task], known: dict[Priorities, int]) -> list[int]:
+    """Of each task, the number of its priorities, which is added to those that are known."""
+    own = [task.priority for task in tasks]
+    number_of = {one: known.setdefault((job.priority, one), len(known)) for one in dict.fromkeys(own)}
+    return [number_of[one] for one in own]
 
 
 class StillEvictable:
@@ -94,7 +95,8 @@ class StillEvictable:
         self._ledger = ledger
         self._numbers: dict[TaskKey, int] = {}
         self._flags: Flags = np.ones(0, dtype=np.bool_)
-        self._read_to = len(ledger.task_log)
+        self._changed = ledger.views.tasks()
+        self._changed.renew()
 
     def add(self, tasks: Sequence[Task]) -> int:
         """Number tasks that are evictable now; returns the first number."""
@@ -104,12 +106,10 @@ class StillEvictable:
         return first
 
     def now(self) -> Flags:
-        log = self._ledger.task_log
-        for task in log[self._read_to :]:
+        for task in self._changed.news():
             number = self._numbers.get(task.key)
             if number is not None:
                 self._flags[number] = is_evictable(self._ledger, task)
-        self._read_to = len(log)
         return self._flags
 
 
@@ -127,10 +127,8 @@ class QueueColumns:
             if job.object is not None and has_evictable(job):
                 tasks = _evictable_tasks(ledger, job)
                 self.tasks += tasks
-                vital += [_is_vital(job, task) for task in tasks] if job.is_ready else [False] * len(tasks)
-                own = [task.priority for task in tasks]
-                number_of = {one: known.setdefault((job.priority, one), len(known)) for one in dict.fromkeys(own)}
-                priority_of += [number_of[one] for one in own]
+                vital += _vital(job, tasks)
+                priority_of += _numbers(job, tasks, known)
         first = still.add(self.tasks)
         self.numbers: Integers = np.arange(first, first + len(self.tasks))  # in StillEvictable
         self.namespaces = {task.namespace for task in self.tasks}
@@ -141,7 +139,7 @@ class QueueColumns:
         kinds = np.array([position[task.shape.id] for task in self.tasks], dtype=np.int64)
         self.requests: Matrix = np.array([shape.request for shape in shapes.values()], dtype=np.int64)[kinds]
         self.created = np.array([task.created for task in self.tasks], dtype=np.float64)
-        self.vital: Flags = np.array(vital, dtype=np.bool_)  # a job stops without it
+        self.vital: Flags = np.array(vital, dtype=np.bool_)
         self.priorities: list[Priorities] = list(known)
         self.priority_of: Integers = np.array(priority_of, dtype=np.int64)  # by task
 
@@ -157,14 +155,14 @@ class JoinedColumns:
         self.tasks = [task for part in parts for task in part.tasks]
         self.namespaces = set[str]().union(*[part.namespaces for part in parts])
         self.pairs = [(part.queue, pair) for part in parts for pair in part.priorities]
-        firsts = np.cumsum([0, *[len(part.priorities) for part in parts]]).tolist()
-        pairs_of = [part.priority_of + first for part, first in zip(parts, firsts, strict=False)]
-        self.pair_of: Integers = _joined(pairs_of, np.int64)  # by task
-        self.numbers: Integers = _joined([part.numbers for part in parts], np.int64)
-        self.rows: Integers = _joined([part.rows for part in parts], np.int64)
-        self.created = _joined([part.created for part in parts], np.float64)
-        self.vital = _joined([part.vital for part in parts], np.bool_)
-        self.requests = np.concatenate([part.requests for part in parts]) if parts else None
+        firsts = np.cumsum([0, *[len(part.priorities) for part in parts]])
+        lengths = [len(part.tasks) for part in parts]
+        self.pair_of: Integers = _joined(parts, "priority_of", np.int64) + np.repeat(firsts[:-1], lengths)  # by task
+        self.numbers: Integers = _joined(parts, "numbers", np.int64)
+        self.rows: Integers = _joined(parts, "rows", np.int64)
+        self.created = _joined(parts, "created", np.float64)
+        self.vital = _joined(parts, "vital", np.bool_)
+        self.requests = _joined(parts, "requests", np.int64) if parts else None
         self._order = np.argsort(self.rows, kind="stable")
         self._on: dict[int, list[Task]] = {}
 
@@ -220,12 +218,12 @@ class Candidates:
 
     def bounds(
         self, wanted: Vector, columns: Integers, room: Matrix, open_to: Flags, among: Flags, *, gangs: bool
-    ) -> list[Bound]:
-        """For each node where evicting some of `among` could make room for a task that wants this much. `gangs`: jobs
-        have a minimum."""
+    ) -> dict[int, Bound]:
+        """By row, for each node where evicting some of `among` could make room for a task that wants this much.
+        `gangs`: jobs have a minimum."""
         chosen = np.flatnonzero(among & open_to[self._rows])
         if self._requests is None or not len(chosen):
-            return []
+            return {}
         need = wanted[columns]
         short: Matrix = need - room[:, columns]
         requests: Matrix = self._requests[:, columns]
@@ -233,7 +231,7 @@ class Candidates:
         rows = self._rows[chosen]
         chosen = chosen[self._levels[chosen] <= level_of_row[rows]]
         if not len(chosen):
-            return []
+            return {}
         chosen = chosen[np.argsort(self._rows[chosen], kind="stable")]
         starts, distinct = _segments(self._rows[chosen])
         largest = np.maximum.reduceat(requests[chosen], starts, axis=0)
@@ -241,13 +239,9 @@ class Candidates:
         missing = np.maximum(short[distinct], 0)
         counts = np.maximum(-(-missing // np.maximum(largest, 1)), 1).max(axis=1)
         stopped = np.where(np.logical_and.reduceat(self._vital[chosen] & gangs, starts), counts, 0)
-        return [
-            Bound(row, self._worst_of[level], stops, count, created)
-            for row, level, stops, count, created in zip(
-                distinct.tolist(), level_of_row[distinct].tolist(), stopped.tolist(), counts.tolist(),
-                youngest.tolist(), strict=True,
-            )
-        ]  # fmt: skip
+        worst = [self._worst_of[level] for level in level_of_row[distinct].tolist()]
+        bounds = zip(worst, stopped.tolist(), counts.tolist(), (-youngest).tolist(), strict=True)
+        return dict(zip(distinct.tolist(), bounds, strict=True))
 
     def _levels_needed(self, chosen: Integers, requests: Matrix, short: Matrix) -> Integers:
         """By row, up to which level tasks have to go until enough is free; -1 where that is never so."""
@@ -273,5 +267,5 @@ def _segments(ordered: Integers) -> tuple[Integers, Integers]:
     return starts, ordered[starts]
 
 
-def _joined(parts: Sequence[npt.NDArray[Any]], kind: Any) -> npt.NDArray[Any]:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
+def _joined(parts: Sequence[QueueColumns], column: str, kind: Any) -> npt.NDArray[Any]:
+    return np.concatenate([getattr(part, column) for part in parts]) if parts else np.zeros(0, dtype=kind)

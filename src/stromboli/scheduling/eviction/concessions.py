@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stromboli.cluster import Node, Task
-from stromboli.scheduling.callbacks import Concession
+from stromboli.scheduling.callbacks import Concession, EvictionKind
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Operation, Statement
 
@@ -37,19 +37,19 @@ def make_room(statement: Statement, task: Task, search: VictimSearch) -> bool:
     return True
 
 
-def _concessions(session: Session, kind: str, task: Task) -> list[Concession]:
+def _concessions(session: Session, kind: EvictionKind, task: Task) -> list[Concession]:
     """By rank, without those on nodes where nobody may be evicted for this task."""
-    found = [concession for hook in session.hooks("concessions") for concession in hook.call(kind, task)]
+    found = session.points.concessions.of(kind, task)
     if not found:
         return []
-    closed = {row for hook in session.hooks("closedToEvictions") for row in hook.call(task)}
+    closed = set(session.points.closed_to_evictions.of(task))
     open_to = session.placement.fitting(task, ahead=True).mask
     usable = [concession for concession in found if concession.row not in closed and open_to[concession.row]]
     return sorted(usable, key=lambda concession: (concession.rank, concession.row))
 
 
 def _without_evictions(
-    session: Session, statement: Statement, task: Task, kind: str, found: Sequence[Concession]
+    session: Session, statement: Statement, task: Task, kind: EvictionKind, found: Sequence[Concession]
 ) -> bool:
     """On the node where the least valuable of them are enough."""
     by_row: dict[int, list[Concession]] = {}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from stromboli.cluster import Job, JobKey, Queue, QueueName
+from stromboli.cluster import Job, JobKey, Moment, Queue, QueueName
 from stromboli.scheduling.session import Session
 
 from .candidates import Candidates, JoinedColumns, QueueColumns, StillEvictable
@@ -17,7 +17,8 @@ from .prospects import Prospects
 class EvictionMemory:
     def __init__(self, session: Session) -> None:
         self._ledger = session.ledger
-        self.failed: dict[Any, tuple[int, int]] = {}  # searches without a result, and when (see `VictimSearch`)
+        # Searches without a result: when, and whether nothing had been tried before.
+        self.failed: dict[Any, tuple[Moment, bool]] = {}
         self.prospects: dict[Any, Prospects] = {}
         self.candidates: dict[Any, Candidates] = {}
         self._evictable: dict[QueueName, QueueColumns] = {}

@@ -12,14 +12,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from stromboli.cluster import Job, JobKey, Node, Task
-from stromboli.scheduling.gang import (
-    EmptyNodes,
-    FailedAttempts,
-    TentativePlaces,
-    conditionally_ready,
-    is_eligible,
-    with_choices,
-)
+from stromboli.scheduling.attempt import FailedAttempts
+from stromboli.scheduling.gang import EmptyNodes, TentativePlaces, conditionally_ready, is_eligible, with_choices
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -76,31 +70,8 @@ def place_with_evictions(
     `only_while_starving`: stop as soon as the job has what it needs to start.
     """
     session.state(TentativePlaces).give_up(job)
-    failures = session.memory(FailedAttempts)
-    if failures.repeat(session, action, job):
-        return False
-    if session.state(EmptyNodes).is_hopeless(job):  # whoever goes
-        failures.record(session, action, job)
-        return False
-    tasks = session.pending_tasks(job)
-    if _all_fit(session, job, tasks):
-        return True
-    if session.state(ReturnedPromises).until(job) is not None:
-        return False
-    turns = session.state(Turns)
-    if not turns.may_search(action, job):
-        return False
     attempt = _Attempt(session, job, search, may_evict, only_while_starving)
-    if not _is_hopeless(session, job, tasks, search):
-        if attempt.place(tasks) or attempt.found_place:
-            return True
-        # Room that is kept for others is given up for a job that goes before them, if it needs evictions there.
-        choices = session.displacements(job, evicting=True)
-        if any(attempt.place(session.pending_tasks(job), give_up) for give_up in choices):
-            return True
-    failures.record(session, action, job)
-    turns.searched_in_vain(action, job)
-    return False
+    return bool(session.state(FailedAttempts).once(action, job, lambda: attempt.run(action)))
 
 
 class _Attempt:
@@ -120,6 +91,27 @@ class _Attempt:
         self._may_evict = may_evict
         self._only_while_starving = only_while_starving
         self.found_place = False  # whether the gang had a place, with or without evictions
+
+    def run(self, action: str) -> bool | None:
+        """Whether it has a place, with or without evictions. None: it has none until something changes."""
+        session, job = self._session, self._job
+        if session.state(EmptyNodes).is_hopeless(job):  # whoever goes
+            return None
+        tasks = session.pending_tasks(job)
+        if _all_fit(session, job, tasks):
+            return True
+        turns = session.state(Turns)
+        if session.state(ReturnedPromises).until(job) is not None or not turns.may_search(action, job):
+            return False
+        if not _is_hopeless(session, job, tasks, self._search):
+            if self.place(tasks) or self.found_place:
+                return True
+            # Room that is kept for others is given up for a job that goes before them, if it needs evictions there.
+            choices = session.displacements(job, evicting=True)
+            if any(self.place(session.pending_tasks(job), give_up) for give_up in choices):
+                return True
+        turns.searched_in_vain(action, job)
+        return None
 
     def place(self, tasks: list[Task], give_up: Callable[[Statement], None] | None = None) -> bool:
         """True, and committed, if evictions made the gang whole; else nothing is changed."""
@@ -185,32 +177,42 @@ class _Attempt:
         statement = session.statement()
         if give_up is not None:
             give_up(statement)
-        victim_search: VictimSearch | None = None
+        victim_search = self._promise_places(statement, tasks, protected)
+        found_place = self._has_place(statement)
+        self.found_place |= found_place
+        if victim_search is None or not found_place or not statement.has_evictions:
+            statement.discard()
+            return None
+        reprieve_needless(session, statement, job, victim_search.kind, victim_search.gone)
+        if not trial and not session.is_prepared(job, statement.promised(job)):
+            statement.discard()
+            return None
+        return statement, victim_search
+
+    def _promise_places(
+        self, statement: Statement, tasks: list[Task], protected: frozenset[JobKey]
+    ) -> VictimSearch | None:
+        """To as many tasks as the gang needs, or can have; the search for victims, if somebody had to go."""
+        session, job, search = self._session, self._job, None
         for number, task in enumerate(tasks):
             if self._only_while_starving and not session.job_starving(job):
                 break
             if job.ready_count + job.waiting_count + len(tasks) - number < job.min_available:
                 break  # too many were left without a place
             if not fits_without(session, statement, task) and self._may_evict(task):
-                if victim_search is None:
-                    victim_search = self._search()
-                    victim_search.protect(protected)
-                make_room(statement, task, victim_search)
+                if search is None:
+                    search = self._search()
+                    search.protect(protected)
+                make_room(statement, task, search)
+        return search
+
+    def _has_place(self, statement: Statement) -> bool:
+        job = self._job
+        if job.single_tasks and not statement.has_evictions:
+            return not self._session.job_starving(job)  # what some of them have is no place for the others
         # A gang counts on its pods without requests. Those that are still waiting now were tried and have no place.
         counts_in_vain = bool(job.pending_best_effort) and job.is_below_minimum
-        found_place = session.job_pipelined(job) and not counts_in_vain
-        if job.single_tasks and not statement.has_evictions:
-            found_place = not session.job_starving(job)  # what some of them have is no place for the others
-        self.found_place |= found_place
-        if not found_place or not statement.has_evictions:
-            statement.discard()
-            return None
-        assert victim_search is not None
-        reprieve_needless(session, statement, job, victim_search.kind, victim_search.gone)
-        if not trial and not session.is_prepared(job, statement.promised(job)):
-            statement.discard()
-            return None
-        return statement, victim_search
+        return self._session.job_pipelined(job) and not counts_in_vain
 
 
 def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
@@ -229,9 +231,9 @@ def _is_hopeless(session: Session, job: Job, tasks: list[Task], search: Callable
     less than to evict hundreds one by one and to undo it."""
     missing = job.min_available - job.ready_count - job.waiting_count
     # Without a plugin for gangs, any number of places will do.
-    if missing < LARGE_GANG or not session.hooks("jobPipelined"):
+    if missing < LARGE_GANG or not session.points.job_pipelined:
         return False
-    if session.ledger.holdings and (session.hooks("concessions") or session.hooks("keptPlace")):
+    if session.ledger.holdings and (session.points.concessions or session.points.kept_place):
         return False
     return search().most_places(tasks) < missing
 

@@ -93,9 +93,9 @@ class Nominations:
 
 def open_nominations(session: Session) -> None:
     session.state(Nominations).honour()
-    with session.registering("eviction", tier=len(session.configuration.tiers)):
-        session.add_group_conditions(lambda job: returned_conditions(session, job))
-        session.add_stand_in_conditions(lambda job: returned_conditions(session, job))
+    with session.registering("eviction"):
+        session.points.group_conditions.add(lambda job: returned_conditions(session, job))
+        session.points.stand_in_conditions.add(lambda job: returned_conditions(session, job))
 
 
 def _nominated_nodes(job: Job) -> set[str]:

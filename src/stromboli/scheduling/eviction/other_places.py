@@ -12,6 +12,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from stromboli.cluster import Job, Node, Task, TaskKey, Vector
+from stromboli.cluster.model import requests_by_row
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import PIPELINE, Statement
@@ -51,11 +52,7 @@ class OtherPlaces:
         return staying, moves
 
     def _moves_for(self, unit: EvictionUnit) -> dict[TaskKey, Node] | None:
-        took: dict[int, Vector] = {}
-        for victim in unit.tasks:
-            assert victim.node is not None
-            row = victim.node.row
-            took[row] = took[row] + victim.request if row in took else victim.request
+        took = requests_by_row(unit.tasks)
         going: list[Task] = []
         for row, amount in took.items():
             found = self._to_move(row, amount)

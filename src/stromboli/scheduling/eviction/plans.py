@@ -41,3 +41,7 @@ class EvictionPlan:
     partial: bool = False  # nobody was asked but those that are needed; if these are not enough, others may be
     way: Way = Way.IN_ORDER
     others: list[EvictionPlan] = field(default_factory=list)  # other ways on the same node, if this one does not work
+
+    def is_done_by(self, gone: list[EvictionUnit]) -> bool:
+        """Whether those went that were planned, and nobody else."""
+        return len(gone) == len(self.needed) and all(unit in self.needed for unit in gone)

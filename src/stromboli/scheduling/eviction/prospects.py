@@ -18,11 +18,11 @@ of the victims is a few pods younger than the key says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
-from stromboli.cluster import Node
+from stromboli.cluster import LogView, Moment, Node
 
 from .candidates import Bound, Candidates
 from .plans import EvictionPlan
@@ -34,18 +34,17 @@ _FIRST = -1
 
 
 class Prospects:
-    def __init__(self, candidates: Candidates, bounds: Iterable[Bound], nodes: list[Node], read_to: int) -> None:
+    def __init__(
+        self, candidates: Candidates, bounds: Mapping[int, Bound], nodes: list[Node], rows: LogView[int]
+    ) -> None:
         self.candidates = candidates
-        self.read_to = read_to  # how far the ledger's log was read
-        # The log's length after the last evictions, and what the evictor's job had before.
-        self.ended: tuple[int, Hashable] = (-1, None)
+        self.rows = rows  # those that changed
+        # When the last evictions were planned, and what the evictor's job had before.
+        self.ended: tuple[Moment, Hashable] | None = None
         self.cost_basis: Hashable = None  # what costs depended on at the last search
         self.closed: Collection[int] = ()  # rows on which nobody may be evicted
         self._nodes = nodes
-        self._bounds: dict[int, Key] = {
-            bound.row: (0, bound.worst, bound.stopped, bound.count, -bound.youngest, nodes[bound.row].name)
-            for bound in bounds
-        }
+        self._bounds: dict[int, Key] = {row: (0, *bound, nodes[row].name) for row, bound in bounds.items()}
         self._keys: dict[int, Key] = {}
         self._heap: list[tuple[Key, int]] = []
         self._plans: dict[int, EvictionPlan] = {}  # made in the present state
@@ -139,7 +138,8 @@ class Prospects:
                 heappush(self._heap, (key, row))
 
     def _replace_first(self, key: Key, row: int) -> None:
-        """Give the first in line another key. Mostly it stays the first: the next victim on the same node."""
+        """Give the first in line another key. Mostly it stays the first, the next victim on the same node, and then no
+        other keys need be compared: a gang that preempts takes a twentieth longer without this."""
         heap, entry = self._heap, (key, row)
         if (len(heap) < 2 or entry < heap[1]) and (len(heap) < 3 or entry < heap[2]):
             heap[0] = entry

@@ -20,6 +20,8 @@ from operator import add
 import numpy as np
 
 from stromboli.cluster import Job, Node, Task, TaskKey, Vector
+from stromboli.cluster.model import requests_by_row
+from stromboli.scheduling.callbacks import EvictionKind
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
@@ -35,7 +37,7 @@ _NO_MOVES: Mapping[TaskKey, Node] = {}
 
 
 def reprieve_needless(
-    session: Session, statement: Statement, claimant: Job, kind: str, gone: Sequence[EvictionUnit]
+    session: Session, statement: Statement, claimant: Job, kind: EvictionKind, gone: Sequence[EvictionUnit]
 ) -> None:
     """`kind`: preemptable or reclaimable. `gone`: all that was evicted in the statement, for tasks of `claimant`. Some
     of it stays evicted in any case: a job that needs no evictions is none of ours."""
@@ -47,7 +49,7 @@ def reprieve_needless(
 
 
 def _spare_covered(
-    session: Session, statement: Statement, claimant: Job, kind: str, gone: Sequence[EvictionUnit]
+    session: Session, statement: Statement, claimant: Job, kind: EvictionKind, gone: Sequence[EvictionUnit]
 ) -> list[EvictionUnit]:
     """Those who are left when all are spared whose room nobody was promised."""
     evicted = list(gone)
@@ -61,7 +63,7 @@ def _spare_covered(
 
 
 def _spare_by_moving(
-    session: Session, statement: Statement, claimant: Job, kind: str, evicted: Sequence[EvictionUnit]
+    session: Session, statement: Statement, claimant: Job, kind: EvictionKind, evicted: Sequence[EvictionUnit]
 ) -> list[EvictionUnit]:
     """All at once, as to make a large statement again takes long; one by one only if that fails. The last come first:
     each task got the least valuable victim that was left."""
@@ -90,7 +92,7 @@ def is_torn(session: Session, unit: EvictionUnit) -> bool:
 
 
 def fits_within(
-    session: Session, task: Task, node: Node, kind: str, had: Vector, fitting: Fitting | None = None
+    session: Session, task: Task, node: Node, kind: EvictionKind, had: Vector, fitting: Fitting | None = None
 ) -> bool:
     """Whether a task fits on a node once those who are leaving have left. `had`: what its queue had before anybody was
     evicted. Only what it would have beyond that is a matter of its limits: a queue that has borrowed more than it
@@ -111,7 +113,7 @@ def fits_within(
     return _is_within(session, task, kind, queue.allocated - had, task.request)
 
 
-def still_within(session: Session, task: Task, kind: str, had: Vector) -> bool:
+def still_within(session: Session, task: Task, kind: EvictionKind, had: Vector) -> bool:
     """The same for a task that has its place, as far as its queue is concerned."""
     assert task.job is not None
     assert task.node is not None
@@ -121,7 +123,7 @@ def still_within(session: Session, task: Task, kind: str, had: Vector) -> bool:
     return on_own or _is_within(session, task, kind, task.job.queue.allocated - had, nothing)
 
 
-def _is_within(session: Session, task: Task, kind: str, change: Vector, request: Vector) -> bool:
+def _is_within(session: Session, task: Task, kind: EvictionKind, change: Vector, request: Vector) -> bool:
     """`change`: of what the queue has; negative where something was freed. `request`: what it is to have beside."""
     assert task.job is not None
     queue, beyond, amounts = task.job.queue, request, change.tolist()
@@ -141,11 +143,7 @@ def _covered(session: Session, units: Sequence[EvictionUnit]) -> list[bool]:
     amounts: list[Vector] = []
     for unit in units:
         firsts.append(len(rows))
-        took: dict[int, Vector] = {}
-        for task in unit.tasks:
-            assert task.node is not None
-            row = task.node.row
-            took[row] = took[row] + task.request if row in took else task.request
+        took = requests_by_row(unit.tasks)
         rows += took
         amounts += took.values()
     fits = (session.nodes.future_idle[rows] >= np.array(amounts)).all(axis=1)
@@ -157,7 +155,7 @@ def _without(
     session: Session,
     statement: Statement,
     claimant: Job,
-    kind: str,
+    kind: EvictionKind,
     units: Sequence[EvictionUnit],
     moves: Mapping[TaskKey, Node] = _NO_MOVES,
 ) -> bool:
@@ -178,7 +176,7 @@ def _again(
     session: Session,
     statement: Statement,
     script: Script,
-    kind: str,
+    kind: EvictionKind,
     had: Vector | None,
 ) -> bool:
     """Promises last; False at the first that cannot be kept. Without `had` they were kept before."""

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from stromboli.cluster import Job, JobKey, Queue, Task
+from stromboli.scheduling.callbacks import EvictionKind
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.queue_books import RowMask
 from stromboli.scheduling.session import Session
@@ -38,7 +39,7 @@ class VictimSearch:
     def __init__(
         self,
         session: Session,
-        kind: str,
+        kind: EvictionKind,
         job: Job,
         queues: Sequence[Queue],
         *,
@@ -102,7 +103,7 @@ class VictimSearch:
         """`only`: the nodes in question, if not all."""
         session, queue = self.session, self.job.queue
         fitting = session.placement.fitting(task, ahead=True)
-        kind = (self._kind_of(task, fitting), only is not None)
+        kind = (self._kind_of_job, task.priority, fitting, only is not None)
         # Tasks alike in this fare alike in a hunt, as long as nothing is committed in between: most of a long line of
         # waiting jobs need not be tried.
         signature = (kind, self._held())
@@ -114,11 +115,10 @@ class VictimSearch:
         prospects = self._prospects(kind, task, fitting, only)
         carried = self._best_that_works(statement, task, fitting, prospects)
         if carried is None:
-            at_once = session.version if not statement.operations else -1
-            self._known.failed[signature] = (at_once, len(session.ledger.log))
+            self._known.failed[signature] = (session.ledger.views.moment(), not statement.operations)
             return False
         self.gone += carried
-        prospects.ended = (len(session.ledger.log), signature[1])
+        prospects.ended = (session.ledger.views.moment(), signature[1])
         torn = [unit for unit in carried if is_torn(session, unit)]
         if torn:
             prospects.forget_plans(self._rows_of(torn))
@@ -132,42 +132,26 @@ class VictimSearch:
     ) -> list[EvictionUnit] | None:
         def plan_on(row: int) -> EvictionPlan | None:
             self._turns.plans += 1
-            return self._planner.plan_on(row, task, fitting, self._candidates_on(prospects, row, task))
+            return self._plan_on(prospects, row, task, fitting)
 
-        log = self.session.ledger.log
         best: tuple[Any, EvictionPlan] | None = None
         worked: list[EvictionPlan] = []
         carried: list[EvictionUnit] | None = None
         while (plan := prospects.best(plan_on)) is not None and (best is None or plan.key < best[0]):
             prospects.set_aside(plan)
-            mark = len(statement)
-            carried = self._carry_out(statement, task, plan, fitting)
-            if carried is None and plan.partial:
-                row = plan.node.row
-                candidates = self._candidates_on(prospects, row, task)
-                plan = self._planner.plan_on(row, task, fitting, candidates, whole=True) or plan
-                carried = self._carry_out(statement, task, plan, fitting)
+            mark, key = len(statement), None
+            plan, carried = self._try(statement, task, plan, fitting, prospects)
             if carried is not None:
                 worked.append(plan)
-                if len(carried) == len(plan.needed) and all(unit in plan.needed for unit in carried):
-                    break  # as planned, so no other plan is better
+                if plan.is_done_by(carried):
+                    break  # no other plan is better
                 statement.discard(down_to=mark)
-            prospects.read_to = len(log)  # all is as it was
-            if carried is None:
-                instead = self._other_way(plan, prospects, task, fitting)
-                if instead is not None:
-                    prospects.put_instead(instead)
-                else:
-                    prospects.put_away(plan)
-                continue
-            key = self._planner.key([victim for unit in carried for victim in unit.tasks], plan.node)
+                key = self._planner.key([victim for unit in carried for victim in unit.tasks], plan.node)
+                if best is None or key < best[0]:
+                    best = (key, plan)
             carried = None
-            if best is None or key < best[0]:
-                best = (key, plan)
-            # Others had to go than planned. Another way may do less harm on this node.
-            instead = self._other_way(plan, prospects, task, fitting)
-            if instead is not None and instead.key < key:
-                prospects.put_instead(instead)
+            prospects.rows.renew()  # all is as it was
+            self._look_for_another_way(prospects, plan, key, task, fitting)
         for plan in worked[:-1] if carried is not None else worked:  # on the node of the last, all is different now
             prospects.put_back(plan)
         if carried is None and best is not None:
@@ -175,16 +159,40 @@ class VictimSearch:
             assert carried is not None, "what worked a moment ago works again"
         return carried
 
+    def _plan_on(
+        self, prospects: Prospects, row: int, task: Task, fitting: Fitting, *, whole: bool = False,
+        way: Way = Way.IN_ORDER,
+    ) -> EvictionPlan | None:  # fmt: skip
+        candidates = self._candidates_on(prospects, row, task)
+        return self._planner.plan_on(row, task, fitting, candidates, whole=whole, way=way)
+
+    def _try(
+        self, statement: Statement, task: Task, plan: EvictionPlan, fitting: Fitting, prospects: Prospects
+    ) -> tuple[EvictionPlan, list[EvictionUnit] | None]:
+        """Carry out a plan. If a partial one is not enough, the whole one is made, and carried out."""
+        carried = self._carry_out(statement, task, plan, fitting)
+        if carried is None and plan.partial:
+            plan = self._plan_on(prospects, plan.node.row, task, fitting, whole=True) or plan
+            carried = self._carry_out(statement, task, plan, fitting)
+        return plan, carried
+
+    def _look_for_another_way(
+        self, prospects: Prospects, plan: EvictionPlan, key: Any, task: Task, fitting: Fitting
+    ) -> None:
+        """Others had to go than planned, or it did not work: then `key` is None. Another way may do less harm."""
+        instead = self._other_way(plan, prospects, task, fitting)
+        if instead is not None and (key is None or instead.key < key):
+            prospects.put_instead(instead)
+        elif key is None:
+            prospects.put_away(plan)
+
     def _other_way(self, plan: EvictionPlan, prospects: Prospects, task: Task, fitting: Fitting) -> EvictionPlan | None:
         """Instead of a plan that did not work: a gang may lose what it has above its minimum one by one, and the rest
         only together with all of it."""
         if plan.way is Way.IN_ORDER and self._planner.any_runs_short(plan.units):
-            row, others = plan.node.row, []
-            for way in (Way.ABOVE_MINIMUM, Way.WHOLE_GANGS):
-                candidates = self._candidates_on(prospects, row, task)
-                instead = self._planner.plan_on(row, task, fitting, candidates, whole=True, way=way)
-                others += [] if instead is None else [instead]
-            plan.others = sorted(others, key=lambda other: other.key)
+            row, ways = plan.node.row, (Way.ABOVE_MINIMUM, Way.WHOLE_GANGS)
+            others = [self._plan_on(prospects, row, task, fitting, whole=True, way=way) for way in ways]
+            plan.others = sorted([other for other in others if other is not None], key=lambda other: other.key)
         if not plan.others:
             return None
         best, *plan.others = plan.others
@@ -203,51 +211,50 @@ class VictimSearch:
         """Equal for namespaces that fare alike: they have nobody to lose, hold the same, and have the same weight. A
         cluster may have as many namespaces as pods, and to search for each of them anew would take long."""
         session, queue, name = self.session, self.job.queue, self.job.namespace
-        by_name = session.hooks(f"{self.kind}:byNamespace") or session.ledger.holdings or self.inside
+        by_name = session.points.victims[self.kind].by_namespace or session.ledger.holdings or self.inside
         if by_name or not session.alike_in_queue(self.job) or name in self._candidates().namespaces:
             return name
         held, known = queue.by_namespace.get(name), session.namespaces.get(name)
         return (1 if known is None else known.weight, held.tobytes() if held is not None and held.any() else b"")
 
-    def _kind_of(self, task: Task, fitting: Fitting) -> Any:
-        """Equal for tasks that the plugins treat alike, as long as their jobs have the same."""
-        return (self._kind_of_job, task.priority, fitting)
-
     def _failed_before(self, signature: Any) -> bool:
         """Nothing was committed since a search that began with nothing failed; or nothing has changed at all."""
-        version, at = self._known.failed.get(signature, (-1, -1))
-        return version == self.session.version or at == len(self.session.ledger.log)
+        known = self._known.failed.get(signature)
+        if known is None:
+            return False
+        moment, began_with_nothing = known
+        return moment.nothing_moved or (began_with_nothing and moment.nothing_settled)
 
     # -- prospects ----------------------------------------------------------------------------------------------
 
     def _prospects(self, kind: Any, task: Task, fitting: Fitting, only: RowMask | None) -> Prospects:
         """Those of this kind of task, up to date."""
         session, job = self.session, self.job
-        log = session.ledger.log
         # Jobs that run nothing themselves can learn from each other.
         shared = not self.inside and not job.ready_count
         key = (kind, None if shared else job.key)
         prospects = self._known.prospects.get(key)
-        closed: set[int] = set()
-        for hook in session.hooks("closedToEvictions"):
-            closed.update(hook.call(task))
+        closed = set(session.points.closed_to_evictions.of(task))
         if only is not None:
             closed |= set(np.flatnonzero(~only).tolist())
         if prospects is None:
             candidates = self._candidates()
             bounds = candidates.bounds(
                 task.request, fitting.columns, session.nodes.future_idle, self._open_rows(fitting),
-                self._among(candidates, best_effort=task.best_effort), gangs=bool(session.hooks("jobReady")),
+                self._among(candidates, best_effort=task.best_effort), gangs=bool(session.points.job_ready),
             )  # fmt: skip
-            prospects = self._known.prospects[key] = Prospects(candidates, bounds, session.nodes.nodes, len(log))
+            rows = session.ledger.views.rows()
+            prospects = self._known.prospects[key] = Prospects(candidates, bounds, session.nodes.nodes, rows)
+            rows.renew()
         # Another job may be entitled to more than the one before, unless both had the same and nothing else happened.
         # And filters that look at other nodes may accept anywhere what they rejected.
-        continues = key in self._used or prospects.ended == (len(log), self._held())
+        continues = key in self._used or (
+            prospects.ended is not None and prospects.ended[0].nothing_moved and prospects.ended[1] == self._held()
+        )
         self._used.add(key)
         basis = self._cost_basis()
-        if prospects.read_to != len(log):
-            prospects.changed(set(log[prospects.read_to :]))
-            prospects.read_to = len(log)
+        if changed_rows := prospects.rows.news():
+            prospects.changed(set(changed_rows))
         changed = (closed, basis) != (prospects.closed, prospects.cost_basis)
         if not continues or changed or fitting.looks_elsewhere:
             prospects.closed, prospects.cost_basis = closed, basis
@@ -282,9 +289,6 @@ class VictimSearch:
             if (candidate.job is job) == inside and (candidate.status in RUNS or is_evictable(ledger, candidate))
         ]
         return [candidate for candidate in found if candidate.best_effort] if task.best_effort else found
-
-    def _may_be_asked(self, candidate: Task) -> bool:
-        return (candidate.job is self.job) == self.inside and is_evictable(self.session.ledger, candidate)
 
     def _rows_of(self, torn: Iterable[EvictionUnit]) -> set[int]:
         """Where tasks of gangs are left that were complete, and are not any more."""
@@ -325,27 +329,12 @@ class VictimSearch:
         never fits."""
         mark = len(statement)
         had = self.job.queue.allocated.copy()
-        gone: list[EvictionUnit] = []
-        was_ready: dict[JobKey, bool] = {}
 
         def fits_now() -> bool:
             return fits_within(self.session, task, plan.node, self.kind, had, fitting)
 
-        fits = False
-        # First those that suffice by arithmetic: if others go before them, their gang may be at its minimum by then.
-        for unit in [*plan.needed, *[unit for unit in plan.units if unit not in plan.needed]]:
-            if gone and (fits := fits_now()):
-                break
-            # Before the first eviction, all is as it was when the plan was made.
-            if not gone or self._may_go(task, unit):
-                job = unit.tasks[0].job
-                assert job is not None
-                if job.key not in was_ready:
-                    was_ready[job.key] = self.session.job_ready(job)
-                unit.was_ready = was_ready[job.key]
-                self._evict(statement, task, unit)
-                gone.append(unit)
-        if not gone or not (fits or fits_now()):
+        gone = self._evict_until(fits_now, statement, task, plan)
+        if gone is None:
             statement.discard(down_to=mark)
             return None
         for unit in reversed(gone[:-1]):
@@ -360,12 +349,34 @@ class VictimSearch:
             return None
         return gone
 
+    def _evict_until(
+        self, fits_now: Callable[[], bool], statement: Statement, task: Task, plan: EvictionPlan
+    ) -> list[EvictionUnit] | None:
+        """Who had to go; None if the task never fits."""
+        gone: list[EvictionUnit] = []
+        was_ready: dict[JobKey, bool] = {}
+        # First those that suffice by arithmetic: if others go before them, their gang may be at its minimum by then.
+        for unit in [*plan.needed, *[unit for unit in plan.units if unit not in plan.needed]]:
+            if gone and fits_now():
+                return gone
+            # Before the first eviction, all is as it was when the plan was made.
+            if not gone or self._may_go(task, unit):
+                job = unit.tasks[0].job
+                assert job is not None
+                if job.key not in was_ready:
+                    was_ready[job.key] = self.session.job_ready(job)
+                unit.was_ready = was_ready[job.key]
+                self._evict(statement, task, unit)
+                gone.append(unit)
+        return gone if gone and fits_now() else None
+
     def _evict(self, statement: Statement, task: Task, unit: EvictionUnit) -> None:
         message = self.message(task)
         for victim in unit.tasks:
             statement.evict(victim, reason=self.reason, message=message)
 
     def _may_go(self, evictor: Task, unit: EvictionUnit) -> bool:
-        if not all(self._may_be_asked(task) for task in unit.tasks):
+        ledger = self.session.ledger
+        if not all((task.job is self.job) == self.inside and is_evictable(ledger, task) for task in unit.tasks):
             return False
         return all(self.session.may_evict(self.kind, evictor, task, whole=unit.whole) for task in unit.tasks)

@@ -11,6 +11,7 @@ from operator import add, ge, itemgetter, sub
 from typing import Any
 
 from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
+from stromboli.scheduling.callbacks import EvictionKind
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
@@ -26,7 +27,7 @@ class Planner:
     def __init__(
         self,
         session: Session,
-        kind: str,
+        kind: EvictionKind,
         rank: Callable[[Queue], Any],
         cost: Callable[[Sequence[Task]], Any],
     ) -> None:
@@ -35,45 +36,41 @@ class Planner:
         self._rank_of = rank
         self._cost = cost
         self.protected: frozenset[JobKey] = frozenset()  # gangs that must not stop
-        self._has_gangs = bool(session.hooks("jobReady"))
+        self._has_gangs = bool(session.points.job_ready)
         self._gangs: dict[JobKey, list[Task]] = {}  # what is known of gangs that may go as a whole
-        self._gangs_at = (-1, -1, 0)  # the length of the ledger's log at that time, and the kind of evictor
+        self._gangs_of: tuple[int, int] | None = None  # the kind of evictor
+        self._rows = session.ledger.views.rows()
 
     def plan_on(
         self, row: int, task: Task, fitting: Fitting, tasks: list[Task], *, whole: bool = False, way: Way = Way.IN_ORDER
     ) -> EvictionPlan | None:
         """`tasks`: those on the node that could be evicted. `whole`: not a partial plan."""
-        session = self._session
+        session, node = self._session, self._session.nodes.nodes[row]
         reason = int(fitting.reasons[row])
-        if reason and not session.node_reasons[reason - 1].resolvable:
+        if not tasks or (reason and not session.node_reasons[reason - 1].resolvable):
             return None
-        freed = {candidate.shape.id: fitting.amounts(candidate.shape) for candidate in tasks}
         short = list(map(sub, fitting.wanted, fitting.room_later(row)))
-        if not tasks:
-            return None
         if not whole and not reason:
-            plan = self._one_of_the_least(session.nodes.nodes[row], task, tasks, freed, short)
+            plan = self._one_of_the_least(node, task, tasks, fitting, short)
             if plan is not None:
                 return plan
-        if not _covers(_sum(tasks, freed), short):
+        if not _covers(_sum(tasks, fitting), short):
             return None
         units = self._units(task, tasks)
         if way is Way.WHOLE_GANGS:
             units = self._by_gangs(task, units)
-        for unit in units:
-            for member in unit.here:
-                if member.shape.id not in freed:
-                    freed[member.shape.id] = fitting.amounts(member.shape)
-        gives = {id(unit): _sum(unit.here, freed) if unit.whole else freed[unit.here[0].shape.id] for unit in units}
+        gives = {id(unit): _sum(unit.here, fitting) for unit in units}
         chosen = self._above_minimum if way is Way.ABOVE_MINIMUM else _in_order
-        plan = self._plan(session.nodes.nodes[row], *chosen(units, gives, short), gives, short) if units else None
-        if plan is not None and plan.key[0] == 0:
-            single = {id(unit.tasks[0]) for unit in units if not unit.whole}
-            refused = [candidate for candidate in tasks if id(candidate) not in single]
-            plan.sure = way is Way.IN_ORDER and all(self._rank(candidate) > plan.key[1] for candidate in refused)
+        plan = self._plan(node, *chosen(units, gives, short), gives, short) if units else None
         if plan is not None:
             plan.way = way
+            plan.sure = way is Way.IN_ORDER and plan.key[0] == 0 and self._is_sure(plan, units, tasks)
         return plan
+
+    def _is_sure(self, plan: EvictionPlan, units: list[EvictionUnit], tasks: list[Task]) -> bool:
+        """Whether all who may not go one by one rank higher than those who go."""
+        single = {id(unit.tasks[0]) for unit in units if not unit.whole}
+        return all(self._rank(candidate) > plan.key[1] for candidate in tasks if id(candidate) not in single)
 
     def key(self, victims: list[Task], node: Node) -> Any:
         """The key of a plan that evicts these: less is better."""
@@ -99,7 +96,7 @@ class Planner:
         return self._session.job_ready(job) and runs_short_without(job, going)
 
     def _one_of_the_least(
-        self, node: Node, evictor: Task, tasks: list[Task], freed: dict[int, Amounts], short: Amounts
+        self, node: Node, evictor: Task, tasks: list[Task], fitting: Fitting, short: Amounts
     ) -> EvictionPlan | None:
         """Where the least valuable tasks are alike and each of them is enough, the last in the order goes, and the
         others need not be asked about. None if it is not that simple."""
@@ -107,7 +104,7 @@ class Planner:
         worst = min(ranks)
         least = [task for task, rank in zip(tasks, ranks, strict=True) if rank == worst]
         shape = least[0].shape
-        if len({task.shape.id for task in least}) > 1 or not _covers(freed[shape.id], short):
+        if len({task.shape.id for task in least}) > 1 or not _covers(fitting.amounts(shape), short):
             return None
         if len(least) > 1:
             in_order = sorted(zip(self._orders(least), least, strict=True), key=itemgetter(0), reverse=True)
@@ -203,9 +200,9 @@ class Planner:
 
     def _gang(self, evictor: Task, job: Job) -> list[Task]:
         """All tasks of a gang, if it may go as a whole; else none."""
-        at = (len(self._session.ledger.log), evictor.shape.id, evictor.priority)
-        if self._gangs_at != at:
-            self._gangs_at = at
+        kind = (evictor.shape.id, evictor.priority)
+        if self._rows.changed() or self._gangs_of != kind:
+            self._gangs_of = kind
             self._gangs.clear()
         members = self._gangs.get(job.key)
         if members is None:
@@ -290,11 +287,11 @@ def _covers(amounts: Amounts, short: Amounts) -> bool:
     return all(map(ge, amounts, short))
 
 
-def _sum(tasks: Sequence[Task], freed: dict[int, Amounts]) -> Amounts:
-    """Of at least one task."""
-    total = freed[tasks[0].shape.id]
+def _sum(tasks: Sequence[Task], fitting: Fitting) -> Amounts:
+    """What at least one task gives."""
+    total = fitting.amounts(tasks[0].shape)
     for task in tasks[1:]:
-        total = list(map(add, total, freed[task.shape.id]))
+        total = list(map(add, total, fitting.amounts(task.shape)))
     return total
 
 

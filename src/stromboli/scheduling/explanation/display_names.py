@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from stromboli.cluster import Job, Task
 
+from .reasons import RESERVATION
+
 
 def task_name(task: Task) -> str:
     """The key of a pod, or the Reservation that the task stands for."""
@@ -21,3 +23,10 @@ def display_name(job: Job) -> str:
             if owner.controller:
                 return f"{job.namespace}/{owner.name}"
     return job.key
+
+
+def what_waits(job: Job) -> str:
+    """What a sentence about the whole of a job is about."""
+    if job.stands_for:
+        return RESERVATION
+    return "gang" if job.min_available > 1 else "pod"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stromboli.api.quantity import format_duration
+from stromboli.grammar import plural
 
 _SCHEDULED = "All pods that must start together have a node."
 
@@ -15,6 +16,11 @@ def scheduled(minimum: int) -> str:
 def lost_pods(minimum: int) -> str:
     """`minimum`: how many pods the gang once started with."""
     return f"All {minimum} pods that must start together had a node, and some have lost it."
+
+
+def minimum_raised(minimum: int, needed: int) -> str:
+    """`minimum`: how many pods the gang once started with. It is the first number, because it is read again."""
+    return f"The gang started with {plural(minimum, 'pod')}, and needs {needed} now."
 
 
 def sent_away(job: str, other: str) -> str:

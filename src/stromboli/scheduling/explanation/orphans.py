@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stromboli.api import Condition, PodGroupCondition, Reservation
+from stromboli.api import Condition, PodGroup, PodGroupCondition, Reservation
 from stromboli.api.reservations import PENDING, queue_of
 from stromboli.api.timestamps import format_timestamp
-from stromboli.cluster import Cluster, Job, Status, Task
+from stromboli.cluster import Cluster, Job, JobKey, Status, Task
 from stromboli.containment import ObjectRef
 from stromboli.scheduling.decisions import Decision, Explanation, PatchGroup, PatchPod, PatchReservation
 
@@ -24,17 +24,14 @@ from .reasons import Code
 def orphans(cluster: Cluster, now: float) -> Iterator[Decision]:
     """The statuses to write, sorted by name; none for objects that already have them."""
     for job_key in sorted(key for key, job in cluster.jobs.items() if job.object and job.queue.object is None):
-        if _is_put_aside(cluster, cluster.jobs[job_key]):
-            continue  # the cycle has said so
-        yield from _group(cluster.jobs[job_key], now)
+        if not _is_put_aside(cluster, cluster.jobs[job_key]):  # otherwise the cycle has said so
+            yield from _group(cluster.jobs[job_key], now)
     for reservation in cluster.reservations_without_queue():
         if ObjectRef("Reservation", reservation.metadata.name) not in cluster.put_aside:
             yield from _reservation(reservation, now)
     for task_key in sorted(key for key, task in cluster.tasks.items() if task.true_status is Status.PENDING):
         task = cluster.tasks[task_key]
-        if task.job is not None and cluster.put_aside and _is_put_aside(cluster, task.job):
-            continue
-        why = _why_not_considered(task)
+        why = _why_not_considered(cluster, task)
         if why is not None and not _says(task, why.message):
             yield PatchPod(task.key, why.code, why.message, task.nominated)
 
@@ -45,10 +42,12 @@ def _is_put_aside(cluster: Cluster, job: Job) -> bool:
     return any(ref in cluster.put_aside for ref in refs)
 
 
-def _why_not_considered(task: Task) -> Explanation | None:
+def _why_not_considered(cluster: Cluster, task: Task) -> Explanation | None:
     job = task.job
     if job is None:
         return Explanation(Code.NO_POD_GROUP, reasons.no_group(""))
+    if cluster.put_aside and _is_put_aside(cluster, job):
+        return None
     if job.object is None:
         return Explanation(Code.NO_POD_GROUP, reasons.no_group(job.key))
     if job.queue.object is None:
@@ -62,28 +61,34 @@ def _says(task: Task, message: str) -> bool:
 
 def _group(job: Job, now: float) -> Iterator[Decision]:
     assert job.object is not None
-    status = job.object.status
-    message = reasons.no_queue(job.queue.name)
-    if any(c.type == UNSCHEDULABLE and c.message == message for c in status.conditions):
+    yield from unschedulable(job.key, job.object, Explanation(Code.NO_QUEUE, reasons.no_queue(job.queue.name)), now)
+
+
+def unschedulable(job: JobKey, group: PodGroup, why: Explanation, now: float) -> Iterator[PatchGroup]:
+    """What becomes of the status of a group that no session considers, if it does not say so already."""
+    status = group.status
+    if any(c.type == UNSCHEDULABLE and c.message == why.message for c in status.conditions):
         return
     stamp = format_timestamp(now)
     said = PodGroupCondition(
-        type=UNSCHEDULABLE, status="True", reason=Code.NO_QUEUE, message=message,
+        type=UNSCHEDULABLE, status="True", reason=why.code, message=why.message,
         last_transition_time=stamp, transition_id=stamp,
     )  # fmt: skip
     others = [condition for condition in status.conditions if condition.type != UNSCHEDULABLE]
-    yield PatchGroup(job.key, status.phase, (said, *others), status.running, status.succeeded, status.failed)
+    yield PatchGroup(job, status.phase, (said, *others), status.running, status.succeeded, status.failed)
 
 
 def _reservation(reservation: Reservation, now: float) -> Iterator[Decision]:
     message = reasons.no_queue(queue_of(reservation))
-    if why_reservation_waits(reservation)[1] == message:
-        return
+    if why_reservation_waits(reservation)[1] != message:
+        yield not_scheduled(reservation, Explanation(Code.NO_QUEUE, message), now)
+
+
+def not_scheduled(reservation: Reservation, why: Explanation, now: float) -> PatchReservation:
     said = Condition(
-        type=SCHEDULED, status="False", reason=Code.NO_QUEUE, message=message,
-        last_transition_time=format_timestamp(now),
-    )  # fmt: skip
-    yield PatchReservation(reservation.metadata.name, reservation.metadata.uid, PENDING, "", {}, (said,))
+        type=SCHEDULED, status="False", reason=why.code, message=why.message, last_transition_time=format_timestamp(now)
+    )
+    return PatchReservation(reservation.metadata.name, reservation.metadata.uid, PENDING, "", {}, (said,))
 
 
 def why_reservation_waits(reservation: Reservation) -> tuple[str, str]:

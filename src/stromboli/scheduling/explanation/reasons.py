@@ -107,12 +107,10 @@ def refused(refusal: Refusal, *, guaranteed: bool = False) -> str:
             )
         case Code.NAMESPACE_SHARE_AHEAD | Code.CLAIM_MISSING | Code.CLAIM_UNBOUND | Code.RESOURCE_CLAIMS_UNSUPPORTED:
             return subject
-        case Code.NOT_ENOUGH_PODS if subject:
-            then = _created_for(refusal.creator) or "Create the others."
-            return f"The gang has too few pods of role {subject}: {need} required, {have} created. {then}"
         case Code.NOT_ENOUGH_PODS:
-            then = _created_for(refusal.creator) or "Create the others or lower minMember."
-            return f"The gang has too few pods: {need} required, {have} created. {then}"
+            what, remedy = (f"pods of role {subject}", "") if subject else ("pods", " or lower minMember")
+            then = _created_for(refusal.creator) or f"Create the others{remedy}."
+            return f"The gang has too few {what}: {need} required, {have} created. {then}"
         case Code.INSUFFICIENT_NODE:
             return not_admitted(refusal)
         case Code.QUEUE_FIRST_IN_LINE:
@@ -132,13 +130,22 @@ def says_that_pods_are_created(message: str) -> bool:
     return _CREATED in message
 
 
-def bind_refused(pod: str, node: str, why: str, times: int, others: int, retry: str) -> str:
+def retried_at(moment: str) -> str:
+    return f"The next attempt is at {moment}."
+
+
+def retried_when_another_fits(node: str, moment: str) -> str:
+    """`node`: one that failed, which is tried again at that moment; "" if there is none."""
+    also = f", and on {node} again from {moment} on" if node else ""
+    return f"It is tried again as soon as another node fits{also}."
+
+
+def bind_refused(pod: str, node: str, why: str, times: int, others: int, when: str) -> str:
     """`times`: how often binds of the pod were refused; `others`: pods of the job to which it happened as well;
-    `retry`: when the next attempt is made, or "" if it is up to the nodes."""
+    `when`: the sentence about the next attempt (`retried_at`, `retried_when_another_fits`)."""
     also = f" So were binds of {plural(others, 'more pod')} of the job." if others else ""
     often = f", for the {times}th time" if times > 3 else ""
-    when = f" The next attempt is at {retry}." if retry else " It is tried again as soon as another node fits."
-    return f"The API server refused to bind {pod} to {node}{often}: {why.rstrip('.')}.{also}{when}"
+    return f"The API server refused to bind {pod} to {node}{often}: {why.rstrip('.')}.{also} {when}"
 
 
 def _beside(refusal: Refusal) -> str:
@@ -160,20 +167,27 @@ def _whose(jobs: Sequence[str]) -> str:
     return " (" + ", ".join(jobs[:MOST_NAMES]) + more + ")"
 
 
+RESERVATION = "Reservation"
+
+
 def says_never(message: str) -> bool:
     """Whether a sentence of those below, or that of a job too large to be admitted, begins like this."""
-    return message.startswith(tuple(f"The {who} can never " for who in ("gang", "pod", "job")))
+    return message.startswith(tuple(f"The {who} can never " for who in ("gang", "pod", RESERVATION, "job")))
 
 
 # -- what can never start ---------------------------------------------------------------------------------------------
 
 
+def _never(who: str) -> str:
+    return f"The {who} can never {'get a node' if who == RESERVATION else 'start'}"
+
+
 def never_within_quota(who: str, refusal: Refusal, *, guaranteed: bool) -> str:
-    """`who`: "gang" or "pod"; `guaranteed`: the rest is guaranteed to other queues."""
+    """`who`: see `display_names.what_waits`; `guaranteed`: the rest is guaranteed to other queues."""
     resource = refusal.resource
     need, most = stated_amount(resource, refusal.need), stated_amount(resource, refusal.total)
     return (
-        f"The {who} can never start: {need} {resource} requested, and queue {refusal.subject} may have at most {most}"
+        f"{_never(who)}: {need} {resource} requested, and queue {refusal.subject} may have at most {most}"
         f"{_limit_of_queue(guaranteed)}"
     )
 
@@ -197,21 +211,20 @@ def _limit_of_queue(guaranteed: bool) -> str:
 def never_on_a_node(who: str, resource: str, requested: int, most: int) -> str:
     """`resource`: of which no node has enough; "" if it takes several resources to rule out every node."""
     if not resource:
-        return f"The {who} can never start: no node that a pod of it may use is large enough, even if it is empty."
+        whose = "that it" if who == RESERVATION else "that a pod of it"
+        return f"{_never(who)}: no node {whose} may use is large enough, even if it is empty."
     need, largest = stated_amount(resource, requested), stated_amount(resource, most)
-    return (
-        f"The {who} can never start: {need} {resource} requested for one pod, and nodes that it may use have at most "
-        f"{largest}."
-    )
+    each = "" if who == RESERVATION else " for one pod"
+    return f"{_never(who)}: {need} {resource} requested{each}, and nodes that it may use have at most {largest}."
 
 
 def never_on_all_nodes(pods: int, most: int) -> str:
     return f"The gang can never start: it needs {pods} equal pods, and empty nodes have room for only {most}."
 
 
-def never_in_cluster(resource: str, requested: int, total: int) -> str:
+def never_in_cluster(who: str, resource: str, requested: int, total: int) -> str:
     need, there = stated_amount(resource, requested), stated_amount(resource, total)
-    return f"The gang can never start: {need} {resource} requested, and the cluster has {there}."
+    return f"{_never(who)}: {need} {resource} requested, and the cluster has {there}."
 
 
 def never_beside_services_of_queue(who: str, refusal: Refusal, *, guaranteed: bool) -> str:
@@ -222,7 +235,7 @@ def never_beside_services_of_queue(who: str, refusal: Refusal, *, guaranteed: bo
     kept = stated_amount(resource, refusal.have)
     stays = f", of which pods that do not end and Reservations keep {kept}" if refusal.have > 0 else ""
     return (
-        f"The {who} can never start: {need} {resource} requested, and queue {refusal.subject} may have at most "
+        f"{_never(who)}: {need} {resource} requested, and queue {refusal.subject} may have at most "
         f"{total}{stays}{_limit_of_queue(guaranteed)}"
     )
 
@@ -230,7 +243,7 @@ def never_beside_services_of_queue(who: str, refusal: Refusal, *, guaranteed: bo
 def never_beside_services(who: str, found: int, needed: int, why: str) -> str:
     """It would not fit even if all pods were gone that end. `why`: the sentence about nodes, for the next pod."""
     return (
-        f"The {who} can never start: if all other pods that end were gone, {found} of the {needed} pods that must "
+        f"{_never(who)}: if all other pods that end were gone, {found} of the {needed} pods that must "
         f"start together would fit. For the next one, {why[:1].lower()}{why[1:]}"
     )
 

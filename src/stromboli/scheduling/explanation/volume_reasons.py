@@ -144,12 +144,11 @@ def place_taken(node: str, why: str) -> str:
     return f"Gave up the place on {node} while its volumes were made. {why}"
 
 
-def volumes_refused(pod: str, node: str, why: str, times: int, others: int, retry: str) -> str:
+def volumes_refused(pod: str, node: str, why: str, times: int, others: int, when: str) -> str:
     """As `reasons.bind_refused`."""
     also = f" So did {others} more pods of the job." if others else ""
     often = f", for the {times}th time" if times > 3 else ""
-    when = f" The next attempt is at {retry}." if retry else " It is tried again as soon as another node fits."
-    return f"Pod {pod} cannot have its volumes on {node}{often}: {why.rstrip('.')}.{also}{when}"
+    return f"Pod {pod} cannot have its volumes on {node}{often}: {why.rstrip('.')}.{also} {when}"
 
 
 def _some(names: Sequence[str]) -> str:

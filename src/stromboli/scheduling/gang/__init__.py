@@ -2,9 +2,7 @@
 
 `gang_placement` places them, `node_sources` says on which nodes, `best_effort` places those without requests,
 `readiness` says how far a job is from starting, `tentative_places` keeps what a job that cannot start was tried with.
-Three modules save attempts that are of no use: `failed_attempts` knows them from one cycle to the next, `enough_places`
-counts before anything is placed, and with `job_kinds` what is known of one job is known of all that are alike.
-`small_jobs` is a short cut for jobs of one task, `nominated_tasks` one for gangs that pods were evicted for.
+`nominated_tasks` is a short cut for gangs that pods were evicted for.
 `kept_places` says who chooses first where places are kept for several tasks. `empty_nodes` knows which gangs could not
 start even if nothing else ran, `half_gangs` which of them have some pods on nodes and lack others. `spare_pods` says
 whether pods of a gang may leave.
@@ -13,26 +11,21 @@ whether pods of a gang may leave.
 from .best_effort import complete_with_best_effort
 from .eligibility import is_eligible
 from .empty_nodes import EmptyNodes, first_beyond_cluster, missing_pods
-from .enough_places import lacks_places, lacks_places_everywhere, lacks_places_like_others
-from .failed_attempts import FailedAttempts
-from .gang_placement import place_afresh, place_gang, start_gang
+from .gang_placement import alike, allowed_by_queue, missing_tasks, place_afresh, place_gang
 from .half_gangs import HalfGangs, holds_nodes, is_half_gang, reached_minimum
-from .job_kinds import JobKinds
 from .kept_places import by_choices, promised_first, with_choices
 from .nominated_tasks import promise_rooms
 from .readiness import complete, condition_ready, conditionally_ready, reserved_tasks
-from .small_jobs import SmallJobs
 from .spare_pods import Shortage, shortage
 from .tentative_places import TentativePlaces
 
 __all__ = [
     "EmptyNodes",
-    "FailedAttempts",
     "HalfGangs",
-    "JobKinds",
     "Shortage",
-    "SmallJobs",
     "TentativePlaces",
+    "alike",
+    "allowed_by_queue",
     "by_choices",
     "complete",
     "complete_with_best_effort",
@@ -42,10 +35,8 @@ __all__ = [
     "holds_nodes",
     "is_eligible",
     "is_half_gang",
-    "lacks_places",
-    "lacks_places_everywhere",
-    "lacks_places_like_others",
     "missing_pods",
+    "missing_tasks",
     "place_afresh",
     "place_gang",
     "promise_rooms",
@@ -53,6 +44,5 @@ __all__ = [
     "reached_minimum",
     "reserved_tasks",
     "shortage",
-    "start_gang",
     "with_choices",
 ]

@@ -18,7 +18,7 @@ from .readiness import complete
 def complete_with_best_effort(session: Session, statement: Statement, job: Job) -> bool:
     """True if the job reaches its minimum without counting on tasks that have no node. Without a plugin that says when
     a job is ready there are no gangs, and every job is complete."""
-    if not session.hooks("jobReady"):
+    if not session.points.job_ready:
         return True
     roles_short = job.roles_matter and any(
         job.role_occupied(role) - job.role_pending_best_effort.get(role, 0) < minimum

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stromboli.api import names
-from stromboli.cluster import OCCUPYING, PODS, UNOFFERED, Job, JobKey, Shape, Status, Task, Vector
+from stromboli.cluster import OCCUPYING, PODS, UNOFFERED, Job, Ledger, Shape, Status, Task, Vector, View
 from stromboli.scheduling.callbacks import Scope
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.session import Session
@@ -47,12 +47,13 @@ class _KnownRooms:
     """What is kept from one session to the next."""
 
     def __init__(self) -> None:
-        self._node_changes = -1
+        self._nodes: View | None = None
         self._rooms: WeakKeyDictionary[Shape, EmptyRoom] = WeakKeyDictionary()
 
-    def at(self, node_changes: int) -> WeakKeyDictionary[Shape, EmptyRoom]:
-        if self._node_changes != node_changes:
-            self._node_changes = node_changes
+    def on(self, ledger: Ledger) -> WeakKeyDictionary[Shape, EmptyRoom]:
+        if self._nodes is None:
+            self._nodes = ledger.views.nodes()
+        if self._nodes.changed():
             self._rooms.clear()
         return self._rooms
 
@@ -60,8 +61,7 @@ class _KnownRooms:
 class EmptyNodes:
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._rooms = session.memory(_KnownRooms).at(session.ledger.node_changes)
-        self._hopeless: dict[JobKey, bool] = {}  # of jobs none of whose tasks has a place
+        self._rooms = session.memory(_KnownRooms).on(session.ledger)
 
     def room(self, task: Task) -> EmptyRoom:
         known = self._rooms.get(task.shape)
@@ -72,14 +72,6 @@ class EmptyNodes:
     def is_hopeless(self, job: Job) -> bool:
         """Whether the pods of a job cannot reach its minimum on these nodes, even if they were empty. Of a job without
         pods nothing is known."""
-        if job.counts[_PENDING] != len(job.tasks):
-            return self._lacks_nodes(job)
-        known = self._hopeless.get(job.key)
-        if known is None:  # pods and groups do not change during a session
-            known = self._hopeless[job.key] = self._lacks_nodes(job)
-        return known
-
-    def _lacks_nodes(self, job: Job) -> bool:
         if len(job.tasks) == 1 and job.counts[_PENDING]:  # most jobs of a long line
             (task,) = job.tasks.values()
             return not task.gated and self.room(task).fit == 0

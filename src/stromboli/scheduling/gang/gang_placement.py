@@ -4,8 +4,7 @@
 it is; one that is ready gets one more, so that jobs share what is left turn by turn. Tasks that are alike are placed by
 one kernel call. What does not fit into idle room may be promised room that is being released.
 
-`start_gang` commits that if the job can start, and discards it otherwise. Only the allocate action also keeps what was
-placed for a job that waits for terminating pods.
+Whether what was placed becomes true is up to those who try a job (`scheduling.attempt`).
 """
 
 from __future__ import annotations
@@ -19,23 +18,12 @@ from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .best_effort import complete_with_best_effort
 from .kept_places import largest_first, promised_first, with_choices
 from .node_sources import place_on_nodes
 from .nominated_tasks import promise_rooms
 
 _CONDITIONAL = Status.CONDITIONAL
 _RESERVED = Status.RESERVED
-
-
-def start_gang(session: Session, statement: Statement, job: Job, tasks: deque[Task]) -> bool:
-    """All or nothing: whether the job could be placed as far as it can start."""
-    place_gang(session, statement, job, tasks)
-    if session.job_ready(job) and complete_with_best_effort(session, statement, job):
-        statement.commit()
-        return True
-    statement.discard()
-    return False
 
 
 def place_afresh(session: Session, job: Job, tasks: deque[Task], *, lending: bool) -> Statement:
@@ -188,8 +176,8 @@ class _Attempt:
     def _place_otherwise(self, group: list[Task]) -> int:
         """Places of another kind, if a feature has some for tasks that found no room. A job that runs already does not
         count on them: they are for those that cannot start without."""
-        hooks = self._session.hooks("fallbackPlacement")
-        return sum(takewhile(bool, (any(hook.call(self._statement, task) for hook in hooks) for task in group)))
+        place = self._session.points.fallback_placement
+        return sum(takewhile(bool, (place.any(self._statement, task) for task in group)))
 
     def _refuse(self, refusal: Refusal | None) -> None:
         if refusal is not None:
@@ -244,10 +232,15 @@ def missing_tasks(job: Job) -> int:
 
 def _narrow_first(session: Session, job: Job, tasks: deque[Task]) -> None:
     """Tasks that few nodes can run come first, if the gang does not run yet. Not before tasks that a role needs."""
-    hooks = session.hooks("narrow")
-    if not hooks or len(tasks) < 2 or session.job_ready(job) or (job.roles_matter and missing_tasks(job) < len(tasks)):
+    narrow_of = session.points.narrow
+    if (
+        not narrow_of
+        or len(tasks) < 2
+        or session.job_ready(job)
+        or (job.roles_matter and missing_tasks(job) < len(tasks))
+    ):
         return
-    narrow = {key for hook in hooks for key in hook.call(job, list(tasks))}
+    narrow = set(narrow_of.of(job, list(tasks)))
     if narrow:
         _set_order(tasks, promised_first(sorted(tasks, key=lambda task: task.key not in narrow)))
 

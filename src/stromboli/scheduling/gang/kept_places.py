@@ -22,7 +22,7 @@ def promised_first(tasks: Iterable[Task]) -> list[Task]:
 
 def with_choices(session: Session, tasks: Sequence[Task]) -> tuple[list[Task], frozenset[TaskKey]]:
     """Tasks of a job in the order in which they choose, and those of them that have places to choose from."""
-    found = session.with_kept_places(tasks) if session.hooks("keptPlace") else []
+    found = session.with_kept_places(tasks)
     places = frozenset([task.key for _, task in found])
     if not found or (len(found) == len(tasks) and _are_equal(found)):
         return list(tasks), places

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from operator import ge, sub
 
 from stromboli.cluster import Node, Status, Task
+from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -21,8 +22,6 @@ def promise_rooms(session: Session, statement: Statement, tasks: Iterable[Task],
     """Promise tasks at the front their rooms on the nodes that they are nominated to, as long as they are of one kind
     and their rooms will be free; how many were promised. Whoever comes next is left to the caller. `unless_idle`: only
     as long as their rooms are not free already."""
-    if session.hooks("keptPlace") or session.hooks("prePredicate"):
-        return 0
     chosen: list[Task] = []
     nodes: list[Node] = []
     placement, table = session.placement, session.nodes
@@ -32,10 +31,10 @@ def promise_rooms(session: Session, statement: Statement, tasks: Iterable[Task],
         if node is None:
             break
         if not chosen:
+            if not _may_batch(session, task):
+                break
             first, key = task, placement.key(task)
             later, now = placement.fitting(task, ahead=True), placement.fitting(task)
-            if later.depends_on_neighbours or now.depends_on_neighbours:
-                break
         elif task.role != first.role or placement.key(task) != key:
             break
         row = node.row
@@ -45,10 +44,23 @@ def promise_rooms(session: Session, statement: Statement, tasks: Iterable[Task],
         wanted = later.wanted
         if not later.mask[row] or not all(map(ge, room, wanted)):
             break
-        # A promise may use idle room, which is not free then.
-        if unless_idle and now.mask[row] and all(map(ge, map(min, now.room_idle(row), room), wanted)):
+        if unless_idle and _is_idle(now, row, room):
             break
         left[row] = list(map(sub, room, wanted))
         chosen.append(task)
         nodes.append(node)
     return statement.pipeline_many(chosen, nodes) if len(chosen) > 1 else 0
+
+
+def _may_batch(session: Session, task: Task) -> bool:
+    """Whether tasks like this one may be promised rooms in one step, now and later."""
+    assert task.job is not None
+    if not session.may_batch(task.job):
+        return False
+    placement = session.placement
+    return not any(placement.fitting(task, ahead=ahead).depends_on_neighbours for ahead in (True, False))
+
+
+def _is_idle(now: Fitting, row: int, later: list[int]) -> bool:
+    """Whether a task has its room already. A promise may use idle room, which is not free then."""
+    return bool(now.mask[row]) and all(map(ge, map(min, now.room_idle(row), later), now.wanted))

@@ -23,8 +23,8 @@ def open_half_gangs(session: Session) -> None:
     session.state(HalfGangs).first = frozenset(job.key for job in halves if _could_start(session, job))
     timeout = deadlock_timeout(session.configuration)
     if timeout and len(halves) > 1:
-        with session.registering("half_gangs", tier=len(session.configuration.tiers)):
-            session.add_close(lambda: resolve_deadlock(session, halves, timeout))
+        with session.registering("half_gangs"):
+            session.points.close.add(lambda: resolve_deadlock(session, halves, timeout))
 
 
 def _could_start(session: Session, job: Job) -> bool:

@@ -15,10 +15,11 @@ import numpy as np
 
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import Job, Status, Task
+from stromboli.scheduling.attempt import FailedAttempts
 from stromboli.scheduling.eviction import fits_without
 from stromboli.scheduling.explanation import gang_reasons, waiting_since
 from stromboli.scheduling.explanation.display_names import display_name
-from stromboli.scheduling.gang import FailedAttempts, conditionally_ready, is_eligible, is_half_gang
+from stromboli.scheduling.gang import conditionally_ready, is_eligible, is_half_gang
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -97,9 +98,10 @@ def _start_of(task: Task) -> float:
 
 def _makes_room(session: Session, leaves: Job, others: Sequence[Job]) -> tuple[Job, Statement] | None:
     """Which of the others can be completed if this gang is sent away, and the statement that does it."""
-    failures = session.memory(FailedAttempts)
-    if failures.repeat(session, REASON, leaves):
-        return None
+    return session.state(FailedAttempts).once(REASON, leaves, lambda: _room_of(session, leaves, others))
+
+
+def _room_of(session: Session, leaves: Job, others: Sequence[Job]) -> tuple[Job, Statement] | None:
     members = [task for _, task in sorted(leaves.tasks.items()) if task.status in _ON_NODES]
     for other in others:
         if not _may_go(session, members, other) or _something_leaves(session, other):
@@ -111,7 +113,6 @@ def _makes_room(session: Session, leaves: Job, others: Sequence[Job]) -> tuple[J
         if _completes(session, statement, other):
             return other, statement
         statement.discard()
-    failures.record(session, REASON, leaves)
     return None
 
 

@@ -93,7 +93,7 @@ def open_leaving(session: Session) -> None:
         if replaced is not None:
             leaving.promised.pop(replaced.key, None)
 
-    with session.registering(FEATURE, tier=len(session.configuration.tiers)):
+    with session.registering(FEATURE):
         session.add_preemptable(protect, protects=True)
         session.add_reclaimable(protect, protects=True)
         session.add_pre_filter(check)

@@ -49,7 +49,7 @@ def open_emptied_nodes(session: Session) -> None:
     def key(task: Task) -> Hashable:
         return tuple(row for row, group in emptied.items() if _is_of(task, group))
 
-    with session.registering(FEATURE, tier=len(session.configuration.tiers)):
+    with session.registering(FEATURE):
         session.add_score(prepare, scope=Scope.STATIC, depends_on=key)
 
 

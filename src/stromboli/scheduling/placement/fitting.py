@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stromboli.cluster import PODS, Job, Matrix, Shape, Task, Vector
+from stromboli.cluster import PODS, Job, LogView, Matrix, Shape, Task, Vector
 from stromboli.scheduling.callbacks import (
     FilterHook,
     Horizon,
@@ -100,20 +100,20 @@ class Fitting:
         self._filters_everywhere = any(scope is Scope.CLUSTER for _, scope in self._filters)
         self._scores_everywhere = any(scope is Scope.CLUSTER for _, scope in self._scores)
         self._changes_everywhere = self._filters_everywhere or self._scores_everywhere
-        # How far the ledger's log was read, for the filters, scores and ranks; the latter are needed less often.
-        self._filtered_to = self._scored_to = self._ranked_to = self._bounded_to = -1
+        # The rows that changed since the filters, scores, ranks and counts were brought up to date.
+        views = session.ledger.views
+        self._to_filter, self._to_score, self._to_rank, self._to_bound = (views.rows() for _ in range(4))
         self._tree: Any = None
-        self._changed_between = (-1, -1)
-        self._changed: Rows = all_rows
         # How many of these tasks an empty node has room for, and at least one; and whether no count was ever less.
         self._enough: Rows | None = None
         self._ample = True
-        # How many have room, in what, and the length of the ledger's log when they were counted.
-        self._counted = self._counted_at = -1
+        self._counted = -1  # so many have room in this
         self._counted_in: Matrix | None = None
+        self._since_counted = views.rows()
         self.refresh()
-        # ledger.freed, and the length of its log, when no room was found the last time.
-        self._failed_at = self._failed_to = -1
+        # Of what was freed, and which rows changed, since no room was found.
+        self._has_failed = False
+        self._freed, self._since_failed = views.freed(), views.rows()
 
     @property
     def depends_on_neighbours(self) -> bool:
@@ -124,7 +124,7 @@ class Fitting:
     def alone(self) -> bool:
         """Whether tasks must be placed one by one, because a placement may change a filter or score in a way that the
         kernels do not compute."""
-        return bool(self._uncounted or self._scores or self.session.hooks("bestNode"))
+        return bool(self._uncounted or self._scores or self.session.points.best_node)
 
     @property
     def counts_tasks(self) -> bool:
@@ -158,15 +158,16 @@ class Fitting:
 
     def refresh(self) -> None:
         """Update the results of the filters."""
-        end = len(self.session.ledger.log)
-        if self._filters and self._filtered_to != end:
-            self._look_ahead()
-            rows = self._changed_since(self._filtered_to, everywhere=self._filters_everywhere)
-            clear = not self._uncounted and self._take_more(rows)
-            if self._judged or not clear:
-                self._judged = True
-                self._judge(rows)
-        self._filtered_to = end
+        if not self._filters:
+            return
+        rows = self._news(self._to_filter, everywhere=self._filters_everywhere)
+        if rows is None:
+            return
+        self._look_ahead()
+        clear = not self._uncounted and self._take_more(rows)
+        if self._judged or not clear:
+            self._judged = True
+            self._judge(rows)
 
     def _judge(self, rows: Rows) -> None:
         reasons = self._static[rows]
@@ -179,7 +180,7 @@ class Fitting:
 
     def _take_more(self, rows: Rows) -> bool:
         """Whether it is clear without the filters that they reject none of these nodes, the last that changed."""
-        self._bounded_to = len(self.session.ledger.log)
+        self._to_bound.renew()
         if self._enough is None:
             self._enough = np.maximum(self._fit_in(self.session.nodes.allocatable), 1)
         clear = True
@@ -193,11 +194,9 @@ class Fitting:
     @property
     def score(self) -> Scores:
         """By row, up to date."""
-        end = len(self.session.ledger.log)
-        if self._scored_to != end:
+        rows = self._news(self._to_score, everywhere=self._scores_everywhere)
+        if rows is not None:
             self._look_ahead()
-            rows = self._changed_since(self._scored_to, everywhere=self._scores_everywhere)
-            self._scored_to = end
             base = self._static_score[rows]
             for rate, _ in self._scores:
                 base = base + rate(rows)
@@ -209,22 +208,21 @@ class Fitting:
             )  # fmt: skip
         return self._score
 
-    def _changed_since(self, position: int, *, everywhere: bool) -> Rows:
-        log = self.session.ledger.log
-        behind = len(log) - position
-        if everywhere or position < 0 or behind >= len(self.mask):
+    def _news(self, view: LogView[int], *, everywhere: bool = False) -> Rows | None:
+        """The rows to look at again; None if nothing has changed."""
+        is_new, changed = view.is_new, view.news()
+        if not changed and not is_new:
+            return None
+        if everywhere or is_new or len(changed) >= len(self.mask):
             return self._all_rows
-        if self._changed_between != (position, len(log)):  # filters, scores and ranks often ask for the same
-            self._changed_between = (position, len(log))
-            self._changed = np.array(sorted(set(log[position:])), dtype=np.int64)
-        return self._changed
+        return np.array(sorted(set(changed)), dtype=np.int64)
 
     # -- choosing -----------------------------------------------------------------------------------------------
 
     def choose(self, task: Task, count: int, room: Matrix) -> list[int]:
         """Rows for up to `count` tasks like this one, placed one after the other in `room`; fewer if there is not
         enough. If `alone`, call it for one task at a time."""
-        if self.session.hooks("bestNode"):
+        if self.session.points.best_node:
             return self._ask_best_node(task, room)
         if len(self.mask) < BIG_CLUSTER and not (self.mask & self.has_room(room)).any():
             return []  # with few nodes this check is cheaper than scores that are not needed
@@ -251,8 +249,9 @@ class Fitting:
         if not self._remaining:
             return room
         self._look_ahead()
-        if self._bounded_to != len(self.session.ledger.log):
-            self._take_more(self._changed_since(self._bounded_to, everywhere=False))
+        changed = self._news(self._to_bound)
+        if changed is not None:
+            self._take_more(changed)
         if self._ample:
             return room
         limited, possible = room, np.minimum(self._fit_in(room), count)
@@ -270,9 +269,8 @@ class Fitting:
 
     def places_at_most(self, room: Matrix) -> int:
         """A bound of how many such tasks have room together, whatever tasks are placed first."""
-        end = len(self.session.ledger.log)
-        if self._counted_at != end or self._counted_in is not room:
-            self._counted_at, self._counted_in = end, room
+        if self._since_counted.changed() or self._counted_in is not room:
+            self._counted_in = room
             self._counted = int(np.maximum(self._fit_in(room[self._static == 0]), 0).sum())
         return self._counted
 
@@ -285,10 +283,8 @@ class Fitting:
         """The tree of `place_ranked`, up to date; for idle room, which is the same for all jobs."""
         if self._tree is None:
             self._tree = np.full(2 << max(len(self.mask) - 1, 1).bit_length(), -1, dtype=np.int64)
-        end = len(self.session.ledger.log)
-        if self._ranked_to != end:
-            rows = self._changed_since(self._ranked_to, everywhere=False)
-            self._ranked_to = end
+        rows = self._news(self._to_rank)
+        if rows is not None:
             idle = self.session.nodes.idle
             self._kernels.rank_rows(rows, self._tree, self.mask, idle, self.request, self.columns, score)
         return self._tree
@@ -298,8 +294,8 @@ class Fitting:
         if len(rows) == 0:
             return []
         scores = self.score[rows]
-        for hook in self.session.hooks("bestNode"):
-            row = hook.call(task, rows, scores)
+        for choose in self.session.points.best_node.calls:
+            row = choose(task, rows, scores)
             if row is not None:
                 return [int(row)]
         return [int(rows[np.argmax(scores)])]
@@ -340,20 +336,19 @@ class Fitting:
         return self._filters_everywhere
 
     def mark_failed(self) -> None:
-        self._failed_at = self.session.ledger.freed
-        self._failed_to = len(self.session.ledger.log)
+        self._has_failed = True
+        self._freed.renew()
+        self._since_failed.renew()
 
     @property
     def known_to_fail(self) -> bool:
         """No room was found before, and none was freed since where the task could use it."""
-        if self._failed_at < 0 or self._filters_everywhere:
+        if not self._has_failed or self._filters_everywhere:
             return False
-        ledger = self.session.ledger
-        if self._failed_at == ledger.freed:
+        if self._freed.is_current:
             return True
-        if not self._is_near or len(ledger.log) - self._failed_to > FEW_CHANGES:
-            return False
-        if any(map(self.takes_later, set(ledger.log[self._failed_to :]))):
+        changed = self._since_failed.unread()
+        if not self._is_near or len(changed) > FEW_CHANGES or any(map(self.takes_later, set(changed))):
             return False
         self.mark_failed()
         return True

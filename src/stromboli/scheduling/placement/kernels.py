@@ -18,69 +18,85 @@ RANKS = True  # has `rank_rows` and `place_ranked`
 
 
 @njit(cache=True, nogil=True)
+def _part(row, column, times, request, used, allocatable):
+    after = used[row, column] + times * request[column]
+    if after <= 0:
+        return 0.0
+    return min(float(after) / float(allocatable[row, column]), 1.0)
+
+
+@njit(cache=True, nogil=True)
+def _freedom(row, times, request, used, allocatable):
+    total = 0.0
+    for column in range(2):
+        offer = allocatable[row, column]
+        free = offer - (used[row, column] + times * request[column])
+        if offer > 0 and free > 0:
+            total += float(free) / float(offer) * 100.0
+    return total / 2.0
+
+
+@njit(cache=True, nogil=True)
+def _use(row, times, request, used, allocatable):
+    total = 0.0
+    for column in range(2):
+        offer = allocatable[row, column]
+        after = used[row, column] + times * request[column]
+        if offer > 0 and 0 < after <= offer:
+            total += float(after) / float(offer) * 100.0
+    return total / 2.0
+
+
+@njit(cache=True, nogil=True)
+def _evenness(row, times, request, used, allocatable, columns):
+    count = 0.0
+    total = 0.0
+    for column in columns:
+        if allocatable[row, column] > 0:
+            count += 1.0
+            total += _part(row, column, times, request, used, allocatable)
+    divisor = max(count, 1.0)
+    mean = total / divisor
+    variance = 0.0
+    for column in columns:
+        if allocatable[row, column] > 0:
+            off = _part(row, column, times, request, used, allocatable) - mean
+            variance += off * off
+    return (1.0 - np.sqrt(variance / divisor)) * 100.0
+
+
+@njit(cache=True, nogil=True)
+def _fullness(row, times, request, used, allocatable, columns, weights):
+    total = 0.0
+    weight_sum = 0.0
+    for index in range(columns.shape[0]):
+        column = columns[index]
+        weight_sum += weights[index]
+        offer = allocatable[row, column]
+        if offer > 0:
+            after = used[row, column] + times * request[column]
+            if after > offer:
+                return 0.0
+            if after > 0:
+                total += weights[index] * (float(after) / float(offer))
+    return total / weight_sum * 100.0 if weight_sum > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
 def _score(
     row, times, request, used, allocatable, base,
     least, most, balanced, pack, balanced_columns, pack_columns, pack_weights,
 ):  # fmt: skip
     score = base[row]
     if least != 0.0:
-        total = 0.0
-        for column in range(2):
-            offer = allocatable[row, column]
-            free = offer - (used[row, column] + times * request[column])
-            if offer > 0 and free > 0:
-                total += float(free) / float(offer) * 100.0
-        score += least * (total / 2.0)
+        score += least * _freedom(row, times, request, used, allocatable)
     if most != 0.0:
-        total = 0.0
-        for column in range(2):
-            offer = allocatable[row, column]
-            after = used[row, column] + times * request[column]
-            if offer > 0 and 0 < after <= offer:
-                total += float(after) / float(offer) * 100.0
-        score += most * (total / 2.0)
+        score += most * _use(row, times, request, used, allocatable)
     if balanced != 0.0:
-        count = 0.0
-        total = 0.0
-        for index in range(balanced_columns.shape[0]):
-            column = balanced_columns[index]
-            if allocatable[row, column] > 0:
-                count += 1.0
-                total += _part(row, column, times, request, used, allocatable)
-        divisor = max(count, 1.0)
-        mean = total / divisor
-        variance = 0.0
-        for index in range(balanced_columns.shape[0]):
-            column = balanced_columns[index]
-            if allocatable[row, column] > 0:
-                off = _part(row, column, times, request, used, allocatable) - mean
-                variance += off * off
-        score += balanced * ((1.0 - np.sqrt(variance / divisor)) * 100.0)
+        score += balanced * _evenness(row, times, request, used, allocatable, balanced_columns)
     if pack != 0.0:
-        total = 0.0
-        weight_sum = 0.0
-        over = False
-        for index in range(pack_columns.shape[0]):
-            column = pack_columns[index]
-            weight_sum += pack_weights[index]
-            offer = allocatable[row, column]
-            if offer > 0:
-                after = used[row, column] + times * request[column]
-                if after > offer:
-                    over = True
-                elif after > 0:
-                    total += pack_weights[index] * (float(after) / float(offer))
-        if not over and weight_sum > 0.0:
-            score += pack * (total / weight_sum * 100.0)
+        score += pack * _fullness(row, times, request, used, allocatable, pack_columns, pack_weights)
     return score
-
-
-@njit(cache=True, nogil=True)
-def _part(row, column, times, request, used, allocatable):
-    after = used[row, column] + times * request[column]
-    if after <= 0:
-        return 0.0
-    return min(float(after) / float(allocatable[row, column]), 1.0)
 
 
 @njit(cache=True, nogil=True)

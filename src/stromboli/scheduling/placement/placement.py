@@ -28,23 +28,19 @@ class Placement:
         self.kernels: Any = choose_kernels(len(session.nodes))
         self.all_rows: Rows = np.arange(len(session.nodes), dtype=np.int64)
         self._fittings: dict[Hashable, Fitting] = {}
-        # Those that are needed most, by key: as things are now, and as if terminating pods were gone.
-        self._usual: tuple[dict[Hashable, Fitting], dict[Hashable, Fitting]] = ({}, {})
         # By shape: the keys that its tasks have, those of many tasks, and the whole key if there are none.
         self._keys: dict[int, tuple[list[KeyOfTask], list[KeysOfTasks], tuple[Hashable, ...]]] = {}
         self._live_keys: list[tuple[str, KeyOfTask]] = []  # with their owner
         self._known_keys: dict[TaskKey, tuple[Hashable, ...]] = {}
         self._future: Matrix | None = None
-        self._future_at = -1
+        self._rows = session.ledger.views.rows()
 
-    def key(self, task: Task) -> Hashable:
-        """Tasks with equal keys get the same answers from every filter and score."""
+    def key(self, task: Task, *, without: Collection[str] = ()) -> Hashable:
+        """Tasks with equal keys get the same answers from every filter and score, except those of some features."""
         known = self.signature(task)
-        return (known, *[of(task) for _, of in self._live_keys]) if self._live_keys else known
-
-    def _key_without(self, task: Task, owners: Collection[str]) -> Hashable:
-        known = self.signature(task)
-        return (known, *[of(task) for feature, of in self._live_keys if feature not in owners])
+        if not self._live_keys:
+            return known
+        return (known, *[of(task) for feature, of in self._live_keys if feature not in without])
 
     def signature(self, task: Task) -> tuple[Hashable, ...]:
         """The part of the key that does not change during a session."""
@@ -130,11 +126,6 @@ class Placement:
         """Up to date with the ledger. `ahead`: as if terminating pods were gone; `horizon`: looking further ahead.
         `without`: ignore the live filters of these plugins and features."""
         if horizon is None:
-            if not without:
-                fitting = self._usual[ahead].get(self.key(task))
-                if fitting is not None:
-                    fitting.refresh()
-                    return fitting
             horizon = Horizon.RELEASED if ahead else Horizon.NOW
         elif horizon > Horizon.RELEASED:
             near = self.fitting(task, ahead=True, without=without)
@@ -142,16 +133,13 @@ class Placement:
                 return near  # looking further ahead would show the same
         drained_for = task.job if horizon is Horizon.DRAINED and task.job is not None and task.job.ready_count else None
         whose = None if drained_for is None else drained_for.key
-        key = (self._key_without(task, without) if without else self.key(task), horizon, whose, without)
+        key = (self.key(task, without=without), horizon, whose, without)
         fitting = self._fittings.get(key)
         if fitting is None:
             filters = [hook for hook in self.session.filters if not (hook.live and hook.owner in without)]
-            fitting = Fitting(
+            fitting = self._fittings[key] = Fitting(
                 self.session, self.kernels, self.all_rows, task, filters, horizon=horizon, drained_for=drained_for
             )
-            self._fittings[key] = fitting
-        if not without and horizon <= Horizon.RELEASED:
-            self._usual[horizon][key[0]] = fitting
         fitting.refresh()
         return fitting
 
@@ -181,7 +169,7 @@ class Placement:
         return self._open_to(self.room_of_all(), job)
 
     def _open_to(self, room: Matrix, job: Job | None, without: str = "") -> Matrix:
-        for hook in self.session.hooks("room"):
+        for hook in self.session.points.room.hooks:
             if hook.plugin != without:
                 room = hook.call(room, job)
         return room
@@ -189,9 +177,7 @@ class Placement:
     def future_room(self) -> Matrix | None:
         """What will be free once terminating pods are gone and all promises are kept; None if there are neither: then
         it is what is idle now."""
-        log = len(self.session.ledger.log)
-        if self._future_at != log:
-            self._future_at = log
+        if self._rows.changed():
             nodes = self.session.nodes
             self._future = nodes.future_idle if self.session.ledger.in_transit else None
         return self._future

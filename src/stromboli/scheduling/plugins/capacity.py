@@ -41,8 +41,7 @@ class Capacity(Plugin):
         self._levels = arguments.integer("ancestorReclaimLevel", 0, minimum=0)
 
     def open(self, session: Session) -> None:
-        options = [option for tier in session.configuration.tiers for option in tier.plugins]
-        hierarchy = any(option.name == self.name and option.is_enabled("hierarchy") for option in options)
+        hierarchy = any(option.is_enabled("hierarchy") for option in session.configuration.plugins(self.name))
         self._session = session
         self._promises = session.state(AdmissionPromises)
         self._leaving = session.state(LeavingPods)
@@ -50,18 +49,16 @@ class Capacity(Plugin):
         self._columns = self._tree.columns
         self._limited = session.axis.shared()
         self._ranks: dict[str, tuple[list[int], _Rank]] = {}  # with what the place had then
-        # The ancestors of the last claimant, and how many of them are those of a victim, by the victim's parent.
-        self._kin_of: tuple[Place, ...] = ()
-        self._names: set[str] = set()
-        self._kin: dict[str | None, int] = {}
         session.deserved.update(self._tree.deserved())
         session.division = lambda books: QueueTree(session, hierarchy=hierarchy, books=books).deserved()
         session.add_queue_order(self._order, path=self._path)
         session.add_allocatable(self._may_take)
-        session.add_allocatable_on_own_rows(lambda queue, request, credit: self._may_take(queue, request, credit, True))
-        session.add_startable(self._may_start)
-        session.add_shared_limits(self._leaves)
-        session.add_deserved_amounts(lambda queue, less: self._deserves(queue))
+        session.points.allocatable_on_own_rows.add(
+            lambda queue, request, credit: self._may_take(queue, request, credit, True)
+        )
+        session.points.startable.add(self._may_start)
+        session.points.shared_limits.add(self._leaves)
+        session.points.deserved_amounts.add(lambda queue, less: self._deserves(queue))
         session.add_preemptive(self._may_claim)
         rule = ReclaimRule(
             session, [column for _, column in self._columns], line=self._tree.line, held=self._tree.held,
@@ -115,15 +112,8 @@ class Capacity(Plugin):
 
     def _kinship(self, victim: Queue, claimant: Queue) -> int:
         """The nearest relatives lose first: what was borrowed inside a subtree is reclaimed inside it."""
-        line = self._tree.line(claimant)
-        if self._kin_of is not line:
-            self._kin_of, self._kin, self._names = line, {}, {place.name for place in line}
-        above = self._tree.line(victim)[1:]
-        parent = above[0].name if above else None
-        known = self._kin.get(parent)
-        if known is None:
-            known = self._kin[parent] = sum(place.name in self._names for place in above)
-        return -known - (victim.name in self._names)
+        of_claimant = self._tree.line(claimant)
+        return -sum(place in of_claimant for place in self._tree.line(victim))
 
     # -- placing ----------------------------------------------------------------------------------------------
 
@@ -225,7 +215,7 @@ class Capacity(Plugin):
         if job.min_resources is None:
             return Vote.PERMIT
         answer = self._has_quota(job, job.min_resources, with_credit=False)
-        if answer is Vote.PERMIT or not self._session.hooks("admissionCredit"):
+        if answer is Vote.PERMIT or not self._session.points.admission_credit:
             return answer
         return self._has_quota(job, job.min_resources, with_credit=True)
 

@@ -79,7 +79,7 @@ class Drf(Plugin):
         self._share = DominantShare(session.divisible)
         self._compares_namespaces = True
         has_tree = False
-        for option in (o for tier in session.configuration.tiers for o in tier.plugins if o.name == self.name):
+        for option in session.configuration.plugins(self.name):
             self._compares_namespaces = option.is_enabled("namespaceOrder")
             has_tree = option.is_enabled("hierarchy")
         if has_tree:
@@ -87,7 +87,7 @@ class Drf(Plugin):
             session.add_handlers(allocate=tree.placed, deallocate=tree.gone)
             session.add_queue_order(tree.key, falls=tree.falls)
             session.add_reclaimable(tree.may_lose, protects=False, by_shares=True)
-        session.add_job_order(self._job_share)
+        session.add_job_order(lambda job: self._share.of(job.allocated))
         session.add_namespace_order(
             self._namespace_share,
             scope=self._scope,
@@ -96,9 +96,6 @@ class Drf(Plugin):
         session.add_preemptable(self._smaller_share_wins, protects=False, by_shares=True)
         if self._scope == "beforePriority":
             session.add_preemptable(self._keeps_namespace_order, protects=True, by_shares=True, flag="namespaceOrder")
-
-    def _job_share(self, job: Job) -> int:
-        return self._share.of(job.allocated)
 
     def _namespace_share(self, queue: Queue, namespace: str) -> RatioKey:
         held = self._promises.held_in(queue, namespace)

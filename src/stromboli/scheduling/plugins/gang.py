@@ -40,9 +40,9 @@ class Gang(Plugin):
 
     def open(self, session: Session) -> None:
         session.add_job_valid(_missing_pods)
-        session.add_job_ready(_is_ready)
+        session.add_job_ready(_is_ready, by_minimum=True)
         session.add_job_pipelined(_is_pipelined)
-        session.add_job_starving(_is_starving)
+        session.add_job_starving(lambda job: job.is_starving)
         session.add_job_order(partial(_rank, session.state(HalfGangs)))
         session.add_preemptable(_protect_minimum, protects=True, by_shares=True)
         session.add_reclaimable(_protect_minimum, protects=True, by_shares=True)
@@ -82,10 +82,6 @@ def _rank(halves: HalfGangs, job: Job) -> int:
 def _is_pipelined(job: Job) -> Vote:
     filled = job.is_pipelined and _roles_filled(job, with_pipelined=True)
     return Vote.PERMIT if filled else Vote.REJECT
-
-
-def _is_starving(job: Job) -> bool:
-    return job.is_starving
 
 
 def _roles_filled(job: Job, *, with_pipelined: bool = False) -> bool:

@@ -23,7 +23,7 @@ from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Rows, Scope
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.explanation.node_reasons import locked_for
 from stromboli.scheduling.plugin import Plugin
-from stromboli.scheduling.queue_locks import read_locks_bare, read_most_percent
+from stromboli.scheduling.queue_locks import LockRules
 from stromboli.scheduling.session import Session
 
 
@@ -31,8 +31,7 @@ class NodeReservation(Plugin):
     name = "node_reservation"
 
     def __init__(self, arguments: Arguments) -> None:
-        self.most_percent = read_most_percent(arguments)
-        self.locks_bare = read_locks_bare(arguments)
+        LockRules.read(arguments)  # the feature `queue_locks` and the controllers act by them
 
     def open(self, session: Session) -> None:
         if not session.ledger.locked:

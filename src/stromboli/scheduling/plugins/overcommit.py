@@ -44,7 +44,7 @@ class Overcommit(Plugin):
         self._session = session
         self._promises = session.state(AdmissionPromises)
         self._used = session.axis.zeros()
-        self._used_at = -1  # length of the ledger's log when `_used` was computed
+        self._rows = session.ledger.views.rows()
         self._columns = [(name, column) for name, column in session.axis.by_name() if column != PODS]
         nodes = session.nodes
         offered = nodes.allocatable - nodes.foreign
@@ -117,10 +117,8 @@ class Overcommit(Plugin):
     def _in_use(self) -> Vector:
         """What pods of queues use, and what is held, on nodes that take pods. Thousands of jobs may ask, so it is
         computed again only after a change."""
-        position = len(self._session.ledger.log)
-        if position != self._used_at:
+        if self._rows.changed():
             nodes = self._session.nodes
             used = (nodes.used - nodes.foreign)[nodes.takes_pods].sum(axis=0)
             self._used = np.asarray(used, dtype=np.int64)
-            self._used_at = position
         return self._used

@@ -36,8 +36,8 @@ class Pdb(Plugin):
     def open(self, session: Session) -> None:
         if not session.budgets:
             return
-        self._log = session.ledger.task_log
-        self._read_to = len(self._log)
+        self._changed = session.ledger.views.tasks()
+        self._changed.renew()
         for key, budget in sorted(session.budgets.items()):
             selector = budget.spec.selector
             label = next(iter(sorted(selector.match_labels.items())), None) if selector is not None else None
@@ -68,11 +68,10 @@ class Pdb(Plugin):
 
     def _follow(self) -> None:
         """Read which evictions were undone."""
-        for task in self._log[self._read_to :]:
+        for task in self._changed.news():
             if task.status is not _RELEASING and task.key in self._counts_in:
                 for key in self._counts_in.pop(task.key):
                     self._leaving[key].discard(task.key)
-        self._read_to = len(self._log)
 
     def _budgets_of(self, task: Task) -> list[tuple[str, PodDisruptionBudget]]:
         """The budgets that an eviction of this pod counts in."""

@@ -77,10 +77,10 @@ class Predicates(Plugin):
             if choices.matter:
                 session.add_filter(filters.changing, depends_on=filters.key, scope=Scope.CLUSTER, keys=filters.keys)
                 session.add_handlers(allocate=choices.allocate, deallocate=choices.deallocate)
-                session.add_outlook(choices.note)
+                session.points.outlook.add(choices.note)
             in_use = ClaimInUseFilter(session)
             session.add_filter(in_use.prepare, depends_on=filters.key, scope=Scope.CLUSTER, keys=filters.keys)
-            session.add_close(in_use.explain)
+            session.points.close.add(in_use.explain)
         if self._volumes.limits and session.snapshot.volumes.csi_nodes:
             limits = AttachLimitsFilter(session)
             session.add_filter(

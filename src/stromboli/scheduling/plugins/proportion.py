@@ -82,15 +82,14 @@ class Proportion(Plugin):
         self._leaving = session.state(LeavingPods)
         self._limits: dict[QueueName, _Limits] = {}
         self._divided_anew: tuple[Hashable, dict[int, dict[QueueName, int]]] | None = None  # for the last question
-        self._order_of: dict[QueueName, tuple[bytes, tuple[int, RatioKey]]] = {}  # by what the queue had then
         session.deserved.update(_deserved(self.entitlements))
         session.division = lambda books: _deserved(self._entitle(session, books, self._requests(session, books)))
         session.add_queue_order(self._order)
         session.add_overused(self._is_overused)
         session.add_allocatable(self._may_take)
-        session.add_allocatable_on_own_rows(self._may_use)
-        session.add_startable(self._may_start)
-        session.add_deserved_amounts(self._deserves)
+        session.points.allocatable_on_own_rows.add(self._may_use)
+        session.points.startable.add(self._may_start)
+        session.points.deserved_amounts.add(self._deserves)
         session.add_preemptive(self._may_claim)
         rule = ReclaimRule(
             session, [column for _, column in self._columns],
@@ -173,12 +172,7 @@ class Proportion(Plugin):
     # -- order ------------------------------------------------------------------------------------------------
 
     def _order(self, queue: Queue) -> tuple[int, RatioKey]:
-        """Asked several times for each job, so it is computed again only if the queue has something else."""
-        held = self._promises.held_by(queue)
-        known, amounts = self._order_of.get(queue.name), held.tobytes()
-        if known is None or known[0] != amounts:
-            known = self._order_of[queue.name] = (amounts, (-queue.priority, self._share(queue, held.tolist())))
-        return known[1]
+        return (-queue.priority, self._share(queue, self._promises.held_by(queue).tolist()))
 
     def _share(self, queue: Queue, held: list[int]) -> RatioKey:
         """Which part of its deserved share a queue has, in the resource where that part is largest."""

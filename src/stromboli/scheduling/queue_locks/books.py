@@ -21,11 +21,12 @@ from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import PODS, Node, Queue, QueueName, Task, Vector
 from stromboli.cluster.model import Lock
 from stromboli.cluster.queue_guarantees import evicts, is_judged, is_refused, locks_nodes
+from stromboli.cluster.resources import add_to
 from stromboli.scheduling.callbacks import Refusal, Verdict
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.queue_books import QueueBooks, RowMask
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.sharing.leaving_gangs import tentatively_gone
+from stromboli.scheduling.sharing import tentatively_gone
 
 
 class LockBooks(QueueBooks):
@@ -44,7 +45,7 @@ class LockBooks(QueueBooks):
         self._rows: dict[QueueName, RowMask] = {}  # by queue that may use them
         self._own: dict[QueueName, Vector] = {}  # by owner: its part of its nodes, without what queues below it use
         self._used_below: dict[QueueName, Vector] = {}  # by owner: what they use there
-        self._drains: dict[QueueName, Vector] = {}  # by owner: what others use there
+        self._not_elsewhere: dict[QueueName, Vector] = {}  # by owner: what is not guaranteed yet, and nowhere else
         self._open: dict[QueueName, Vector] = {}  # by queue that may use them: the owners' parts of those nodes
         self._above: dict[QueueName, list[Queue]] = {}  # by queue: the owners of these nodes
         self._all_locked = self._nothing.copy()
@@ -57,20 +58,23 @@ class LockBooks(QueueBooks):
             used_below = sum((has for name, has in lock.by_queue.items() if name != owner.name), start=self._nothing)
             if cleared and owner.object is not None and evicts(owner.object.spec.guarantee):
                 owned, drains = owned + drains, self._nothing
-            self._add(self._own, owner.name, np.maximum(owned - used_below, 0))
-            self._add(self._used_below, owner.name, used_below)
-            self._add(self._drains, owner.name, drains)
+            add_to(self._own, owner.name, np.maximum(owned - used_below, 0))
+            add_to(self._used_below, owner.name, used_below)
+            add_to(self._not_elsewhere, owner.name, drains)
             for name in sorted(lock.opens_to):
                 rows = self._rows.setdefault(name, np.zeros(len(session.nodes), dtype=np.bool_))
                 rows[node.row] = True
-                self._add(self._open, name, owned)
+                add_to(self._open, name, owned)
                 above = self._above.setdefault(name, [])
                 if lock.owner not in above:
                     above.append(lock.owner)
+        self._count_ignored()
         self._reach: dict[QueueName, list[int]] = {}
 
-    def _add(self, sums: dict[QueueName, Vector], name: QueueName, amount: Vector) -> None:
-        sums[name] = sums[name] + amount if name in sums else amount
+    def _count_ignored(self) -> None:
+        for node in self._ignored:
+            if node.lock is not None:
+                add_to(self._not_elsewhere, node.lock.owner.name, node.lock.owned + node.lock.drains)
 
     # -- guarantees and reach -------------------------------------------------------------------------------------
 
@@ -93,7 +97,8 @@ class LockBooks(QueueBooks):
 
     def _stated(self, queue: Queue) -> Vector:
         """The amounts of the spec. One that locks nodes counts once it is accepted, and not if it is refused. What
-        others still use on the locked nodes is not guaranteed yet: as much would have to stay idle elsewhere."""
+        others still use on the locked nodes is not guaranteed yet: as much would have to stay idle elsewhere. So would
+        what is on nodes that are taken not to be locked."""
         assert queue.object is not None
         if queue.guarantee is None:
             return self._nothing
@@ -101,8 +106,8 @@ class LockBooks(QueueBooks):
             return self._nothing
         if not locks_nodes(queue.object.spec.guarantee):
             return queue.guarantee
-        drains = self._drains.get(queue.name, self._nothing) + self._sum_below(queue, self._drains)
-        return np.asarray(np.maximum(queue.guarantee - drains, 0))
+        there = self._not_elsewhere.get(queue.name, self._nothing) + self._sum_below(queue, self._not_elsewhere)
+        return np.asarray(np.maximum(queue.guarantee - there, 0))
 
     def _locked_below(self, queue: Queue) -> Vector:
         """What is locked for the queues below a queue."""
@@ -111,9 +116,10 @@ class LockBooks(QueueBooks):
     def _sum_below(self, queue: Queue, amounts: dict[QueueName, Vector]) -> Vector:
         """An amount of all owners below a queue."""
         total = self._nothing.copy()
-        for name, owner in self.owners.items():
-            if name != queue.name and self._is_above(queue, owner):
-                total += amounts[name]
+        for name, amount in amounts.items():
+            owner = self._session.queues.get(name)
+            if owner is not None and name != queue.name and self._is_above(queue, owner):
+                total += amount
         return total
 
     def _is_above(self, queue: Queue, other: Queue) -> bool:
@@ -191,9 +197,7 @@ class LockBooks(QueueBooks):
 
     def may_take_back(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
         mine, theirs, node = evictor.job, candidate.job, candidate.node
-        if mine is None or theirs is None or node is None or node.lock is None:
-            return Verdict.NOTHING
-        if mine.queue.name not in node.lock.opens_to or theirs.queue.name in node.lock.opens_to:
+        if mine is None or theirs is None or node is None or not _is_locked_for(mine.queue, theirs.queue, node):
             return Verdict.NOTHING
         deserved, theirs_deserved = (self._session.deserved.get(q.name) for q in (mine.queue, theirs.queue))
         if deserved is None or theirs_deserved is None:
@@ -201,8 +205,10 @@ class LockBooks(QueueBooks):
         need = evictor.request * (np.arange(len(evictor.request)) != PODS)
         if bool(((need > 0) & (mine.queue.occupied + need > deserved)).any()):
             return Verdict.NO
-        leaves = theirs.allocated if whole else candidate.request
-        gives = leaves + tentatively_gone(theirs) if whole else leaves
+        leaves = gives = candidate.request
+        if whole:
+            leaves = theirs.allocated
+            gives = leaves + tentatively_gone(theirs)
         after = theirs.queue.allocated - leaves
         contended = (need > 0) & (after + gives > theirs_deserved)
         if not bool((gives[contended] > 0).any()):
@@ -228,6 +234,10 @@ class LockBooks(QueueBooks):
             if self._divisible[column] > 0
         ]
         return max([Fraction(0), *parts])
+
+
+def _is_locked_for(mine: Queue, theirs: Queue, node: Node) -> bool:
+    return node.lock is not None and mine.name in node.lock.opens_to and theirs.name not in node.lock.opens_to
 
 
 def _locked_at(lock: Lock, node: Node) -> float:

@@ -28,6 +28,7 @@ from .books import LockBooks
 
 EVICTABLE = frozenset({Status.BOUND, Status.RUNNING})
 REASON = "NodeLocked"
+_BINDING = SHARED - EVICTABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +161,19 @@ class _Clearing:
             assert job is not None
             if job.object is None or not job.queue.reclaimable:
                 continue
-            single = [task for task in tasks if self._may_go(job, [task], whole=False)]
-            units += [_Unit((task,), task.request) for task in single]
-            members = sorted((t for t in job.tasks.values() if t.status in EVICTABLE), key=lambda task: task.key)
-            bound = any(t.node is not None and t.status in SHARED and t.status not in EVICTABLE
-                        for t in job.tasks.values())  # fmt: skip
-            if not single and not bound and self._may_go(job, members, whole=True):
-                here = (task.request for task in members if task.node is self._node)
-                units.append(_Unit(tuple(members), np.asarray(sum(here, start=self._session.axis.zeros()))))
+            single = [_Unit((task,), task.request) for task in tasks if self._may_go(job, [task], whole=False)]
+            units += single or self._whole_gang(job)
         units.sort(key=lambda unit: self._order(unit.tasks[0]), reverse=True)
         return units
+
+    def _whole_gang(self, job: Job) -> list[_Unit]:
+        """Unless one of them is just being bound."""
+        members = sorted((task for task in job.tasks.values() if task.status in EVICTABLE), key=lambda task: task.key)
+        binding = any(task.node is not None and task.status in _BINDING for task in job.tasks.values())
+        if binding or not self._may_go(job, members, whole=True):
+            return []
+        here = (task.request for task in members if task.node is self._node)
+        return [_Unit(tuple(members), np.asarray(sum(here, start=self._session.axis.zeros())))]
 
     def _order(self, task: Task) -> tuple[object, object]:
         assert task.job is not None

@@ -26,28 +26,21 @@ class LockRules:
     locks_bare: bool = False  # whether guarantees of amounts alone are locked, too
     timeout: float = _DEFAULT_TIMEOUT  # a set that has not drained at all for so long is chosen anew; 0: never
 
+    @classmethod
+    def read(cls, arguments: Arguments, timeout: float = _DEFAULT_TIMEOUT) -> LockRules:
+        percent = arguments.number("maxReservedPercent", _DEFAULT_PERCENT, minimum=0, maximum=100)
+        locks_bare = arguments.boolean("lockBareGuarantees", False)
+        return cls(Fraction(str(percent)), locks_bare, timeout)  # 12.5 exactly, not the nearest float
+
     def most_nodes(self, counted: int) -> int:
         """How many nodes all queues together may lock."""
         return math.ceil(counted * self.most_percent / 100)
 
 
-def read_most_percent(arguments: Arguments) -> Fraction:
-    given = arguments.number("maxReservedPercent", _DEFAULT_PERCENT, minimum=0, maximum=100)
-    return Fraction(str(given))  # 12.5 exactly, not the nearest float
-
-
-def read_locks_bare(arguments: Arguments) -> bool:
-    return arguments.boolean("lockBareGuarantees", False)
-
-
 def lock_rules(configuration: Configuration) -> LockRules | None:
     """None if the plugin is not configured: then no node is locked."""
-    for tier in configuration.tiers:
-        for option in tier.plugins:
-            if option.name in PLUGIN_NAMES:
-                given = option.arguments
-                return LockRules(read_most_percent(given), read_locks_bare(given), _timeout(configuration))
-    return None
+    options = configuration.plugins(*PLUGIN_NAMES)
+    return LockRules.read(options[0].arguments, _timeout(configuration)) if options else None
 
 
 def _timeout(configuration: Configuration) -> float:

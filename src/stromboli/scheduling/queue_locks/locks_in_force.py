@@ -21,9 +21,23 @@ from .lock_arguments import lock_rules
 def lock_nodes(session: Session) -> None:
     """Enter the locks in the ledger, and what follows from them in the books."""
     ledger = session.ledger
-    rules = lock_rules(session.configuration)
-    objects = [queue.object for queue in session.queues.values() if queue.object is not None]
-    wanted = nodes_in_force(objects) if rules is not None else {}
+    is_configured = lock_rules(session.configuration) is not None
+    locks = _locks(session) if is_configured else {}
+    for name in [name for name in ledger.locked if name not in locks]:
+        ledger.lock(ledger.locked[name], None)
+    for name, (queue, opens_to) in sorted(locks.items()):
+        node = session.nodes.by_name[name]
+        if node.lock is None or node.lock.owner is not queue or node.lock.opens_to != opens_to:
+            ledger.lock(node, queue, opens_to)
+    if is_configured:
+        session.books = LockBooks(session)
+    owners = {owner.name: owner for owner, _ in locks.values()}
+    session.cycle.idle_on_locked_nodes = {name: session.amounts(owners[name].unused) for name in sorted(owners)}
+
+
+def _locks(session: Session) -> dict[str, tuple[Queue, frozenset[QueueName]]]:
+    """By node: whose it is, and the queues that may use it."""
+    wanted = nodes_in_force([queue.object for queue in session.queues.values() if queue.object is not None])
     below = queues_below({name: queue.parent for name, queue in session.queues.items()}) if wanted else {}
     locks: dict[str, tuple[Queue, frozenset[QueueName]]] = {}
     for name, owner in wanted.items():
@@ -31,16 +45,7 @@ def lock_nodes(session: Session) -> None:
         opens_to = frozenset(QueueName(member) for member in below[owner])
         if node is not None and node.ready and not _is_set_aside(node, opens_to):
             locks[name] = (session.queues[QueueName(owner)], opens_to)
-    for name in [name for name in ledger.locked if name not in locks]:
-        ledger.lock(ledger.locked[name], None)
-    for name, (queue, opens_to) in sorted(locks.items()):
-        node = session.nodes.by_name[name]
-        if node.lock is None or node.lock.owner is not queue or node.lock.opens_to != opens_to:
-            ledger.lock(node, queue, opens_to)
-    if rules is not None:
-        session.books = LockBooks(session)
-    owners = {owner.name: owner for owner, _ in locks.values()}
-    session.cycle.idle_on_locked_nodes = {name: session.amounts(owners[name].unused) for name in sorted(owners)}
+    return locks
 
 
 def _is_set_aside(node: Node, opens_to: frozenset[QueueName]) -> bool:

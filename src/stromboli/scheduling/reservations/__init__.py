@@ -1,10 +1,10 @@
 """Reservations: resources of a node that are held for pods that are still to come.
 
 `room` places a pod on what is held for it, `matches` finds out which Reservations a pod may use, `users` places such
-pods before all others, `admission` counts what is held for a job, and `kept_room` for one that has starved. `unplaced`
-looks after Reservations without a node, and `giving_way` says when a Reservation is given up for somebody else.
-`reservation_phases` says when one is Available, and `reservation_operations` what a statement does with it. What they
-hold is in the ledger (`stromboli.cluster.reservations`). The plugin `reservation` turns all of it on.
+pods before all others, `held_for_jobs` counts what is held for a job, and `kept_room` for one that has starved.
+`unplaced` looks after Reservations without a node, and `giving_way` says when a Reservation is given up for somebody
+else. `reservation_phases` says when one is Available, and `reservation_operations` what a statement does with it. What
+they hold is in the ledger (`stromboli.cluster.reservations`). The plugin `reservation` turns all of it on.
 """
 
 from .matches import Matches

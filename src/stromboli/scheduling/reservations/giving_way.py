@@ -15,9 +15,9 @@ import numpy as np
 
 from stromboli.api import Reservation
 from stromboli.api.reservations import is_migration
-from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import PODS, Holding, Job, Queue, Task, Vector
-from stromboli.scheduling.callbacks import Concession, Verdict, VictimVerdict
+from stromboli.cluster.object_fields import creation_time
+from stromboli.scheduling.callbacks import Concession, EvictionKind, Verdict, VictimVerdict
 from stromboli.scheduling.explanation import reasons
 from stromboli.scheduling.explanation.display_names import task_name
 from stromboli.scheduling.session import Session
@@ -25,7 +25,7 @@ from stromboli.scheduling.session import Session
 from .reservation_operations import give_way
 
 
-def concessions(session: Session, kind: str, task: Task) -> list[Concession]:
+def concessions(session: Session, kind: EvictionKind, task: Task) -> list[Concession]:
     """What Reservations hold that may be taken for a task."""
     job, found = task.job, list[Concession]()
     if job is None:
@@ -39,13 +39,13 @@ def concessions(session: Session, kind: str, task: Task) -> list[Concession]:
         if name in session.ledger.drawn:
             continue  # somebody counts on it in this cycle
         if may_take(session, job, task, reservation, held):
-            rank = (_priority(session, reservation), -_created(reservation), name)
+            rank = (_priority(session, reservation), -creation_time(reservation), name)
             carry_out = _give_way(name, kind, job)
             found.append(Concession(held.node.row, rank, held.remainder.copy(), carry_out))
     return found
 
 
-def is_possible(session: Session, kind: str) -> bool:
+def is_possible(session: Session, kind: EvictionKind) -> bool:
     """Whether a Reservation might give way at all."""
     if kind == "preemptable":
         return bool(session.ledger.holdings)
@@ -57,7 +57,7 @@ def is_possible(session: Session, kind: str) -> bool:
     )  # fmt: skip
 
 
-def protect_users(session: Session, kind: str) -> VictimVerdict:
+def protect_users(session: Session, kind: EvictionKind) -> VictimVerdict:
     """A Reservation goes with a pod that uses it and is evicted. So such a pod is evicted only for somebody to whom the
     Reservation would give way: the priority of the pod alone does not open what is held with a higher one. If another
     queue is charged for what is left of the Reservation, a preemptor in the pod's queue has no right to that."""
@@ -83,7 +83,7 @@ def protect_users(session: Session, kind: str) -> VictimVerdict:
     return verdict
 
 
-def _give_way(name: str, kind: str, job: Job) -> Callable[[Any, Task], Any]:
+def _give_way(name: str, kind: EvictionKind, job: Job) -> Callable[[Any, Task], Any]:
     def carry_out(statement: Any, task: Task) -> Any:
         if kind == "preemptable":
             return give_way(statement, name, task, reason="Preempted", message=reasons.preempted(task_name(task)))
@@ -112,7 +112,7 @@ def _keeps_namespace_order(session: Session, job: Job, task: Task, held: Holding
 
 def _by_priority(session: Session) -> bool:
     """Whether priorities decide in preemption."""
-    return any(hook.plugin == "priority" for hook in session.hooks("preemptable:permit"))
+    return any(hook.plugin == "priority" for hook in session.points.preemptable.permit.hooks)
 
 
 def _in_reclaim(session: Session, job: Job, task: Task, reservation: Reservation, held: Holding) -> bool:
@@ -139,8 +139,3 @@ def _keeps_guarantee(session: Session, queue: Queue, loss: Vector) -> bool:
 def _priority(session: Session, reservation: Reservation) -> int:
     """That of its template."""
     return session.snapshot.reservation_priority(reservation)
-
-
-def _created(reservation: Reservation) -> float:
-    timestamp = reservation.metadata.creation_timestamp
-    return 0.0 if timestamp is None else parse_timestamp(timestamp)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from stromboli.cluster import PODS, Job, Task, Vector
+from stromboli.cluster.resources import add_to
 from stromboli.scheduling.session import Session
 
 from .matches import Matches
@@ -45,5 +46,5 @@ def kept_room(session: Session, job: Job, of_queue: bool) -> Mapping[int, Vector
             found[usable.name] = (held.node.row, np.maximum(known, amount))
     by_row: dict[int, Vector] = {}
     for row, amount in found.values():
-        by_row[row] = by_row[row] + amount if row in by_row else amount
+        add_to(by_row, row, amount)
     return by_row

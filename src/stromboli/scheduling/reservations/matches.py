@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from stromboli.api import Pod, Reservation, ReservationOwner
 from stromboli.api.quantity import amounts
 from stromboli.api.reservations import may_use, may_use_elsewhere, reserved_amounts, serves_queue
-from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import PODS, Job, JobKey, Shape, Task, TaskKey
+from stromboli.cluster.object_fields import creation_time
 from stromboli.cluster.reservations import waits_for_eviction
 from stromboli.scheduling.session import Session
 
@@ -74,7 +74,7 @@ class Matches:
         self._by_name = False
         self._by_priority = False
         self._sets: dict[Hashable, MatchSet] = {}
-        self.known: dict[TaskKey, MatchSet] = {}  # of tasks that were asked about
+        self._known: dict[TaskKey, MatchSet] = {}
         self._of_jobs: dict[JobKey, tuple[MatchSet, Shape] | None] = {}
         self._columns: dict[Hashable, tuple[int, ...]] = {}
         keys: set[str] = set()
@@ -90,9 +90,9 @@ class Matches:
         return bool(self._index)
 
     def of(self, task: Task) -> MatchSet:
-        known = self.known.get(task.key)
+        known = self._known.get(task.key)
         if known is None:
-            known = self.known[task.key] = self._find(task)
+            known = self._known[task.key] = self._find(task)
         return known
 
     def of_job(self, job: Job) -> tuple[MatchSet, Shape] | None:
@@ -120,12 +120,8 @@ class Matches:
         if task.stands_for or job is None or task.shape.best_effort:
             return NO_MATCHES
         meta = task.pod.metadata
-        labels, keys = meta.labels, self._label_keys
-        kind: tuple[Any, ...]
-        if len(keys) == 1:
-            kind = (job.queue.name, task.namespace, labels.get(keys[0]))
-        else:
-            kind = (job.queue.name, task.namespace, *[labels.get(key) for key in keys])
+        labels = [meta.labels.get(key) for key in self._label_keys]
+        kind: tuple[Any, ...] = (job.queue.name, task.namespace, *labels)
         if self._by_reference:
             references = meta.owner_references
             kind = (*kind, *[(r.api_version, r.kind, r.name, r.uid, r.controller) for r in references])
@@ -162,8 +158,7 @@ class Matches:
         return Bar.PRIORITY if least is not None and priority_of(pod, job) < least else None
 
     def _add(self, reservation: Reservation, keys: set[str]) -> None:
-        timestamp = reservation.metadata.creation_timestamp
-        created = 0.0 if timestamp is None else parse_timestamp(timestamp)
+        created = creation_time(reservation)
         least = self._session.snapshot.least_priority(reservation)
         self._by_priority = self._by_priority or least is not None
         usable = Usable(reservation.metadata.name, reservation, self._columns_of(reservation), created, least)

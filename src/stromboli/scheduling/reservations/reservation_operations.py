@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from stromboli.api.reservations import queue_of
 from stromboli.cluster import Node, QueueName, Status, Task, TaskKey, Vector
+from stromboli.cluster.resources import add_to
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Kind, Operation, Statement
 
@@ -25,8 +26,7 @@ def consume_many(statement: Statement, uses: Sequence[tuple[Task, str, Vector]])
     totals: dict[str, Vector] = {}
     done = statement.operations.append
     for task, reservation, amount in uses:
-        known = totals.get(reservation)
-        totals[reservation] = amount if known is None else known + amount
+        add_to(totals, reservation, amount)
         done(Operation(CONSUME, task, (task.status, task.node), "", "", reservation, amount))
     statement.session.ledger.draw_many(totals)
     for reservation, total in totals.items():
@@ -79,10 +79,8 @@ def _draw(statement: Statement, reservation: str, amount: Vector) -> None:
 def _count(statement: Statement, reservation: str, amount: Vector) -> None:
     """The queue that is charged for a Reservation no longer requests what is used of it."""
     known = statement.session.snapshot.reservations.get(reservation)
-    if known is None:
-        return  # it was given up meanwhile, with all that it held
-    consumed, name = statement.session.consumed, QueueName(queue_of(known))
-    consumed[name] = consumed[name] + amount if name in consumed else amount
+    if known is not None:  # otherwise it was given up meanwhile, with all that it held
+        add_to(statement.session.consumed, QueueName(queue_of(known)), amount)
 
 
 def _return(statement: Statement, operation: Operation) -> None:

@@ -80,27 +80,8 @@ class ReservedRoom:
         if self._matches.of_job(first.job) is not None and not self._session.ledger.any_nominated:
             number = len(self.usable(first))
             return [(number, task) for task in tasks] if number else []
-        return self._find_each(tasks)
-
-    def _find_each(self, tasks: Collection[Task]) -> list[tuple[int, Task]]:
-        known, matches_of, found = self._matches.known, self._matches.of, []
-        counts: dict[tuple[int, int], int] = {}  # by set and shape: most tasks are alike
-        for task in tasks:
-            matches = known.get(task.key)
-            if matches is None:
-                matches = matches_of(task)
-            if not matches.usable:
-                continue
-            if task.nominated:
-                count: int | None = len(self.usable(task))
-            else:
-                kind = (id(matches), task.shape.id)
-                count = counts.get(kind)
-                if count is None:
-                    count = counts[kind] = len(self.usable(task))
-            if count:
-                found.append((count, task))
-        return found
+        counted = [(len(self.usable(task)), task) for task in tasks]
+        return [(number, task) for number, task in counted if number]
 
     def usable(self, task: Task) -> list[Choice]:
         """Those with enough left for the task, the best first. One for which pods were evicted keeps to its node."""
@@ -118,8 +99,7 @@ class ReservedRoom:
         """How many of these tasks of a job could use Reservations at most."""
         if tasks and tasks[0].job is not None and self._matches.of_job(tasks[0].job) is not None:
             return self._slots_for(tasks[0])
-        known = self._matches.known
-        kinds = {(id(known.get(task.key)), task.shape.id): task for task in tasks}
+        kinds = {(id(self._matches.of(task)), task.shape.id): task for task in tasks}
         return sum(self._slots_for(task) for task in kinds.values())
 
     def slots_for_alike(self, job: Job) -> float:
@@ -172,21 +152,10 @@ class ReservedRoom:
         """Tasks of one job that are alike are placed together: each Reservation takes as many as it has room for, the
         best first, as one after the other would. 0 if they have to be placed one by one."""
         first, session = tasks[0], self._session
-        if len(tasks) == 1 or not self.usable(first) or session.hooks("allocate"):
+        if len(tasks) == 1 or session.points.desk.hears_all or not self.usable(first):
             return 0
-        fitting = self.fitting(first)
-        if fitting.depends_on_neighbours or session.hooks("prePredicate"):
-            return 0
-        plan = self._plan(first, len(tasks), fitting)
-        places = sum(times for _, _, times in plan)
-        alike = self._alike(tasks[:places]) if places > 1 else []
-        if len(alike) < 2:
-            return 0
-        if len(alike) < places:
-            plan = self._plan(first, len(alike), fitting)
-        if len({held.node.name for _, held, _ in plan}) < len(plan):
-            return 0
-        if len({(id(held.queue), held.namespace) for _, held, _ in plan}) > 1:
+        plan, alike = self._plan_together(tasks)
+        if not plan:
             return 0
         uses: list[tuple[Task, str, Vector]] = []
         nodes, mark = [], len(statement)
@@ -203,6 +172,21 @@ class ReservedRoom:
             return statement.allocate_many([task for task, _, _ in uses], nodes)
         statement.discard(down_to=mark)
         return 0
+
+    def _plan_together(self, tasks: Sequence[Task]) -> tuple[list[tuple[Usable, Holding, int]], Sequence[Task]]:
+        """Which Reservations take how many, and the first tasks, which are alike; an empty plan if it is not one that
+        the books could enter at once."""
+        first, fitting = tasks[0], self.fitting(tasks[0])
+        plan = [] if fitting.depends_on_neighbours else self._plan(first, len(tasks), fitting)
+        places = sum(times for _, _, times in plan)
+        alike = self._alike(tasks[:places]) if places > 1 else []
+        if len(alike) < 2:
+            return [], ()
+        if len(alike) < places:
+            plan = self._plan(first, len(alike), fitting)
+        nodes = {held.node.name for _, held, _ in plan}
+        payers = {(id(held.queue), held.namespace) for _, held, _ in plan}
+        return (plan, alike) if len(nodes) == len(plan) and len(payers) == 1 else ([], ())
 
     def _alike(self, tasks: Sequence[Task]) -> list[Task]:
         """The first tasks that look the same to all Reservations."""
@@ -248,7 +232,9 @@ class ReservedRoom:
         consume(statement, task, usable.name, self._consumed(held.remainder, task, usable))
         session.ledger.tried = usable.name
         try:
-            fits = self.refusal(task, usable, held, starts=not promised) is None and self._fits(task, node.row)
+            fits = self.refusal(task, usable, held, starts=not promised) is None and (
+                self.fitting(task).takes(node.row, session.placement.room_now_on(node.row))
+            )
         finally:
             session.ledger.tried = ""
         if fits and (statement.pipeline(task, node) if promised else statement.allocate(task, node)):
@@ -309,6 +295,3 @@ class ReservedRoom:
             taken[columns] = task.request[columns]
             taken[PODS] = place
         return taken
-
-    def _fits(self, task: Task, row: int) -> bool:
-        return self.fitting(task).takes(row, self._session.placement.room_now_on(row))

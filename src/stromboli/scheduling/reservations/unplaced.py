@@ -35,7 +35,7 @@ def drop_expired(session: Session) -> None:
 
 
 def is_configured(session: Session) -> bool:
-    return any(option.name == "reservation" for tier in session.configuration.tiers for option in tier.plugins)
+    return bool(session.configuration.plugins("reservation"))
 
 
 def waiting_stand_ins(session: Session) -> list[Job]:

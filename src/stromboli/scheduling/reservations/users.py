@@ -16,7 +16,7 @@ from .room import ReservedRoom
 
 
 def place_users(session: Session) -> None:
-    if not session.hooks("keptPlace") or not session.state(Matches):
+    if not session.points.kept_place or not session.state(Matches):
         return
     room = session.state(ReservedRoom)
     found = [(job, tasks) for job in session.jobs if job.counts[Status.PENDING] and (tasks := _candidates(room, job))]

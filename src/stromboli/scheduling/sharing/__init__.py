@@ -4,8 +4,8 @@ may reclaim what from whom."""
 from .admission_promises import AdmissionPromises
 from .division import Claim, divide
 from .entitlement import over_deserved
+from .job_amounts import pending_request, tentatively_gone
 from .leaving_pods import LeavingPods
-from .pending_request import pending_request
 from .ratio import Ratio, RatioKey, ratio_key
 from .reclaim_rule import ReclaimRule
 
@@ -20,4 +20,5 @@ __all__ = [
     "over_deserved",
     "pending_request",
     "ratio_key",
+    "tentatively_gone",
 ]

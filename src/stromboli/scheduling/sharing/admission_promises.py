@@ -54,7 +54,7 @@ class AdmissionPromises:
         self._row = {name: row for row, name in enumerate(session.queues)}
         self._counted: dict[JobKey, Job] = {}  # jobs whose promise is in the sums
         self._awaited: list[Job] = []  # the same, those admitted last at the end
-        self._read_to = -1  # length of the ledger's log when the sums were computed
+        self._rows = session.ledger.views.rows()
         self._promised: Matrix = np.zeros((len(self._row), session.axis.width), dtype=np.int64)
         self._elastic = self._promised.copy()
         self._everywhere = session.axis.zeros()  # the sum of what is promised
@@ -164,7 +164,7 @@ class AdmissionPromises:
 
     def admit_all(self) -> None:
         """Several jobs were admitted, as their phases say."""
-        self._read_to = -1
+        self._rows = self._session.ledger.views.rows()  # that nobody has looked at
 
     def _add_to_namespace(self, job: Job, missing: Vector) -> None:
         assert self._in_namespace is not None
@@ -175,10 +175,8 @@ class AdmissionPromises:
             self._in_namespace[key] = missing.copy()
 
     def _update(self) -> None:
-        position = len(self._session.ledger.log)
-        if position == self._read_to:
+        if not self._rows.changed():
             return
-        self._read_to = position
         self._counted.clear()
         self._in_namespace = None
         self._below.clear()

@@ -31,23 +31,11 @@ def divide(amount: int, claims: Sequence[Claim]) -> list[int]:
     given = [claim.least for claim in claims]
     rising = list(range(len(claims)))  # claims whose amount still depends on the level
     left, weights = amount, sum(claim.weight for claim in claims)
-    while rising:
-        # The level is left / weights. Both sides are multiplied by `weights`, so all numbers are integers.
-        full = [i for i in rising if left * claims[i].weight > claims[i].most * weights]
-        below = [i for i in rising if left * claims[i].weight < claims[i].least * weights]
-        if not full and not below:
-            break
-        held_back = sum(left * claims[i].weight - claims[i].most * weights for i in full)
-        added = sum(claims[i].least * weights - left * claims[i].weight for i in below)
-        fixed: set[int] = set()
-        if held_back >= added:
-            fixed.update(full)
-            for i in full:
-                given[i] = claims[i].most
-        if added >= held_back:
-            fixed.update(below)
-        left -= sum(given[i] for i in fixed)
-        weights -= sum(claims[i].weight for i in fixed)
+    while fixed := _fixed(claims, rising, left, weights):
+        for i, share in fixed.items():
+            given[i] = share
+            left -= share
+            weights -= claims[i].weight
         rising = [i for i in rising if i not in fixed]
     for i in rising:
         given[i] = left * claims[i].weight // weights
@@ -57,3 +45,15 @@ def divide(amount: int, claims: Sequence[Claim]) -> list[int]:
             given[i] += 1
             rest -= 1
     return given
+
+
+def _fixed(claims: Sequence[Claim], rising: Sequence[int], left: int, weights: int) -> dict[int, int]:
+    """Claims that get their maximum or minimum, whatever becomes of the level, by position."""
+    # The level is left / weights. Both sides are multiplied by `weights`, so all numbers are integers.
+    full = {i: claims[i].most for i in rising if left * claims[i].weight > claims[i].most * weights}
+    below = {i: claims[i].least for i in rising if left * claims[i].weight < claims[i].least * weights}
+    held_back = sum(left * claims[i].weight - most * weights for i, most in full.items())
+    added = sum(least * weights - left * claims[i].weight for i, least in below.items())
+    if held_back == added:
+        return full | below
+    return full if held_back > added else below

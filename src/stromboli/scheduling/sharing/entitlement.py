@@ -7,6 +7,8 @@ divide it anew.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stromboli.cluster import Queue, Vector
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
@@ -17,11 +19,11 @@ def over_deserved(session: Session, queue: Queue, request: Vector, credit: Vecto
     """Why the queue may not have so much more; None if it may, or if no plugin says what queues deserve. `credit`: what
     is counted as the queue's, and is not to be."""
     need, held = request.tolist(), (queue.allocated if credit is None else queue.allocated - credit).tolist()
-    for hook in session.hooks("deservedAmounts"):
-        deserved = hook.call(queue, {})
+    for deserved_amounts in session.points.deserved_amounts.calls:
+        deserved = deserved_amounts(queue, {})
         if not _short(session, need, held, deserved):
             continue
-        deserved = hook.call(queue, session.consumed)
+        deserved = deserved_amounts(queue, session.consumed)
         for name, column in _short(session, need, held, deserved):
             return Refusal(
                 Code.QUEUE_OVER_DESERVED, resource=name, need=need[column], have=held[column], total=deserved[column],
@@ -30,7 +32,7 @@ def over_deserved(session: Session, queue: Queue, request: Vector, credit: Vecto
     return None
 
 
-def _short(session: Session, need: list[int], held: list[int], deserved: list[int]) -> list[tuple[str, int]]:
+def _short(session: Session, need: list[int], held: list[int], deserved: Sequence[int]) -> list[tuple[str, int]]:
     """(resource, column) of what would be above it, in the order of names."""
     return [
         (name, column)

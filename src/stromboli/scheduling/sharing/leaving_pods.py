@@ -65,8 +65,7 @@ class QueueUse:
     def __init__(self, session: Session, leaving: LeavingPods) -> None:
         self._queues = session.queues
         self._leaving = leaving
-        self._log = session.ledger.queue_log
-        self._read_to = -1
+        self._changed = session.ledger.views.queues()
         self._known: dict[str, list[int]] = {}
         self._all: list[int] = session.axis.zeros().tolist()
 
@@ -79,11 +78,8 @@ class QueueUse:
         return self._all
 
     def _catch_up(self) -> None:
-        if self._read_to == len(self._log):
-            return
-        changed = self._queues.values() if self._read_to < 0 else dict.fromkeys(self._log[self._read_to :])
-        self._read_to = len(self._log)
-        for queue in changed:
+        is_new, changed = self._changed.is_new, self._changed.news()
+        for queue in self._queues.values() if is_new else dict.fromkeys(changed):
             if queue.name in self._queues:
                 has: list[int] = (queue.allocated + self._leaving.of(queue)).tolist()
                 before = self._known.get(queue.name) or [0] * len(has)

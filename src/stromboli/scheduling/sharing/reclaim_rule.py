@@ -42,7 +42,7 @@ from stromboli.cluster import Job, JobKey, Queue, Status, Task
 from stromboli.scheduling.callbacks import Verdict
 from stromboli.scheduling.framework import Framework
 
-from .leaving_gangs import tentatively_gone
+from .job_amounts import tentatively_gone
 from .rightful_use import Entitled, RightfulUse
 from .work_units import TaskGroup, total_request
 
@@ -88,19 +88,17 @@ class ReclaimRule(Generic[P]):
         self._levels = levels
         self._use = RightfulUse(session, zero_is_unstated=zero_is_unstated)
         self._books = session.books
-        self._log = session.ledger.log
         # What was found out since the last change of the ledger.
         self._verdicts: dict[tuple[str, str, bool, bool, bool, bytes], Verdict] = {}
         self._arrivals: dict[tuple[JobKey, str], TaskGroup] = {}
         self._gains: dict[tuple[JobKey, str, str, bool], int] = {}
-        self._read_to = -1
+        self._rows = session.ledger.views.rows()
 
     def verdict(self, evictor: Task, candidate: Task, whole: bool) -> Verdict:
         mine, theirs = evictor.job, candidate.job
         if mine is None or theirs is None or mine.queue is theirs.queue:
             return _NOTHING
-        if self._read_to != len(self._log):
-            self._read_to = len(self._log)
+        if self._rows.changed():
             self._verdicts.clear()
             self._arrivals.clear()
             self._gains.clear()
@@ -129,7 +127,7 @@ class ReclaimRule(Generic[P]):
         for level, place in enumerate(line[: self._levels + 1]):
             if place.name in stays:
                 break
-            if self._may_claim(level, place, evictor, move):
+            if self._may_claim(level, place, evictor, mine, move):
                 return _YES
         return _NO
 
@@ -145,31 +143,31 @@ class ReclaimRule(Generic[P]):
                     return True
         return False
 
-    def _may_claim(self, level: int, place: P, evictor: Task, move: _Move[P]) -> bool:
+    def _may_claim(self, level: int, place: P, evictor: Task, job: Job, move: _Move[P]) -> bool:
         """Whether a place of the claimant may claim what the move gives."""
         need, held, deserved = evictor.request.tolist(), self._held(place), place.deserved
         limits = self._use.limits(place)
         lacking = [c for c in self._columns if need[c] > 0 and limits[c] is not None and held[c] < deserved[c]]
-        for step in range(min(self._levels + 1, len(move.lines))):
-            if not self._has_borrowed(step, move, lacking):
-                return False
+        steps = range(min(self._levels + 1, len(move.lines)))
+        if not all(self._has_borrowed(step, move, lacking) for step in steps):
+            return False
         contended = [column for column in lacking if self._has_more(0, move, column)]
         if not any(move.gives[column] > 0 for column in contended):
             return False
-        job = evictor.job
-        assert job is not None
-        arriving = self._arriving(evictor, job)
-        arrives = arriving.request
+        arrives = self._arriving(evictor, job).request
         if any(held[column] + arrives[column] > deserved[column] for column in contended):
             return False
         restarts = move.candidate.job is not None and move.candidate.job.goes_whole
-        key = (job.key, evictor.key, place.name, restarts)
-        gain = self._gains.get(key)
-        if gain is None:
-            if restarts:
-                arriving = self._all_within(place, job, evictor)
-            gain = self._gains[key] = self._use.gain(place, job, arriving, held, from_now=restarts)
+        gain = self._gain(place, evictor, job, restarts=restarts)
         return gain > 0 and self._is_worth(level, gain + restarts, move)
+
+    def _gain(self, place: P, evictor: Task, job: Job, *, restarts: bool) -> int:
+        key = (job.key, evictor.key, place.name, restarts)
+        known = self._gains.get(key)
+        if known is None:
+            arriving = self._all_within(place, job, evictor) if restarts else self._arriving(evictor, job)
+            known = self._gains[key] = self._use.gain(place, job, arriving, self._held(place), from_now=restarts)
+        return known
 
     def _all_within(self, place: P, job: Job, evictor: Task) -> TaskGroup:
         """All waiting tasks with which a place stays within what it deserves."""
@@ -247,8 +245,5 @@ class ReclaimRule(Generic[P]):
 
     def _losing(self, level: int) -> list[P]:
         """Places on a level that have lost something in the statement that is being made."""
-        losers = self._use.losers()
-        if len(losers) > 1:
-            losers.sort(key=lambda queue: queue.name)
-        lines = [self._line(queue) for queue in losers]
+        lines = [self._line(queue) for queue in sorted(self._use.work.losers(), key=lambda queue: queue.name)]
         return [line[level] for line in lines if level < len(line)]

@@ -48,7 +48,7 @@ class RightfulUse:
         self._zero_is_unstated = zero_is_unstated
         total = session.total.tolist()
         # With a common denominator, shares of different resources are integers and compare exactly.
-        one = lcm(*[amount for amount in total if amount > 0])
+        one = lcm(*filter(None, total))
         self._values = [one // amount if amount > 0 and column != PODS else 0 for column, amount in enumerate(total)]
         self._limits: dict[str, list[int | None]] = {}
         self._stated_values: dict[str, list[int]] = {}  # of resources for which a place states nothing: 0
@@ -56,10 +56,7 @@ class RightfulUse:
         # What was found out since the last change of the ledger.
         self._known: dict[object, Packed] = {}  # packings, by place and change
         self._leaving: dict[object, tuple[Units, Units]] = {}  # (units before, units after) of a job that loses a pod
-        self._read_to = -1
-
-    def states(self, place: Entitled, column: int) -> bool:
-        return self.limits(place)[column] is not None
+        self._rows = session.ledger.views.rows()
 
     def limits(self, place: Entitled) -> list[int | None]:
         known = self._limits.get(place.name)
@@ -102,10 +99,6 @@ class RightfulUse:
             lost += self._worth(place, gone)
         return lost
 
-    def losers(self) -> list[Queue]:
-        """Queues that have lost something in the statement that is being made."""
-        return self.work.losers()
-
     def gain(
         self, place: Entitled, job: Job, arriving: TaskGroup, held: Sequence[int], *, from_now: bool = False
     ) -> int:
@@ -142,7 +135,7 @@ class RightfulUse:
         return placed
 
     def _fall(self, place: Entitled, leaving: Units, staying: Units) -> int:
-        if leaving == staying and not any(queue in self.losers() for queue in place.members):
+        if leaving == staying and not any(queue in self.work.losers() for queue in place.members):
             return 0
         first = self._packed(place, {}, {}, at_first=True)
         then = self._packed(place, leaving, staying)
@@ -188,8 +181,7 @@ class RightfulUse:
         ]
 
     def _forget(self) -> None:
-        if self._read_to != len(self._ledger.log):
-            self._read_to = len(self._ledger.log)
+        if self._rows.changed():
             self._known.clear()
             self._leaving.clear()
 

@@ -68,7 +68,8 @@ class WorkUnits:
         for task in self._ledger.tentative.values():
             if task.job is not None:
                 self._note(task, task.job)
-        self._read_to = len(self._ledger.task_log)
+        self._changed = self._ledger.views.tasks()
+        self._changed.renew()
 
     def now(self, queue: Queue) -> Units:
         """The units of a queue as it is. Not to be changed."""
@@ -131,15 +132,11 @@ class WorkUnits:
         return books
 
     def _follow(self) -> None:
-        log = self._ledger.task_log
-        if self._read_to == len(log):
-            return
         changed: dict[JobKey, Job] = {}
-        for task in log[self._read_to :]:
+        for task in self._changed.news():
             if task.job is not None:
                 self._note(task, task.job)
                 changed[task.job.key] = task.job
-        self._read_to = len(log)
         for job in changed.values():
             books = self._books.get(job.queue.name)
             if books is not None:

@@ -57,19 +57,21 @@ def open_starvation(session: Session) -> None:
             return []
         return [row for row, jobs in reserved_rows(session).items() if task.job is None or jobs != {task.job.key}]
 
-    with session.registering(FEATURE, tier=len(session.configuration.tiers)):
-        session.add_operations(start=lambda operation, tasks: note_start(session, operation, tasks))
+    with session.registering(FEATURE):
+        session.points.start.add(lambda operation, tasks: note_start(session, operation, tasks))
         if rules is not None:
             closes_node = rules.scope == "node"
             if closes_node:
                 close_reserved_nodes(session)
-            session.add_room(lambda room, job: room_for_others(session, room, job, only_pods=closes_node))
+            session.points.room.add(lambda room, job: room_for_others(session, room, job, only_pods=closes_node))
         # What a queue keeps from jobs that hold nothing depends on their priority only.
-        session.add_job_allocatable(holds.refuse, differs=lambda job: False)
+        session.points.job_allocatable.add(holds.refuse)
+        session.points.job_allocatable_differs.add(lambda job: False)
         of_namespaces = session.state(NamespaceHolds)
-        session.add_job_allocatable(of_namespaces.refuse, differs=of_namespaces.concern)
-        session.add_displacement(lambda job, evicting: displacements(session, job, evicting=evicting))
-        session.add_closed_to_evictions(others_rows)
-        session.add_group_conditions(lambda job: starving_conditions(session, job))
-        session.add_close(lambda: note_progress(session))
+        session.points.job_allocatable.add(of_namespaces.refuse)
+        session.points.job_allocatable_differs.add(of_namespaces.concern)
+        session.points.displacement.add(lambda job, evicting: displacements(session, job, evicting=evicting))
+        session.points.closed_to_evictions.add(others_rows)
+        session.points.group_conditions.add(lambda job: starving_conditions(session, job))
+        session.points.close.add(lambda: note_progress(session))
     give_up_reservations(session)

@@ -5,7 +5,7 @@ A job is never kept waiting by what was set aside for somebody behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from stromboli.cluster import Job
 from stromboli.scheduling.explanation import waiting_since
@@ -15,8 +15,8 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .clock import has_starved
-from .holders import holders, rank, usable_rows
-from .reserve_arguments import Starvation
+from .holders import holders, one_then_several, rank, usable_rows
+from .reserve_arguments import ReserveRules, Starvation
 from .shares import NamespaceParts
 
 GiveUp = Callable[[Statement], None]
@@ -28,14 +28,18 @@ def displacements(session: Session, job: Job, *, evicting: bool) -> list[GiveUp]
     rules = session.state(Starvation).rules
     if rules is None or not session.ledger.reserved_tasks:
         return []
+    behind = _behind(session, job, rules, evicting=evicting)
+    return [_give_up(job, choice) for choice in one_then_several(behind)]
+
+
+def _behind(session: Session, job: Job, rules: ReserveRules, *, evicting: bool) -> list[Job]:
+    """The holders that the job goes before, the least important first."""
     others = [holder for holder in session.state(_Holders).all() if holder is not job]
-    lower = [holder for holder in others if holder.priority < job.priority] if rules.yields else []
+    found = [holder for holder in others if holder.priority < job.priority] if rules.yields else []
     equal = [holder for holder in others if holder.priority == job.priority]
     if equal and not evicting and has_starved(session, job, rules):
-        lower += [holder for holder in equal if _goes_before(session, job, holder)]
-    lower.sort(key=lambda holder: rank(session, holder), reverse=True)
-    choices = [[holder] for holder in lower] + [lower[:count] for count in range(2, len(lower) + 1)]
-    return [_give_up(job, choice) for choice in choices]
+        found += [holder for holder in equal if _goes_before(session, job, holder)]
+    return sorted(found, key=lambda holder: rank(session, holder), reverse=True)
 
 
 class _Holders:
@@ -43,13 +47,11 @@ class _Holders:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._read_to = -1  # of the log of tasks, which every change of a status is in
+        self._tasks = session.ledger.views.tasks()
         self._known: list[Job] = []
 
     def all(self) -> list[Job]:
-        read_to = len(self._session.ledger.task_log)
-        if self._read_to != read_to:
-            self._read_to = read_to
+        if self._tasks.changed():
             self._known = [holder for holder in holders(self._session).values() if reserved_tasks(holder)]
         return self._known
 
@@ -64,7 +66,7 @@ def _goes_before(session: Session, job: Job, holder: Job) -> bool:
     return bool(usable[rows].any()) and not session.state(NamespaceParts).above_part(job)
 
 
-def _give_up(job: Job, choice: list[Job]) -> GiveUp:
+def _give_up(job: Job, choice: Sequence[Job]) -> GiveUp:
     def carry_out(statement: Statement) -> None:
         for holder in choice:
             why = "has a higher priority" if holder.priority < job.priority else "has waited longer and starts there"

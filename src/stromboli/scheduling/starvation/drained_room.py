@@ -13,6 +13,7 @@ import numpy as np
 
 from stromboli.cluster import OCCUPYING, PODS, Job, JobKey, Matrix, Queue, QueueName, Status, Task, Vector
 from stromboli.cluster.queue_guarantees import queues_below
+from stromboli.cluster.resources import add_to
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.session import Session
@@ -85,8 +86,7 @@ class DrainedRoom:
                 if task.node is not None and not self._may_evict(job, task):
                     room[task.node.row] -= task.request
                     if task.job is not None:
-                        name = task.job.queue.name
-                        stays[name] = stays[name] + task.request if name in stays else task.request
+                        add_to(stays, task.job.queue.name, task.request)
             known = self._known[kind] = (room, stays)
         return known
 
@@ -95,8 +95,7 @@ class DrainedRoom:
         held: dict[QueueName, Vector] = {}
         for one in self._session.ledger.holdings.values():
             if one.queue is not None:
-                name = one.queue.name
-                held[name] = held[name] + one.remainder if name in held else one.remainder
+                add_to(held, one.queue.name, one.remainder)
         return held
 
     def _may_evict(self, job: Job, task: Task) -> bool:

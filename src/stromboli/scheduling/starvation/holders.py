@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import Job, JobKey, Node, Status, Task, Vector
+from stromboli.cluster.model import requests_by_row
 from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.explanation import waiting_since
 from stromboli.scheduling.gang import reserved_tasks
@@ -97,6 +98,12 @@ def is_known_not_to_start(job: Job) -> bool:
     return condition_time(job, STARVING, CANNOT_START) is not None
 
 
+def one_then_several(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    """Who could give way together: each of them alone, then the first two, the first three, and so on."""
+    yield from ([job] for job in jobs)
+    yield from (jobs[:count] for count in range(2, len(jobs) + 1))
+
+
 def release(session: Session, job: Job, why: str) -> None:
     statement = session.statement()
     for task in reserved_tasks(job):
@@ -106,12 +113,7 @@ def release(session: Session, job: Job, why: str) -> None:
 
 def reserved_by_row(job: Job) -> dict[int, Vector]:
     """What is set aside for a job, by the row of the node."""
-    rows: dict[int, Vector] = {}
-    for task in reserved_tasks(job):
-        if task.node is not None:
-            row = task.node.row
-            rows[row] = rows[row] + task.request if row in rows else task.request
-    return rows
+    return requests_by_row(reserved_tasks(job))
 
 
 def usable_rows(session: Session, tasks: Iterable[Task]) -> npt.NDArray[np.bool_]:

@@ -12,23 +12,35 @@ from functools import partial
 import numpy as np
 
 from stromboli.cluster import Job, Status, Vector
+from stromboli.scheduling.attempt import JobKinds
 from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.decisions import Evict, Notice
 from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.explanation.display_names import what_waits
 from stromboli.scheduling.explanation.reasons import (
     back_in_line,
     limit_exceeded,
     never_beside_services,
     never_beside_services_of_queue,
 )
-from stromboli.scheduling.gang import JobKinds, TentativePlaces, reserved_tasks
+from stromboli.scheduling.gang import TentativePlaces, reserved_tasks
 from stromboli.scheduling.operations.set_aside import give_up
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .drained_room import DrainedRoom, needed, over_quota
 from .feasibility import Attempt, place_as_a_whole
-from .holders import FEATURE, STARVING, condition_time, holders, rank, release, reserved_by_row, usable_rows
+from .holders import (
+    FEATURE,
+    STARVING,
+    condition_time,
+    holders,
+    one_then_several,
+    rank,
+    release,
+    reserved_by_row,
+    usable_rows,
+)
 from .node_choice import NodeChoice
 from .node_index import NodeOrder, NodeOwners
 from .queue_holds import QueueHolds
@@ -74,7 +86,7 @@ class Line:
             with places.suspended(job):
                 self._serve(job)(job)
             # A plugin may object to places that are taken again.
-            self._version += bool(self._session.hooks("allocate"))
+            self._version += bool(self._session.points.allocate)
             return
         kind = self._session.state(JobKinds).of(job, without=(FEATURE,))
         if kind is None:
@@ -89,7 +101,7 @@ class Line:
         refusal = over_quota(self._session, job, needed(job))
         if refusal is not None:
             guaranteed = self._session.is_limited_by_guarantees(refusal)
-            never = never_beside_services_of_queue(_who(job), refusal, guaranteed=guaranteed)
+            never = never_beside_services_of_queue(what_waits(job), refusal, guaranteed=guaranteed)
             return partial(self._say_never, never)
         if not self._fits_queue(job, needed(job)):
             return _say_nothing
@@ -110,7 +122,7 @@ class Line:
         kept = self._session.state(QueueHolds).kept_from(job)
         return over_quota(self._session, job, request, kept=kept) is None
 
-    def _choices(self, job: Job) -> Iterator[list[Job]]:
+    def _choices(self, job: Job) -> Iterator[Sequence[Job]]:
         """Whose places and nodes the job may have: nobody's, those of lower priority, those that do not drain."""
         session = self._session
         yield []
@@ -119,14 +131,13 @@ class Line:
         lower = [holder for holder in others if holder.priority < job.priority]
         if not self._rules.yields:
             lower = lower[:1] if len(self._holders) >= self._rules.max_holders else []
-        yield from ([holder] for holder in lower)
-        yield from (lower[:count] for count in range(2, len(lower) + 1))
+        yield from one_then_several(lower)
         stuck = [holder for holder in others if holder.priority == job.priority and is_stuck(session, holder)]
         yield from ([holder] for holder in stuck)
         if len(stuck) > 1:
             yield stuck
 
-    def _take(self, job: Job, displaced: list[Job]) -> bool:
+    def _take(self, job: Job, displaced: Sequence[Job]) -> bool:
         places = len(self._holders) - len(displaced) + (job.key not in self._holders)
         if places > self._rules.max_holders:
             return False
@@ -215,7 +226,8 @@ class Line:
             attempt = self._tried(job, others, most=len(self._session.nodes))
             if attempt.complete:
                 return partial(self._say_limit, over_limit)
-        return partial(self._say_never, never_beside_services(_who(job), attempt.found, attempt.missing, attempt.short))
+        never = never_beside_services(what_waits(job), attempt.found, attempt.missing, attempt.short)
+        return partial(self._say_never, never)
 
     def _say_never(self, sentence: str, job: Job) -> None:
         """Nothing is set aside for a job that could not start on empty nodes, and it stands in nobody's way."""
@@ -253,19 +265,14 @@ class Line:
     def _short(self, job: Job) -> float:
         """How much still has to drain on the nodes set aside for a job, in nodes."""
         nodes = self._session.nodes
-        short = 0.0
-        for row, amount in sorted(reserved_by_row(job).items()):
-            missing = np.maximum(amount - nodes.idle[row], 0)
-            short += float((missing / np.maximum(nodes.allocatable[row], 1)).max())
-        return short
+        return sum(
+            float((np.maximum(amount - nodes.idle[row], 0) / np.maximum(nodes.allocatable[row], 1)).max())
+            for row, amount in sorted(reserved_by_row(job).items())
+        )
 
 
 def _say_nothing(job: Job) -> None:
     """The job was served, or waits in line."""
-
-
-def _who(job: Job) -> str:
-    return "gang" if job.min_available > 1 else "pod"
 
 
 def _emptied_in_this_cycle(session: Session) -> np.ndarray:

@@ -73,7 +73,7 @@ class NamespaceHolds:
         if rules is None or not rules.sets_aside or session.namespace_shares is None:
             return {}
         waiting: dict[tuple[str, str], list[Job]] = {}
-        for job in session.waiting:
+        for job in self._beside_others():
             if job.pending_count and has_starved(session, job, rules) and self._waits_for_nodes(job):
                 waiting.setdefault((job.queue.name, job.namespace), []).append(job)
         first: dict[tuple[str, str], Job] = {}
@@ -87,6 +87,13 @@ class NamespaceHolds:
             if found is not None and self._parts.others_wait(found):
                 first[key] = found
         return first
+
+    def _beside_others(self) -> list[Job]:
+        """The jobs that wait in queues in which several namespaces do: elsewhere nobody has to make room."""
+        namespaces: dict[str, set[str]] = {}
+        for job in self._session.waiting:
+            namespaces.setdefault(job.queue.name, set()).add(job.namespace)
+        return [job for job in self._session.waiting if len(namespaces[job.queue.name]) > 1]
 
     def _waits_for_nodes(self, job: Job) -> bool:
         """Nothing else than nodes is in the way of a job, as far as that can be known at the start of a session."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stromboli.cluster import PODS, Job, Matrix, Status, Task
+from stromboli.cluster.model import requests_by_row
 from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.explanation.node_reasons import TOO_MANY_PODS, insufficient
 from stromboli.scheduling.explanation.reasons import node_counts
@@ -58,7 +59,8 @@ class NodeChoice:
         if closed is not None:
             self._open &= ~closed | owners.is_of(job)
         self._locked = {node.row for node in session.ledger.locked.values() if not node.is_closed_to(job.queue)}
-        self._own_use = _own_use(job)
+        # What running tasks of the job use, by row.
+        self._own_use = requests_by_row(task for task in job.tasks.values() if task.status is not Status.RESERVED)
         # Others count on room there, and may start before the job.
         self._counted_on = (session.nodes.conditional != 0).any(axis=1)
         self._kinds: dict[tuple[Hashable, str], _Kind] = {}
@@ -140,7 +142,7 @@ class NodeChoice:
 
     def _kind(self, task: Task) -> _Kind:
         # Not the shape: pods of one shape may have claims whose volumes are in different places.
-        key = (self._session.placement.key(task), task.role)
+        key = (self._session.placement.key(task, without=(FEATURE,)), task.role)
         known = self._kinds.get(key)
         if known is None:
             nodes = self._session.nodes
@@ -168,13 +170,3 @@ class NodeChoice:
     def _has_room(self, task: Task, row: int) -> bool:
         left = self._room[row] - self._session.nodes.reserved[row] - self._own_use.get(row, 0)
         return bool((left >= task.request).all())
-
-
-def _own_use(job: Job) -> dict[int, np.ndarray]:
-    """What running tasks of the job use, by row."""
-    used: dict[int, np.ndarray] = {}
-    for task in job.tasks.values():
-        if task.node is not None and task.status is not Status.RESERVED:
-            before = used.get(task.node.row)
-            used[task.node.row] = task.request if before is None else before + task.request
-    return used

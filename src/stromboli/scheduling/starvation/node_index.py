@@ -65,7 +65,7 @@ class NodeOrder:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._keys = [hook.call for hook in session.hooks("nodeOrderOnResource:key")]
+        self._keys = session.points.node_order_signature.calls
         self._known: dict[Hashable, tuple[Rows, Rows]] = {}
 
     def of(self, task: Task) -> tuple[Rows, Rows]:

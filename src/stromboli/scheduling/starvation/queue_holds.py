@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stromboli.cluster import Job, JobKey, QueueName, Status, Vector
+from stromboli.cluster.resources import add_to
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.gang import is_half_gang
@@ -24,7 +25,7 @@ from .turn_length import is_stuck
 class QueueHolds:
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._epoch = -1
+        self._reserved = session.ledger.views.reserved()
         self._holders: list[tuple[Job, Vector]] = []
         self._kept: dict[int, dict[QueueName, Vector]] = {}  # from jobs that hold nothing, by their priority
 
@@ -72,9 +73,8 @@ class QueueHolds:
 
     def _read(self) -> None:
         ledger = self._session.ledger
-        if self._epoch == ledger.reserved_epoch:
+        if not self._reserved.changed():
             return
-        self._epoch = ledger.reserved_epoch
         self._kept.clear()
         amounts: dict[JobKey, Vector] = {}
         jobs: dict[JobKey, Job] = {}
@@ -83,8 +83,7 @@ class QueueHolds:
             on_own = task.node is not None and task.node.lock is not None
             if task.job is not None and not on_own:
                 jobs[task.job.key] = task.job
-                known = amounts.get(task.job.key)
-                amounts[task.job.key] = task.request if known is None else known + task.request
+                add_to(amounts, task.job.key, task.request)
         self._holders = [(job, amounts[key]) for key, job in sorted(jobs.items()) if not is_stuck(self._session, job)]
 
     def _beyond_deserved(self, job: Job, request: Vector, credit: Vector) -> Refusal | None:
@@ -109,6 +108,5 @@ class QueueHolds:
 def _by_queue(holders: list[tuple[Job, Vector]]) -> dict[QueueName, Vector]:
     kept: dict[QueueName, Vector] = {}
     for holder, amount in holders:
-        name = holder.queue.name
-        kept[name] = kept[name] + amount if name in kept else amount
+        add_to(kept, holder.queue.name, amount)
     return kept

@@ -7,7 +7,7 @@ from typing import Final
 from stromboli.api import names
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.api.waiting_reservations import reserved_node_of
-from stromboli.cluster import OCCUPYING, Job, Task, TaskKey
+from stromboli.cluster import OCCUPYING, Job, Matrix, Node, Task, TaskKey
 from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.decisions import Unreserve
 from stromboli.scheduling.gang import reserved_tasks
@@ -78,21 +78,26 @@ def _lost_places(session: Session, job: Job) -> str | None:
     together = any(_fitting(session, task).depends_on_neighbours for task in tasks)
     for task in tasks if together else ():
         give_up(statement, task)
-    try:
-        for task, node in places:
-            if node is None:
-                return "a node was deleted"
-            if not node.ready or not node.schedulable:
-                return f"node {node.name} is cordoned or not ready"
-            if not _fitting(session, task).mask[node.row]:
-                return f"node {node.name} no longer matches the pod"
-            room[node.row] -= task.request
-            if bool((room[node.row] < 0).any()) and not _is_being_cleared(session, task):
-                return f"node {node.name} is now too small"
-            if together:
-                set_aside(statement, task, node)
-    finally:
-        statement.discard()
+    why: str | None = None
+    for task, node in places:
+        why = "a node was deleted" if node is None else _lost_place(session, task, node, room)
+        if why is not None:
+            break
+        if together and node is not None:
+            set_aside(statement, task, node)
+    statement.discard()
+    return why
+
+
+def _lost_place(session: Session, task: Task, node: Node, room: Matrix) -> str | None:
+    """`room`: what those before it have left; what it takes is subtracted."""
+    if not node.ready or not node.schedulable:
+        return f"node {node.name} is cordoned or not ready"
+    if not _fitting(session, task).mask[node.row]:
+        return f"node {node.name} no longer matches the pod"
+    room[node.row] -= task.request
+    if bool((room[node.row] < 0).any()) and not _is_being_cleared(session, task):
+        return f"node {node.name} is now too small"
     return None
 
 

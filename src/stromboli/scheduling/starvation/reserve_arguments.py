@@ -65,7 +65,8 @@ class Starvation:
         for task in self.reserved_at_open:
             if task.job is not None and task.node is not None:
                 self.nodes_at_open.setdefault(task.job.key, set()).add(task.node.name)
-        self.stuck: dict[tuple[JobKey, int], bool] = {}  # by holder, and epoch of what is reserved
+        self.stuck: dict[JobKey, bool] = {}  # by holder, until something is reserved or given up
+        self.reserved = session.ledger.views.reserved()
         self.limits: dict[JobKey, str] = {}  # why nothing was set aside for a job although it has starved
         self.cannot_start: dict[JobKey, str] = {}  # why a job that has starved could not start on empty nodes either
         self.gave_up_place: dict[JobKey, str] = {}  # jobs that gave their place to another in this session, and why

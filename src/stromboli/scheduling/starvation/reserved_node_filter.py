@@ -65,13 +65,13 @@ def close_reserved_nodes(session: Session) -> None:
         return job is not None and (job.counts[Status.RESERVED] > 0 or job.key in holders_at_open)
 
     def key(task: Task) -> tuple[int, JobKey | None, str]:
+        if not session.ledger.reserved_tasks and not at_open:  # all nodes are open, whoever comes
+            return (closed.layout, None, "")
         job = task.job
         own = job.key if job is not None and (is_holder(job) or rows_to_complete(session, job)) else None
-        # Without reservations all nodes are open, so a nomination makes no difference.
-        nominated = task.nominated if session.ledger.reserved_tasks or at_open else ""
-        return (closed.version, own, nominated)
+        return (closed.layout, own, task.nominated)
 
-    session.add_filter(prepare, scope=Scope.STATIC, depends_on=key, live=lambda: closed.version)
+    session.add_filter(prepare, scope=Scope.STATIC, depends_on=key, live=lambda: closed.layout)
 
 
 def rows_to_complete(session: Session, job: Job | None) -> list[int]:
@@ -104,30 +104,28 @@ class _ClosedRows:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._read_at = -1  # ledger.reserved_epoch
-        self._version = 0
-        self._versions: dict[Hashable, int] = {}  # by who owns what
-        self._refusals: dict[int, ReasonIds] = {}  # by version
+        self._reserved = session.ledger.views.reserved()
+        self._layout = 0
+        self._layouts: dict[Hashable, int] = {}  # by who owns what
+        self._refusals: dict[int, ReasonIds] = {}  # by layout
 
     @property
-    def version(self) -> int:
+    def layout(self) -> int:
         """Of who owns what. It is the same again when a trial was undone."""
-        epoch = self._session.ledger.reserved_epoch
-        if self._read_at != epoch:
-            self._read_at = epoch
+        if self._reserved.changed():
             rows = reserved_rows(self._session)
             owners = frozenset([(row, frozenset(jobs)) for row, jobs in rows.items()])
-            self._version = self._versions.setdefault(owners, len(self._versions))
-        return self._version
+            self._layout = self._layouts.setdefault(owners, len(self._layouts))
+        return self._layout
 
     @property
     def refusals(self) -> ReasonIds:
         """By row."""
-        version = self.version
-        known = self._refusals.get(version)
+        layout = self.layout
+        known = self._refusals.get(layout)
         if known is None:
             session = self._session
-            known = self._refusals[version] = np.zeros(len(session.nodes), dtype=np.int32)
+            known = self._refusals[layout] = np.zeros(len(session.nodes), dtype=np.int32)
             names = {key: display_name(job) for key, job in holders(session).items()}
             for row, jobs in reserved_rows(session).items():
                 known[row] = session.reason_id(reserved_for(names[key] for key in jobs))

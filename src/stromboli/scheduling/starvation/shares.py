@@ -107,7 +107,7 @@ class NamespaceParts:
 
     def others_wait(self, job: Job) -> bool:
         """Whether other namespaces of its queue wait for anything. They are the same all through a session."""
-        return any(other != job.namespace for other in self._waiting_in(job.queue))
+        return bool(self._others_waiting(job))
 
     def _others_waiting(self, job: Job) -> list[str]:
         """Other namespaces of its queue in which something waits."""

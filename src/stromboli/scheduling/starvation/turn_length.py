@@ -50,16 +50,17 @@ def is_stuck(session: Session, job: Job) -> bool:
     rules, since = starvation.rules, condition_time(job, STARVING, RESERVED)
     if rules is None or not rules.timeout or since is None or not job.counts[Status.RESERVED]:
         return False
-    known = job.key, session.ledger.reserved_epoch
-    if known not in starvation.stuck:
+    if starvation.reserved.changed():
+        starvation.stuck.clear()
+    if job.key not in starvation.stuck:
         due = since + rules.timeout
         if session.now > due:
             length = _turn_length(session, job, rules)
             due = max(due, min(since + length, _in_vain_from(session, job, length)))
-        starvation.stuck[known] = session.now > due
+        starvation.stuck[job.key] = session.now > due
         if session.now <= due:
             session.due(due)
-    return starvation.stuck[known]
+    return starvation.stuck[job.key]
 
 
 def _in_vain_from(session: Session, job: Job, length: float) -> float:

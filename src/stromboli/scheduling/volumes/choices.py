@@ -18,7 +18,7 @@ from typing import Final
 from stromboli.api import PersistentVolume, PersistentVolumeClaim, key
 from stromboli.api.volumes.claims import requested_size
 from stromboli.api.volumes.topology import reaches
-from stromboli.cluster import Node, Status, Task, TaskKey
+from stromboli.cluster import Node, Status, Task, TaskKey, View
 from stromboli.scheduling.callbacks import Objection
 from stromboli.scheduling.session import Session
 
@@ -36,7 +36,7 @@ class VolumeChoices:
         self._index = session.snapshot.volumes
         self._states = session.state(ClaimStates)
         self._zones = self._states.rules.zones
-        self.version = 0  # grows whenever a choice is made or undone
+        self._changes = 0
         self._taken: dict[str, str] = {
             volume: claim for held in session.ledger.held.values() for claim, volume in held.volumes.items()
         }  # the claim that has a volume since this session, or waits for it
@@ -106,10 +106,14 @@ class VolumeChoices:
                 self._nodes.setdefault(claim, {})[task.key] = task.node
         return True
 
+    def view(self) -> View:
+        """Of the choices that were made and undone."""
+        return View(lambda: self._changes)
+
     def deallocate(self, task: Task) -> None:
         if not task.volumes.claims:
             return
-        self.version += 1
+        self._changes += 1
         for claim, volume in self._of_task.pop(task.key, {}).items():
             self._uses[volume] -= 1
             if self._taken.get(volume) == claim and not self._uses[volume]:

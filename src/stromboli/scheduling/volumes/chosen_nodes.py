@@ -40,6 +40,7 @@ class ChosenNodes:
         # Claims whose selected node is given up in this cycle; and those that got the node of another pod instead.
         self.freed: dict[str, None] = {}
         self.moved: dict[str, str] = {}
+        self.selected: set[str] = set()  # claims that got a node in this cycle
 
     def why_not(self, task: Task, node: str) -> str:
         """Why a task cannot run on a node, whatever else runs there; "" if it can."""
@@ -101,6 +102,7 @@ class ChosenNodes:
     def select(self, decision: SelectNode) -> None:
         claim = decision.claim
         self.freed.pop(claim, None)
+        self.selected.add(claim)
         self._index.selected.discard(claim)
         if claim in self._index.selecting:
             self._index.selecting[claim] = decision.node  # as the claim will soon say

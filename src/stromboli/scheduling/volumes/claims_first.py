@@ -106,7 +106,7 @@ class ClaimsFirst:
         # Pods that share a claim have nodes of their own. What was refused is the place, not the volume's node.
         task.refused.add(task.nominated or node, why, self._session.now, by_volumes=True)
         ledger.refused_binds[task.key] = task
-        ledger.changes += 1
+        ledger.note_change()
 
     def why_no_nodes(self, job: Job) -> str | None:
         """Why nodes are not set aside for a job: its volumes could not be made, and they are still missing."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from stromboli.api import PersistentVolume
 from stromboli.api.volumes.claims import volume_size
 from stromboli.api.volumes.topology import reaches
-from stromboli.cluster import Node
+from stromboli.cluster import LogView, Node
 
 _NAME = "metadata.name"
 
@@ -45,7 +45,7 @@ class FreeVolumes:
         self._zones = zones
         self._groups: dict[int, _Group] = {}
         self._places: dict[str, tuple[int, int]] = {}  # by volume: its group, and its position there
-        self.log: list[tuple[int, int]] = []  # groups that ran out (-1), or got a volume back (+1)
+        self._log: list[tuple[int, int]] = []
         for volume in volumes:
             reach = reach_of[volume.metadata.name]
             group = self._groups.setdefault(reach, _Group())
@@ -58,6 +58,10 @@ class FreeVolumes:
         for group in self._groups.values():
             self._file(group)
         self._near: dict[str, list[_Group]] = {}  # by node
+
+    def view(self) -> LogView[tuple[int, int]]:
+        """Of groups that ran out (-1), or got a volume back (+1)."""
+        return LogView(self._log)
 
     def __contains__(self, volume: str) -> bool:
         return volume in self._places
@@ -80,7 +84,7 @@ class FreeVolumes:
             group.is_left[position] = False
             group.left -= 1
             if not group.left:
-                self.log.append((reach, -1))
+                self._log.append((reach, -1))
             while group.first < len(group.volumes) and not group.is_left[group.first]:
                 group.first += 1
 
@@ -91,7 +95,7 @@ class FreeVolumes:
             group.is_left[position] = True
             group.left += 1
             if group.left == 1:
-                self.log.append((reach, +1))
+                self._log.append((reach, +1))
             group.first = min(group.first, position)
 
     def smallest(self, node: Node, besides: Collection[str]) -> PersistentVolume | None:

@@ -74,14 +74,15 @@ def settle_volumes(session: Session) -> None:
 def open_volumes(session: Session) -> None:
     rules = volume_rules(session.configuration)
     if rules is not None and rules.binding and session.snapshot.volumes.users:
-        with session.registering(FEATURE, tier=len(session.configuration.tiers)):
-            session.add_hold(_Beginning(session, rules.timeout).hold)
+        with session.registering(FEATURE):
+            session.points.hold.add(_Beginning(session, rules.timeout).hold)
             first = session.state(ClaimsFirst)
-            session.add_preparation(first.prepare, first.why_no_nodes)
-            session.add_close(first.say)
-            session.add_narrow(session.state(ClaimStates).bound_to_places)
-            session.add_close(session.state(ChosenNodes).close)
-            session.add_withdrawal(lambda task, reason, message: _withdraw(session, task, reason, message))
+            session.points.prepare.add(first.prepare)
+            session.points.why_no_nodes.add(first.why_no_nodes)
+            session.points.close.add(first.say)
+            session.points.narrow.add(session.state(ClaimStates).bound_to_places)
+            session.points.close.add(session.state(ChosenNodes).close)
+            session.points.withdrawal.add(lambda task, reason, message: _withdraw(session, task, reason, message))
 
 
 # -- binds that begin to wait -----------------------------------------------------------------------------------------
@@ -153,7 +154,8 @@ class _Beginning:
         if volume:
             held.volumes = {**held.volumes, claim_key: volume}
         if state.named_by is not None or state.selected:
-            before = selected_at(claim)
+            # What was selected in this cycle is not in the object yet, which tells of an earlier attempt.
+            before = None if claim_key in self._chosen.selected else selected_at(claim)
             held.since = held.since if before is None else min(held.since, before)
         elif claim_key not in self._settled and volume:
             self._decisions.append(ClaimVolume(volume, claim_key, claim.metadata.uid, task.key, task.uid, node))
@@ -167,7 +169,8 @@ def _stand(session: Session, tasks: Sequence[Task]) -> None:
     """From now on others may take these places."""
     for task in tasks:
         held = session.ledger.held[task.key]
-        session.ledger.changes += not held.standing
+        if not held.standing:
+            session.ledger.note_change()
         held.standing = True
 
 
@@ -199,26 +202,38 @@ def _continue_job(
     session: Session, rules: VolumeRules | None, tasks: Sequence[Task], crowded: set[int], *, gangs: bool
 ) -> None:
     """`tasks`: all of a job that are held; `crowded`: nodes that have less than their pods request."""
+    left = _without_failed(session, rules, tasks, crowded, gangs=gangs)
+    if not left:
+        return
     job, held = tasks[0].job, session.ledger.held
+    assert job is not None
+    waiting = [task for task in left if held[task.key].waits_for]
+    if not gangs or _can_start_without(job, waiting):
+        for task in left:
+            if task not in waiting:
+                _bind(session, task)
+        left = waiting
+    _stand(session, left)
+    if rules is not None and left:
+        session.due(min(held[task.key].since for task in left) + rules.timeout)
+
+
+def _without_failed(
+    session: Session, rules: VolumeRules | None, tasks: Sequence[Task], crowded: set[int], *, gangs: bool
+) -> list[Task]:
+    """Those of these tasks that keep their places. A gang that cannot start without the others keeps none."""
+    job = tasks[0].job
     assert job is not None
     found = [(task, _failure(session, rules, task, crowded)) for task in tasks]
     for task, failure in found:
         if failure is not None:
             _give_back(session, task, failure)
     left = [task for task, failure in found if failure is None]
-    if gangs and left and not complete(job):
-        for task in left:
-            _give_back(session, task, None)
-        return
-    waiting = [task for task in left if held[task.key].waits_for]
-    if not gangs or _can_start_without(job, waiting):
-        for task in left:
-            if not held[task.key].waits_for:
-                _bind(session, task)
-    left = [task for task in left if task.key in held]
-    _stand(session, left)
-    if rules is not None and left:
-        session.due(min(held[task.key].since for task in left) + rules.timeout)
+    if not gangs or complete(job):
+        return left
+    for task in left:
+        _give_back(session, task, None)
+    return []
 
 
 def _can_start_without(job: Job, waiting: Sequence[Task]) -> bool:
@@ -242,24 +257,26 @@ def _failure(session: Session, rules: VolumeRules | None, task: Task, crowded: s
         return Failure(why, by_node=True)
     if node.row in crowded and _is_crowded_out(session, task, node):
         return Failure(reasons.node_too_small(node.name), by_node=True)
+    if rules is None or not rules.binding:
+        held.waits_for = ()
+        return None
     waits = []
-    for claim_key in task.volumes.claims if rules is not None and rules.binding else ():
+    for claim_key in task.volumes.claims:
         claim = session.snapshot.volumes.claims.get(claim_key)
         if claim is None or claim.status.phase == LOST:
             return Failure(reasons.claim_gone(claim_key))
-        if not is_bound(claim):
-            failure = _failure_of_open(session, held, claim_key, claim)
-            if failure is not None:
-                return failure
+        bound = is_bound(claim)
+        failure = (
+            _failure_of_bound(session, node, claim_key, claim, zones=rules.zones)
+            if bound
+            else _failure_of_open(session, held, claim_key, claim)
+        )
+        if failure is not None:
+            return failure
+        if not bound:
             waits.append(claim_key)
-            continue
-        volume = session.snapshot.volumes.volumes.get(claim.spec.volume_name)
-        if volume is None:
-            return Failure(reasons.volume_gone(claim_key, claim.spec.volume_name))
-        if not reaches(volume, node.labels, node.name, zones=rules is None or rules.zones):
-            return Failure(reasons.volume_elsewhere(claim_key, claim.spec.volume_name, node.name))
     held.waits_for = tuple(waits)
-    if waits and rules is not None and session.now > held.since + rules.timeout:
+    if waits and session.now > held.since + rules.timeout:
         return Failure(reasons.volumes_late(waits, rules.timeout), refused=True)
     return None
 
@@ -269,6 +286,18 @@ def _is_crowded_out(session: Session, task: Task, node: Node) -> bool:
     somebody else has put a pod there."""
     idle = session.nodes.idle[node.row]
     return bool(((idle < 0) & (task.shape.request > 0)).any())
+
+
+def _failure_of_bound(
+    session: Session, node: Node, key: str, claim: PersistentVolumeClaim, *, zones: bool
+) -> Failure | None:
+    name = claim.spec.volume_name
+    volume = session.snapshot.volumes.volumes.get(name)
+    if volume is None:
+        return Failure(reasons.volume_gone(key, name))
+    if not reaches(volume, node.labels, node.name, zones=zones):
+        return Failure(reasons.volume_elsewhere(key, name, node.name))
+    return None
 
 
 def _failure_of_open(session: Session, held: HeldBind, key: str, claim: PersistentVolumeClaim) -> Failure | None:
@@ -289,7 +318,7 @@ def _bind(session: Session, task: Task) -> None:
     assert task.node is not None
     assert task.job is not None
     session.ledger.release(task)
-    session.ledger.changes += 1
+    session.ledger.note_change()
     session.cycle.decisions.append(Bind(task.key, task.node.name, task.job.key, task.backfill, task.uses))
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from stromboli.api import PersistentVolumeClaim
-from stromboli.cluster import OCCUPYING, PODS, Status, Task
+from stromboli.cluster import OCCUPYING, PODS, LogView, Status, Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, RemainingCount, Rows
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.node_reasons import CLAIM_IN_USE, CLAIM_IN_USE_THERE, attach_limit
@@ -39,7 +39,7 @@ class AttachLimitsFilter:
         self._states = session.state(ClaimStates)
         self._limits: dict[str, Rows | None] = {}  # by driver and row
         self._attached: dict[str, Attached] = {}  # by the key of a task
-        self._counted: dict[Hashable, tuple[Rows, int]] = {}  # with how far the ledger's log was read
+        self._counted: dict[Hashable, tuple[Rows, LogView[int]]] = {}  # with the rows to count again
 
     def prepare(self, task: Task) -> NodeFilter | None:
         return self._filter(task, self._wanted(task))
@@ -95,17 +95,17 @@ class AttachLimitsFilter:
         session = self._session
         drained_for = None if session.drained_for is None else session.drained_for.key
         key = (driver, session.horizon, drained_for)
-        log = session.ledger.log
-        counts, read_to = self._counted.get(key, (None, 0))
-        if counts is None:
-            counts = np.zeros(len(self._nodes), dtype=np.int64)
+        known = self._counted.get(key)
+        if known is None:
+            known = self._counted[key] = (np.zeros(len(self._nodes), dtype=np.int64), session.ledger.views.rows())
+            known[1].renew()
             users = (task for tasks in self._index.users.values() for task in tasks.values())
             changed = {task.node.row for task in users if task.node is not None}
         else:
-            changed = set(log[read_to:])
+            changed = set(known[1].news())
+        counts = known[0]
         for row in changed:
             counts[row] = len(self._on(row, driver))
-        self._counted[key] = (counts, len(log))
         return counts
 
     def _on(self, row: int, driver: str) -> set[Hashable]:

@@ -4,8 +4,8 @@ What a term in a pod's spec selects depends on that pod: it may say "in my names
 `BoundTerm` is a term with these facts of its pod. Bound terms are interned: the thousand pods of a gang, which differ
 in name and index only, share one, and it is counted once.
 
-Terms of both directions matter: those of the pod, and those of other pods that select it. The latter are found by a
-label that their selector requires. Trying all terms of a cluster for each pending task would take too long.
+Terms of both directions matter: those of the pod, and those of other pods that select it. The latter are found by their
+reach. Trying all terms of a cluster for each pending task would take too long.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from stromboli.api.selectors import affinity_term_selects
 from stromboli.cluster import Shape, Task, TaskKey
 from stromboli.scheduling.session import Session
 
-from .population import Clue, Population, Tally, clue_of
+from .population import Population, Tally
+from .reach import ByReach, Reach, clue_of
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label that every namespace has by default."""
@@ -49,7 +50,7 @@ class BoundTerm:
     says: PodTerm
     namespace: str
     labels: Mapping[str, str]  # those of its pod that the term refers to
-    clue: Clue | None
+    reach: Reach
 
     @property
     def topology(self) -> str:
@@ -87,17 +88,15 @@ class PodTerms:
         self._of_shape: dict[int, tuple[PodTerm, ...]] = {}
         self._bound: dict[Hashable, BoundTerm] = {}
         self._bearings: dict[TaskKey, Bearing] = {}
-        self._by_clue: dict[tuple[str, str], list[BoundTerm]] | None = None
-        self._without_clue: list[BoundTerm] = []
+        self._by_reach: ByReach[BoundTerm] | None = None  # those of other pods
         self.population = population
         population.mark_by(self._marks)
 
     def matter_for(self, shape: Shape) -> bool:
         """Whether terms can apply to tasks of this shape. Most clusters have no such terms at all."""
-        if self._by_clue is None:
-            self._by_clue = {}
-            self._collect(self._by_clue)
-        return bool(shape.has_pod_terms or self._by_clue or self._without_clue)
+        if self._by_reach is None:
+            self._by_reach = self._collect()
+        return bool(shape.has_pod_terms or self._by_reach)
 
     def bearing(self, task: Task) -> Bearing:
         if not self.matter_for(task.shape):
@@ -113,7 +112,7 @@ class PodTerms:
 
     def meant(self, bound: BoundTerm) -> Tally:
         """Counts the tasks that a term selects."""
-        return self.population.tally(bound.mark, lambda task: self._selects(bound, task), clue=bound.clue)
+        return self.population.tally(bound.mark, lambda task: self._selects(bound, task), bound.reach)
 
     def carrying(self, bound: BoundTerm) -> Tally:
         """Counts the tasks that have a term."""
@@ -131,18 +130,15 @@ class PodTerms:
         return Bearing(own, itself, about, key)
 
     def _about(self, task: Task) -> list[BoundTerm]:
-        assert self._by_clue is not None
-        candidates = list(self._without_clue)
-        if self._by_clue:
-            for pair in task.pod.metadata.labels.items():
-                candidates.extend(self._by_clue.get(pair, ()))
-        chosen = {bound.mark: bound for bound in candidates if self._selects(bound, task)}
-        return [chosen[mark] for mark in sorted(chosen)]
+        assert self._by_reach is not None
+        chosen = [bound for bound in self._by_reach.about(task) if self._selects(bound, task)]
+        return sorted(chosen, key=lambda bound: bound.mark)
 
-    def _collect(self, by_clue: dict[tuple[str, str], list[BoundTerm]]) -> None:
+    def _collect(self) -> ByReach[BoundTerm]:
         """All terms of pods on nodes and of pods that may be placed in this session."""
+        by_reach = ByReach[BoundTerm]()
         if not self._session.snapshot.has_pod_terms:
-            return
+            return by_reach
         found: dict[int, BoundTerm] = {}
         places = (*(node.tasks for node in self._session.nodes.nodes), *(job.tasks for job in self._session.jobs))
         for tasks in places:
@@ -153,12 +149,8 @@ class PodTerms:
                             bound = self._bind(task, says)
                             found[bound.mark] = bound
         for bound in found.values():
-            if bound.clue is None:
-                self._without_clue.append(bound)
-            else:
-                label, values = bound.clue
-                for value in dict.fromkeys(values):
-                    by_clue.setdefault((label, value), []).append(bound)
+            by_reach.add(bound, bound.reach)
+        return by_reach
 
     def _marks(self, task: Task) -> list[Hashable]:
         return [self._bind(task, says).mark for says in self._terms(task) if self._of_others(says)]
@@ -179,7 +171,7 @@ class PodTerms:
         identity = (says.code, task.namespace, tuple(referred.items()))
         bound = self._bound.get(identity)
         if bound is None:
-            bound = BoundTerm(len(self._bound) + 1, says, task.namespace, referred, clue_of(term.label_selector))
+            bound = BoundTerm(len(self._bound) + 1, says, task.namespace, referred, _reach(term, task.namespace))
             self._bound[identity] = bound
         return bound
 
@@ -193,6 +185,13 @@ class PodTerms:
             labels=task.pod.metadata.labels,
             namespace_labels={NAMESPACE_NAME: task.namespace, **(namespace.labels if namespace else {})},
         )
+
+
+def _reach(term: PodAffinityTerm, own_namespace: str) -> Reach:
+    clue = clue_of(term.label_selector)
+    if term.namespace_selector is not None:
+        return Reach(None, clue)
+    return Reach(tuple(term.namespaces) or (own_namespace,), clue)
 
 
 def _terms_of(pod: Pod) -> tuple[PodTerm, ...]:

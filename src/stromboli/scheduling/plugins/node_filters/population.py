@@ -16,17 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.api import LabelSelector
-from stromboli.cluster import Status, Task, TaskKey
+from stromboli.cluster import JointView, Status, Task, TaskKey, View
 from stromboli.scheduling.callbacks import Horizon, Rows
 from stromboli.scheduling.session import Session
 
 from .node_facts import LabelColumn, Mask
+from .reach import ByReach, Reach
 
 Counts = npt.NDArray[np.float64]
 _Number = TypeVar("_Number", bound=np.generic)
@@ -61,10 +61,10 @@ def is_there(session: Session, task: Task) -> bool:
 
 
 class Tally:
-    """The number of tasks of one kind on each row. `version` grows with every change."""
+    """The number of tasks of one kind on each row."""
 
     def __init__(self, session: Session, selects: Callable[[Task], bool], *, with_leaving: bool) -> None:
-        self.version = 0
+        self._changes = 0
         self.selects = selects
         self._session = session
         self._with_leaving = with_leaving
@@ -76,7 +76,11 @@ class Tally:
             self._counts[stay][row] += change
             if stay is Stay.STAYS and task.ends:
                 self._ending[row] += change
-            self.version += 1
+            self._changes += 1
+
+    def view(self) -> View:
+        """Of the counts, for whoever keeps an answer about them."""
+        return View(lambda: self._changes)
 
     def by_domain(self, column: LabelColumn, among: Mask | None = None, *, with_ending: bool = False) -> Counts:
         """Sums over nodes with the same value of a label, indexed by code. Nodes without the label are in no domain,
@@ -104,23 +108,13 @@ class Tally:
         return counts
 
 
-Clue = tuple[str, tuple[str, ...]]
-"""A label and the only values of it that a selector can match, so that other tasks need not be tried."""
-
-
-def clue_of(selector: LabelSelector | None) -> Clue | None:
-    """A label that a selector requires, with its values; None if there is none that is easy to find."""
-    if selector is None:
-        return ("", ())
-    for label, value in sorted(selector.match_labels.items()):
-        return (label, (value,))
-    for requirement in selector.match_expressions:
-        if requirement.operator == "In":
-            return (requirement.key, tuple(requirement.values))
-    return None
-
-
 _Neighbours = dict[TaskKey, Task]
+_NAMESPACE: Final = ""
+"""In the place of a label."""
+
+
+def _value(task: Task, label: str) -> str | None:
+    return task.namespace if label == _NAMESPACE else task.pod.metadata.labels.get(label)
 
 
 class Population:
@@ -132,28 +126,31 @@ class Population:
         self._nodes = session.nodes.nodes
         self._marks: Callable[[Task], Iterable[Hashable]] = lambda task: ()
         self._tallies: dict[Hashable, Tally] = {}
+        self._by_reach = ByReach[Tally]()  # the same
         self._carried: dict[Hashable, Tally] = {}
         # The tasks on each row as they were counted.
         self._staying: list[_Neighbours] = []  # empty until the first use
         # Only rows that have such tasks, now or before.
         self._others: dict[Stay, dict[int, _Neighbours]] = {Stay.LEAVES: {}, Stay.PLANNED: {}}
-        # label -> value -> tasks that are or were on a node: tasks are only added, never removed.
+        # label or namespace -> value -> tasks that are or were on a node: tasks are only added, never removed.
         self._index: dict[str, dict[str, dict[TaskKey, Task]]] = {}
-        self._read_to = 0
+        self._rows = session.ledger.views.rows()
 
     def mark_by(self, marks: Callable[[Task], Iterable[Hashable]]) -> None:
         """Also count tasks by marks, such as their anti-affinity terms. Must be called before the first tally."""
         self._marks = marks
 
     def tally(
-        self, key: Hashable, selects: Callable[[Task], bool], *, clue: Clue | None, with_leaving: bool = True
+        self, key: Hashable, selects: Callable[[Task], bool], reach: Reach, *, with_leaving: bool = True
     ) -> Tally:
-        """The tally of the tasks that `selects` accepts. Equal keys must stand for equal functions."""
+        """The tally of the tasks that `selects` accepts, all of which are in its reach. Equal keys must stand for equal
+        functions."""
         tally = self._tallies.get(key)
         if tally is None:
             self.refresh()
             tally = self._tallies[key] = Tally(self._session, selects, with_leaving=with_leaving)
-            for task in self._candidates(clue):
+            self._by_reach.add(tally, reach)
+            for task in self._candidates(reach):
                 node = task.node
                 if node is None:
                     continue
@@ -176,32 +173,25 @@ class Population:
     ) -> Callable[[Rows], npt.NDArray[_Number]]:
         """A function of rows, computed for all rows again only after one of the tallies has changed. It must be used
         always with the same `Session.horizon`."""
-        sources = tuple(tallies)
-        version = -1
+        view = JointView(*[tally.view() for tally in tallies])
         answers: npt.NDArray[Any] = np.zeros(0)
 
         def about(rows: Rows) -> npt.NDArray[_Number]:
-            nonlocal version, answers
+            nonlocal answers
             self.refresh()
-            # Versions only grow, so an equal sum means that nothing changed.
-            now = sum(tally.version for tally in sources)
-            if version != now:
-                version, answers = now, everywhere()
+            if view.changed():
+                answers = everywhere()
             return answers[rows]
 
         return about
 
     def refresh(self) -> None:
         """Bring every tally up to date with the ledger."""
-        log = self._ledger.log
+        changed: Iterable[int] = dict.fromkeys(self._rows.news())
         if len(self._staying) != len(self._nodes):
             self._staying = [{} for _ in self._nodes]
-            self._read_to = len(log)
-            for row in range(len(self._nodes)):
-                self._recount(row)
-        rows = dict.fromkeys(log[self._read_to :])
-        self._read_to = len(log)
-        for row in rows:
+            changed = range(len(self._nodes))
+        for row in changed:
             self._recount(row)
 
     def _recount(self, row: int) -> None:
@@ -226,7 +216,7 @@ class Population:
                 self._enter(key, task)
 
     def _count(self, task: Task, row: int, stay: Stay, change: int) -> None:
-        for tally in self._tallies.values():
+        for tally in self._by_reach.about(task):
             tally.count(task, row, stay, change)
         if task.shape.has_pod_terms:
             for mark in self._marks(task):
@@ -234,25 +224,29 @@ class Population:
 
     def _enter(self, key: TaskKey, task: Task) -> None:
         for label, values in self._index.items():
-            value = task.pod.metadata.labels.get(label)
+            value = _value(task, label)
             if value is not None:
                 values.setdefault(value, {})[key] = task
 
-    def _candidates(self, clue: Clue | None) -> Iterable[Task]:
+    def _candidates(self, reach: Reach) -> Iterable[Task]:
+        namespaces, clue = reach
         if clue is None:
-            return [task for neighbours in self._all_tasks() for task in neighbours.values()]
+            if namespaces is None:
+                return [task for neighbours in self._all_tasks() for task in neighbours.values()]
+            clue = (_NAMESPACE, namespaces)
         label, values = clue
-        if not values:
+        if values is not None and not values:
             return []
         index = self._index.get(label)
         if index is None:
             index = self._index[label] = {}
             for neighbours in self._all_tasks():
                 for key, task in neighbours.items():
-                    value = task.pod.metadata.labels.get(label)
+                    value = _value(task, label)
                     if value is not None:
                         index.setdefault(value, {})[key] = task
-        return [task for value in dict.fromkeys(values) for task in index.get(value, {}).values()]
+        wanted = index if values is None else dict.fromkeys(values)
+        return [task for value in wanted for task in index.get(value, {}).values()]
 
     def _all_tasks(self) -> Iterable[_Neighbours]:
         return (*self._staying, *(tasks for by_row in self._others.values() for tasks in by_row.values()))

@@ -34,7 +34,8 @@ from stromboli.scheduling.explanation.node_reasons import NO_TOPOLOGY_LABEL, TOO
 from stromboli.scheduling.session import Session
 
 from .node_facts import LabelColumn, Mask, NodeFacts
-from .population import Counts, Population, Tally, clue_of
+from .population import Counts, Population, Tally
+from .reach import Reach, clue_of
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -105,7 +106,7 @@ class TopologySpread:
         return self._population.tally(
             (task.namespace, _encode(selector), _narrowing(constraint, task)),
             lambda other: other.namespace == task.namespace and _means(constraint, task, other),
-            clue=clue_of(selector),
+            Reach((task.namespace,), clue_of(selector)),
             with_leaving=False,
         )
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from stromboli.api import PersistentVolume
 from stromboli.api import key as object_key
-from stromboli.cluster import Task
+from stromboli.cluster import JointView, LogView, Task
 from stromboli.scheduling.callbacks import NodeFilter, ReasonIds, Refusal, Rows
 from stromboli.scheduling.explanation.node_reasons import NO_VOLUME, TOO_FEW_NEAR, VOLUME_ELSEWHERE, without_claims
 from stromboli.scheduling.session import Session
@@ -31,7 +31,7 @@ from .volume_masks import VolumeMasks
 @dataclass(slots=True)
 class _Reached:
     groups: Rows  # by row: how many groups of volumes with one that is left it reaches
-    read_to: int  # of the log of groups
+    changes: LogView[tuple[int, int]]  # of these groups
 
 
 class VolumeFilters:
@@ -150,14 +150,11 @@ class VolumeFilters:
         keys = [object_key(state.claim) for state in states if state.claim is not None]
         shared = [claim for claim in keys if claim in self._index.shared]
         reason, narrow = self._session.reason_id(NO_VOLUME), self._session.reason_id(TOO_FEW_NEAR)
-        version: Hashable = None
+        view = JointView(self._choices.view(), *([self._session.ledger.views.rows()] if shared else []))
         answers: ReasonIds = np.zeros(len(self._nodes), dtype=np.int32)
 
         def judge(rows: Rows) -> ReasonIds:
-            nonlocal version
-            now = (self._choices.version, len(self._session.ledger.log) if shared else 0)
-            if version != now:
-                version = now
+            if view.changed():
                 answers[:] = np.where(self._possible(states), 0, reason)
                 for claim in shared:
                     if self._choices.selected(claim) is None:
@@ -196,10 +193,10 @@ class VolumeFilters:
             counts = np.zeros(len(self._nodes), dtype=np.int64)
             for _, volume in groups:
                 counts += self._reaching(volume)
-            known = self._reach_of_free[free] = _Reached(counts, len(free.log))
-        for reach, change in free.log[known.read_to :]:
+            known = self._reach_of_free[free] = _Reached(counts, free.view())
+            known.changes.renew()
+        for reach, change in known.changes.news():
             known.groups += change * self._reaching(free.one_of(reach))
-        known.read_to = len(free.log)
         return np.asarray(known.groups > 0)
 
     def _reaching(self, volume: PersistentVolume) -> Mask:

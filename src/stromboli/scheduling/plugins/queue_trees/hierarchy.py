@@ -65,7 +65,8 @@ class Hierarchy:
         self._room: list[list[int]] = room.tolist()  # by row: what is left after all promises
         self._left: list[int] = room.sum(axis=0).tolist()
         self._exhausted = self._exhausted_at(self._left)  # the resources of which nothing is left, as bits
-        self._read_to = len(session.ledger.log)
+        self._rows = session.ledger.views.rows()
+        self._rows.renew()
         self._promised: list[int] | None = None  # to all jobs, at the last look; None: no job is being admitted
         self._age = 0  # grows when all computed shares may be out of date
         self._moved: dict[JobKey, Job] = {}  # jobs whose pods were placed or evicted since the last look
@@ -127,10 +128,9 @@ class Hierarchy:
 
     def _catch_up(self) -> None:
         ledger = self._session.ledger
-        if len(ledger.log) != self._read_to:
-            for row in dict.fromkeys(ledger.log[self._read_to :]):
+        if rows := self._rows.news():
+            for row in dict.fromkeys(rows):
                 self._look_at(row)
-            self._read_to = len(ledger.log)
             self._exhausted = self._exhausted_at(self._left)
             for key, job in self._moved.items():
                 leaf = self._leaves.get(key)

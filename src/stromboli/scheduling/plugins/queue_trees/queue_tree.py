@@ -57,8 +57,8 @@ class Place:
 
 class QueueTree:
     def __init__(self, session: Session, *, hierarchy: bool, books: QueueBooks | None = None) -> None:
-        self._log = session.ledger.queue_log
-        self._read_to = len(self._log)
+        self._changed = session.ledger.views.queues()
+        self._changed.renew()
         self._books = session.books if books is None else books
         self._nothing = session.axis.zeros()
         # Sorted by name, so that the first exceeded resource is always the same one.
@@ -86,10 +86,8 @@ class QueueTree:
 
     def held(self, place: Place) -> list[int]:
         """What a place has now. Sums are kept, and what changed since the last look is added."""
-        if self._read_to != len(self._log):
-            for queue in dict.fromkeys(self._log[self._read_to :]):
-                self._count(queue)
-            self._read_to = len(self._log)
+        for queue in dict.fromkeys(self._changed.news()):
+            self._count(queue)
         return place.held
 
     def _count(self, queue: Queue) -> None:

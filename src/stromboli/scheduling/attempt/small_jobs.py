@@ -17,17 +17,12 @@ from stromboli.scheduling.decisions import Bind
 from stromboli.scheduling.session import Session
 
 MOST_AT_ONCE: Final = 256
-_OTHER_WAYS: Final = ("keptPlace", "allocate", "deallocate", "hold", "prePredicate", "bestNode")
-"""Extension points that have a say in where a task goes, or must know about it."""
 _PENDING: Final = Status.PENDING  # a member of an enumeration takes long to find
 
 
 class SmallJobs:
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._applies = not any(session.hooks(kind) for kind in _OTHER_WAYS) and all(
-            hook.plugin == "gang" for hook in session.hooks("jobReady")
-        )
         # Nodes for tasks with this key, the next one last; as of this length of the ledger's log.
         self._rows: list[int] = []
         self._key: Hashable = None
@@ -36,21 +31,15 @@ class SmallJobs:
 
     def place(self, job: Job) -> bool:
         """Whether the job was placed."""
-        if not self._applies or len(job.tasks) != 1 or job.min_available > 1 or job.role_minimums or job.stands_for:
+        if len(job.tasks) != 1:
             return False
         (task,) = job.tasks.values()
-        if task.status is not _PENDING or task.gated or task.nominated or task.shape.best_effort:
-            return False
-        session = self._session
-        if session.books.own_rows(task) is not None:
-            return False
-        if session.allocatable(job.queue, task.shape.request, job=job) is not None:
-            return False
-        if not session.startable(task):
+        if not _is_small(job, task) or not self._is_allowed(job, task):
             return False
         row = self._next_row(job, task)
         if row is None:
             return False
+        session = self._session
         if session.notes.known(job) is not None:
             session.notes.attempt(job)
         node, ledger = session.nodes.nodes[row], session.ledger
@@ -58,9 +47,14 @@ class SmallJobs:
         self._at = len(ledger.log)
         if task.uses:
             ledger.set_use(task, "")
-        session.version += 1
         session.cycle.decisions.append(Bind(task.key, node.name, job.key, task.backfill))
         return True
+
+    def _is_allowed(self, job: Job, task: Task) -> bool:
+        session = self._session
+        if not session.may_batch(job, placing=True) or session.books.own_rows(task) is not None:
+            return False
+        return session.allocatable(job.queue, task.shape.request, job=job) is None and bool(session.startable(task))
 
     def _next_row(self, job: Job, task: Task) -> int | None:
         """A node with idle resources that nothing is kept from this job on."""
@@ -76,3 +70,9 @@ class SmallJobs:
             chooses_once = not fitting.alone and not fitting.known_to_fail
             self._rows = fitting.choose(task, self._at_once, nodes.idle)[::-1] if chooses_once else []
         return self._rows.pop() if self._rows else None
+
+
+def _is_small(job: Job, task: Task) -> bool:
+    if job.min_available > 1 or job.role_minimums or job.stands_for:
+        return False
+    return task.status is _PENDING and not (task.gated or task.nominated or task.shape.best_effort)

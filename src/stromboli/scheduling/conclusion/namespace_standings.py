@@ -11,9 +11,8 @@ from typing import Any
 
 from stromboli.cluster import SHARED, Job, Queue
 from stromboli.scheduling.callbacks import Refusal
+from stromboli.scheduling.explanation.reasons import Code, goes_before, share_ahead
 from stromboli.scheduling.framework import Framework
-
-from .reasons import Code, goes_before, share_ahead
 
 
 class Standings:
@@ -23,7 +22,7 @@ class Standings:
         """`found_no_node`: jobs that wait only because there is not enough room on nodes."""
         self._session = session
         self._waiting: dict[str, dict[str, Any]] = {}  # by queue, then namespace: its key
-        if not session.hooks("namespaceOrder"):
+        if not session.points.namespace_order:
             return
         for job in found_no_node:
             queue = self._waiting.setdefault(job.queue.name, {})

@@ -22,7 +22,6 @@ _Live = list[Callable[[], Hashable]]
 
 class _Facts(NamedTuple):
     task: Task  # any of the job
-    first: Task | None  # the first one in order that requests something
     keys: Hashable  # equal for jobs whose tasks are the same
     alike: bool  # whether all have the same key
 
@@ -38,9 +37,6 @@ class JobKinds:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        # Answers about single pods or jobs, which no kind could cover.
-        self._applies = not any(session.hooks(kind) for kind in ("prePredicate", "bestNode"))
-        self._keeps = bool(session.hooks("keptPlaces") or session.hooks("keptRoom"))
         self._kept = session.memory(_KeptFacts)
         self._known: dict[JobKey, _Facts] = {}
         # By the owners that are ignored: what the live keys depend on, and the kinds for these values.
@@ -50,15 +46,10 @@ class JobKinds:
     def of(self, job: Job, *, without: tuple[str, ...] = ()) -> Hashable:
         """Equal for jobs of one kind; None if the job is like no other. `without`: the caller ignores the live filters
         of these plugins and features."""
-        if not self._applies or not job.tasks or job.counts[_PENDING] != len(job.tasks) or job.gated or job.stands_for:
-            return None
-        session = self._session
-        if session.ledger.any_nominated and any(task.nominated for task in job.tasks.values()):
-            return None
-        if self._keeps and (session.with_kept_places(job.tasks.values()) or session.kept_room(job)):
+        if not self._has_a_kind(job):
             return None
         if without not in self._kinds:
-            live = [hook.live for hook in session.filters if hook.live is not None and hook.owner not in without]
+            live = [hook.live for hook in self._session.filters if hook.live and hook.owner not in without]
             self._kinds[without] = (live, {})
         live, kinds = self._kinds[without]
         state = live[0]() if len(live) == 1 else tuple([of() for of in live])
@@ -66,6 +57,14 @@ class JobKinds:
         if found is None or found[0] != state:
             found = kinds[job.key] = (state, self._find(job, without))
         return found[1]
+
+    def _has_a_kind(self, job: Job) -> bool:
+        """Whether it holds nothing and was promised nothing, and its tasks may share answers with others."""
+        if not job.tasks or job.counts[_PENDING] != len(job.tasks) or job.gated or job.stands_for:
+            return False
+        if self._session.ledger.any_nominated and any(task.nominated for task in job.tasks.values()):
+            return False
+        return self._session.may_batch(job)
 
     def _find(self, job: Job, without: tuple[str, ...]) -> Hashable:
         session = self._session
@@ -83,16 +82,10 @@ class JobKinds:
         if known is not None and not placement.is_keyed(known.task):
             return known
         tasks = self._session.pending_tasks(job)
-        first = next((task for task in tasks if not task.shape.best_effort), None)
-        known = _Facts(tasks[0], first, placement.constant_keys(tasks), placement.all_alike(tasks))
+        known = _Facts(tasks[0], placement.constant_keys(tasks), placement.all_alike(tasks))
         if known.alike and not placement.is_keyed(known.task):
             job.memo[self._kept] = known
         return known
-
-    def first_task(self, job: Job) -> Task | None:
-        """The first task in order that requests something, of a job that is of a kind."""
-        known = self._known.get(job.key)
-        return None if known is None else known.first
 
     def are_tasks_alike(self, job: Job) -> bool:
         """Whether all tasks have the same key, of a job that is of a kind."""

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from stromboli.cluster import Job, Status, Task
 from stromboli.scheduling.explanation.conditions import UNSCHEDULABLE
+from stromboli.scheduling.gang import alike, allowed_by_queue, missing_tasks
 from stromboli.scheduling.session import Session
 
-from .gang_placement import alike, allowed_by_queue, missing_tasks
 from .job_kinds import JobKinds
 
 
@@ -27,19 +27,10 @@ def lacks_places(
     """Whether the job cannot start, because there are not enough places for the first of its tasks. Then it is noted
     like a failed attempt. `tasks`: all that may be placed; `keeps_some`: it keeps places that are not enough, also
     those of the fallback placement, so there must be none."""
-    if not tasks or not _has_waited(job) or session.job_ready(job) or session.hooks("keptPlace"):
+    if not tasks or not _has_waited(job) or session.job_ready(job) or session.points.kept_place.calls:
         return False
     count = session.state(_Counts).of(job, tasks, lending=lending, keeps_some=keeps_some)
     return count.short > 0 and _is_short(session, job, tasks[0], count, lending=lending)
-
-
-def lacks_places_like_others(session: Session, job: Job, *, lending: bool, keeps_some: bool = False) -> bool:
-    """Whether `lacks_places` has said so of a job of the same kind, and says it of this one. That is faster: most of
-    hundreds of jobs that wait are alike."""
-    if not _has_waited(job) or session.job_ready(job) or session.hooks("keptPlace"):
-        return False
-    found = session.state(_Counts).known(job, lending=lending, keeps_some=keeps_some)
-    return found is not None and _is_short(session, job, *found, lending=lending)
 
 
 def _is_short(session: Session, job: Job, first: Task, count: _Count, *, lending: bool) -> bool:
@@ -51,16 +42,15 @@ def _is_short(session: Session, job: Job, first: Task, count: _Count, *, lending
     return True
 
 
-def lacks_places_everywhere(session: Session, job: Job) -> bool:
-    """Whether the job could not start even if no node were kept for others: all that is idle is not enough. Nothing is
-    noted."""
+def could_start_anywhere(session: Session, job: Job) -> bool:
+    """Whether the job might start if no node were kept for others: all that is idle may be enough. Nothing is noted."""
     tasks = [task for task in session.pending_tasks(job) if not task.best_effort]
-    if not tasks or session.hooks("keptPlace") or session.books.own_rows(tasks[0]) is not None:
-        return False
+    if not tasks or session.points.kept_place.calls or session.books.own_rows(tasks[0]) is not None:
+        return True
     if not session.placement.all_alike(tasks):
-        return False
+        return True
     fitting = session.placement.fitting(tasks[0], without=session.placement.live_owners)
-    return fitting.places_at_most(session.placement.room_of_all()) < missing_tasks(job)
+    return fitting.places_at_most(session.placement.room_of_all()) >= missing_tasks(job)
 
 
 def _has_waited(job: Job) -> bool:
@@ -97,15 +87,6 @@ class _Counts:
             known = _count(self._session, job, tasks, lending=lending, keeps_some=keeps_some)
             self._known[kind, lending, keeps_some] = known
         return known
-
-    def known(self, job: Job, *, lending: bool, keeps_some: bool) -> tuple[Task, _Count] | None:
-        """The first task that requests something, and the count, if it is known that there are too few places."""
-        kinds = self._session.state(JobKinds)
-        kind, first = kinds.of(job), kinds.first_task(job)
-        if kind is None or first is None:
-            return None
-        known = self._find(kind, job, first, lending=lending, keeps_some=keeps_some)
-        return (first, known) if known is not None and known.short else None
 
     def _find(self, kind: Hashable, job: Job, first: Task, *, lending: bool, keeps_some: bool) -> _Count | None:
         ledger = self._session.ledger
@@ -167,12 +148,9 @@ def _lacks(session: Session, job: Job, first: Task, needed: int) -> bool:
     fitting, placement = session.placement.fitting(first), session.placement
     if fitting.places_at_most(placement.room_of_all()) < needed:
         return True
-    return bool(session.hooks("room")) and fitting.places_at_most(placement.room_at_most(job)) < needed
+    return bool(session.points.room) and fitting.places_at_most(placement.room_at_most(job)) < needed
 
 
 def _has_fallback(session: Session, first: Task, job: Job | None) -> bool:
     """Whether the fallback placement may have a place for the first task of a job, or of any job (None)."""
-    for hook in session.hooks("fallbackPossible"):  # noqa: SIM110 - for every job, and a generator takes longer
-        if hook.call(first, job):
-            return True
-    return False
+    return session.points.fallback_possible.any(first, job)

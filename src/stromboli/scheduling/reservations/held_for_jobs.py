@@ -12,14 +12,14 @@ from collections.abc import Collection
 import msgspec
 import numpy as np
 
+from stromboli import plain_json
 from stromboli.api import ObjectMeta, Pod, names
 from stromboli.cluster import PODS, Job, JobKey, Vector
+from stromboli.cluster.resources import add_to
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sharing import AdmissionPromises
 
 from .matches import Matches
-
-_decode = msgspec.json.Decoder(list[dict[str, str]]).decode
 
 
 class HeldForJobs:
@@ -69,8 +69,7 @@ class HeldForJobs:
                 if part.any():
                     self._left[name] -= part
                     needs -= part
-                    pair = (self._charged(name), job.queue.name)
-                    self._taken[pair] = self._taken[pair] + part if pair in self._taken else part
+                    add_to(self._taken, (self._charged(name), job.queue.name), part)
         self._seen = len(jobs)
 
     def _charged(self, name: str) -> str:
@@ -99,7 +98,7 @@ def _expected_pods(job: Job) -> list[Pod]:
         return []
     group = job.object.metadata
     try:
-        labels = _decode(group.annotations.get(names.POD_LABELS, "[]"))
+        labels = plain_json.decode(group.annotations.get(names.POD_LABELS, "[]"), list[dict[str, str]])
     except msgspec.DecodeError:
         labels = []
     owner = next((reference.name for reference in group.owner_references if reference.kind == "Job"), "")
