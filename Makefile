@@ -24,7 +24,7 @@ CHECKED := architecture \
 	live/test_metrics.py live/test_recorder.py live/test_scheduler_component.py live/test_volume_writer.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-pythons lint format kube-assets test-kube test-browser mutants bench sbom audit locks constraints clean
+.PHONY: help demo check test test-pythons lint format kube-assets test-kube test-browser mutants soak bench sbom audit locks constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ test-browser: $(BROWSER_STAMP) ## run the tests of the page in Chromium, which i
 
 mutants: $(STAMP) ## change 20 places of the source, one at a time, and see whether tests notice; MUTANTS="--seed 7 --count 300"
 	@$(BIN)/python -m tests.mutants $(MUTANTS)
+
+soak: $(STAMP) ## run live processes in simulated worlds with faults: SEEDS=10000 (FIRST=1) or HOURS=8
+	@$(BIN)/python -m tests.faults $(if $(HOURS),--hours $(HOURS),--seeds $(or $(SEEDS),1000)) --first $(or $(FIRST),1)
 
 bench: $(STAMP) ## measure the scheduler on this machine
 	@$(BIN)/stromboli bench cycle

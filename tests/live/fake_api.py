@@ -14,6 +14,7 @@ import copy
 import json
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, TypeVar
 
 import msgspec
@@ -110,6 +111,7 @@ class FakeApi:
     """Those that were carried out: key, uid and node."""
     patches: list[tuple[str, str, Document]] = field(default_factory=list)
     revision: int = 100
+    random: Random = field(default_factory=lambda: Random(1))
     _objects: dict[tuple[str, str], Document] = field(default_factory=dict)
     _history: list[_Change] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from random import Random
 from typing import Any, TypeVar
 from unittest import mock
 
@@ -16,7 +15,7 @@ from builders import START
 from live.fake_api import FakeApi
 from stromboli.api import Node, Pod, PodGroup, Queue, Reservation
 from stromboli.cluster import Applied, Cluster, ClusterEvent
-from stromboli.kube.client import TokenBucket, backoff
+from stromboli.kube.client import TokenBucket
 from stromboli.kube.runtime import (
     ConfigurationFile,
     InvolvedObject,
@@ -25,7 +24,7 @@ from stromboli.kube.runtime import (
     SoleReplica,
     garbage_collection,
 )
-from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics, cycle_runner
+from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
 from stromboli.kube.scheduler.cycle_runner import Send
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Cycle
@@ -70,7 +69,7 @@ class Process(InThread):
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         await asyncio.sleep(self.thinks / 2)
-        with mock.patch.object(cycle_runner.time, "thread_time", partial(next, iter([0.0, self.thinks]))):
+        with mock.patch.object(self._cycles, "_processor_time", partial(next, iter([0.0, self.thinks]))):
             result = work()
         await asyncio.sleep(self.thinks / 2)
         return result
@@ -119,11 +118,9 @@ async def running(process: SchedulerComponent) -> AsyncIterator[asyncio.Event]:
     """Runs it until the block ends; in there, setting the event stops it."""
     stop = asyncio.Event()
     task = asyncio.create_task(process.run(stop))
-    # What is garbage in a test is not the scheduler's business; and who waits with some jitter does so alike each time.
+    # What is garbage in a test is not the scheduler's business.
     tidy = mock.patch.multiple(garbage_collection, collect_if_due=lambda: None, freeze_current_objects=lambda: None)
-    alike = mock.patch.object(backoff, "Random", partial(Random, 1))
     tidy.start()
-    alike.start()
     try:
         inside = asyncio.current_task()
         assert inside is not None
@@ -136,7 +133,6 @@ async def running(process: SchedulerComponent) -> AsyncIterator[asyncio.Event]:
         stop.set()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        alike.stop()
         tidy.stop()
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from live.fake_api_server import FakeApiServer, always, status
@@ -436,3 +437,31 @@ def test_a_policy_acts_once_although_the_watch_shows_the_deletion_late() -> None
         assert scene.get("jobs", "j")["status"]["retryCount"] == 1
 
     play(story)
+
+
+@pytest.mark.parametrize(("served", "queue"), [(True, "research"), (False, "default")])
+def test_a_stateful_set_names_the_queue_of_its_pods_where_the_server_has_that_kind(served: bool, queue: str) -> None:
+    async def story(scene: Scene) -> None:
+        if not served:
+            scene.server.instead("GET", "/statefulsets$", always(lambda: status(404, "NotFound")), times=1_000_000)
+        # Asked again until the server answers.
+        scene.server.instead("GET", "/statefulsets$", always(lambda: status(400, "BadRequest")))
+        metadata = {"name": "db", "namespace": "ns", "annotations": {"scheduling.volcano.sh/queue-name": "research"}}
+        owner = scene.server.put(
+            {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": {"replicas": 1}}
+        )
+        await scene.start()
+        uid = owner["metadata"]["uid"]
+        reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": uid, "controller": True}
+        scene.server.put(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "db-0", "namespace": "ns", "ownerReferences": [reference]},
+                "spec": {"schedulerName": "volcano", "containers": [{"name": "main"}]},
+            }
+        )
+        await scene.until(lambda: scene.get("podgroups", f"podgroup-{uid}").get("spec", {}).get("queue") == queue)
+        await scene.stop()
+
+    play(story, start=False)

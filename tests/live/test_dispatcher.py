@@ -303,6 +303,13 @@ def test_a_reworded_message_is_written_with_a_longer_delay() -> None:
         harness.dispatch(PatchGroup(JOB, told.phase, (now,), told.running, told.succeeded, told.failed))
         harness.dispatch(PatchGroup(JOB, told.phase, (now,), told.running + 1, told.succeeded, told.failed))
         assert [delay for _, delay in harness.patches.enqueued] == [5.0, 5.0, 1.0]
+        waits = held_reservation("Pending")
+        harness.cluster.apply(Applied(waits))
+        for said in ("3 of 4 nodes …", "2 of 4 nodes …"):
+            condition = Condition(type="Scheduled", status="False", reason="X", message=said)
+            harness.dispatch(PatchReservation("r", "u1", "Pending", "", {}, (condition,)))
+            waits.status.conditions = [condition]
+        assert [delay for _, delay in harness.patches.enqueued[3:]] == [1.0, 5.0]
 
     play(story)
 
@@ -368,9 +375,12 @@ def test_a_notice_becomes_an_event_on_its_object() -> None:
         harness.dispatch(
             Notice("Pod", "ns/a", "Conditional", "On lent room."), Notice("PodGroup", "ns/g", "Limit", "Too many.")
         )
+        harness.cluster.apply(Applied(held_reservation("Pending")))
+        harness.dispatch(Notice("Reservation", "r", "Invalid", "No."), Notice("Reservation", "gone", "Invalid", "No."))
         assert [(who, reason) for who, _, reason, _ in harness.recorder.recorded] == [
             ("ns/a", "Conditional"),
             ("ns/g", "Limit"),
+            ("r", "Invalid"),
         ]
 
     play(story)

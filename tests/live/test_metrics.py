@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from builders import GPU, START, cluster, group, node, pod, pods, queue, quota
 from documents.pages import PROJECT
 from stromboli.api import ObjectMeta, Queue, QueueStatus, Reservation, ReservationStatus
-from stromboli.cluster import Applied, Cluster, Deleted
+from stromboli.cluster import Applied, Cluster, Deleted, JobKey
 from stromboli.controllers import Create, Delete
 from stromboli.kube.controllers import ControllerMetrics
 from stromboli.kube.descheduler import DeschedulerMetrics
@@ -255,6 +255,16 @@ def test_a_cycle_is_timed_and_counted(process: Process) -> None:
     assert process.value("volcano_schedule_attempts_total", result="unschedulable") == 0
     # Now is 100 s after the start: one pod is 60 s old, the other 10 s.
     assert process.value("volcano_task_scheduling_latency_milliseconds_sum", stage="Assumed") == 70_000
+
+
+def test_jobs_that_a_cut_cycle_did_not_reach_count_once_until_the_next(process: Process) -> None:
+    late, later = JobKey("a/late"), JobKey("a/later")
+    process.scheduler.cycle_done(
+        1.0, Cycle(cut={"allocate": 7}, not_reached={"allocate": [late, later], "preempt": [late]})
+    )
+    assert process.value("stromboli_jobs_not_reached") == 2
+    process.scheduler.cycle_done(1.0, Cycle())
+    assert process.value("stromboli_jobs_not_reached") == 0
 
 
 def test_victims_are_those_of_the_last_cycle(process: Process) -> None:

@@ -177,6 +177,21 @@ def test_headers_without_end_are_refused(authority: Authority) -> None:
     assert failure.reason == "TooLarge"
 
 
+@pytest.mark.parametrize(
+    "around",
+    [b"1d;%b\r\n" + TEXT + b"\r\n0\r\n\r\n", b"1d\r\n" + TEXT + b"\r\n0\r\nX: %b\r\n\r\n"],
+    ids=["chunk", "trailer"],
+)
+def test_what_is_around_a_body_has_a_limit(around: bytes, authority: Authority) -> None:
+    """The extensions of a chunk, and the headers behind the last one. Nobody reads either; before, both were taken for
+    as long as a server sent them, with all that came of a header in memory."""
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    data = head + around % (b"x" * (3 << 20))
+    failure = outcome(authority, data, through_proxy=False)
+    assert isinstance(failure, Failure)
+    assert failure.reason == "TooLarge"
+
+
 def test_a_page_that_is_too_large_is_read_in_smaller_parts(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:

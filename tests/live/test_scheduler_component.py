@@ -538,6 +538,23 @@ def test_the_default_queue_is_created_also_after_an_outage() -> None:
     with_virtual_time(story())
 
 
+def test_who_leads_again_looks_again_whether_there_is_a_default_queue() -> None:
+    async def story() -> None:
+        api, lease = FakeApi(), Lease()
+        process = make(api, lease)
+        async with running(process):
+            await until(lambda: api.stored(Queue, "default"))
+            lease.is_leader = False
+            await asyncio.sleep(5.0)
+            api.remove(Queue, "default")
+            await asyncio.sleep(5.0)
+            assert api.stored(Queue, "default") is None
+            lease.is_leader = True
+            await until(lambda: api.stored(Queue, "default"))
+
+    with_virtual_time(story())
+
+
 def test_scheduling_works_without_permission_to_create_the_default_queue() -> None:
     def forbidden(verb: str, key: str) -> Fate:
         return refused(403, "Forbidden") if (verb, key) == ("create", "default") else Fate()

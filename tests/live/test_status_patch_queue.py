@@ -22,8 +22,10 @@ class WriterHarness:
         self.written: list[KObject] = []
         self.outcomes: list[tuple[str, str]] = []
         self.busy = False
+        self.is_leader = True
         self.writer = StatusPatchQueue(
             api,  # type: ignore[arg-type]
+            fence=self,
             bucket=bucket or TokenBucket(1e6, 1000),
             on_object=self.written.append,
             on_result=lambda kind, result: self.outcomes.append((kind, result)),
@@ -413,5 +415,37 @@ def test_a_patch_cancelled_while_it_waits_for_binds_is_not_written() -> None:
         harness.busy = False
         await later()
         assert phases(api) == []
+
+    play(story)
+
+
+def test_a_process_that_no_longer_leads_writes_nothing() -> None:
+    """It was suspended while a patch waited, and another replica has written newer statuses since."""
+
+    async def story(api: FakeApi, harness: WriterHarness) -> None:
+        harness.writer.enqueue(status_patch(api, "Pending"), delay=1.0)
+        harness.is_leader = False
+        await later()
+        assert phases(api) == []
+        harness.is_leader = True
+        harness.writer.enqueue(status_patch(api, "Inqueue"))
+        await later()
+        assert phases(api) == ["Inqueue"]
+
+    play(story)
+
+
+def test_a_patch_that_is_not_sent_in_time_is_given_up_and_decided_again() -> None:
+    """The fence was checked before; later the lease may be another's."""
+
+    async def story(api: FakeApi, harness: WriterHarness) -> None:
+        api.fate = lambda verb, key: Fate(acts=None, answers=100.0)
+        harness.writer.enqueue(status_patch(api, "Pending"))
+        await later()
+        assert harness.outcomes[:1] == [("podgroups", "failed")]
+        assert phases(api) == []
+        api.fate = lambda verb, key: Fate()
+        await later()
+        assert phases(api) == ["Pending"]
 
     play(story)

@@ -49,17 +49,20 @@ class _Entry:
 
 
 class ItemBackoff:
-    def __init__(self, clock: Callable[[], float], *, max_delay: float = MAX_DELAY) -> None:
+    def __init__(
+        self, clock: Callable[[], float], *, max_delay: float = MAX_DELAY, random: Random | None = None
+    ) -> None:
         """`max_delay` is the longest wait, in seconds, between two attempts that the server refuses."""
         self._clock = clock
         self._max_delay = max_delay
+        self._random = random
         self._entries: dict[Hashable, _Entry] = {}
 
     def failed(self, item: Hashable, failure: Failure) -> None:
         ceiling = MAX_OUTAGE_DELAY if _is_transient(failure) else self._max_delay
         entry = self._entries.get(item)
         if entry is None or entry.backoff.ceiling != ceiling:
-            entry = self._entries[item] = _Entry(0.0, Backoff(1.0, ceiling))
+            entry = self._entries[item] = _Entry(0.0, Backoff(1.0, ceiling, random=self._random))
         entry.until = self._clock() + max(entry.backoff.next(), failure.retry_after or 0.0)
 
     def succeeded(self, item: Hashable) -> None:

@@ -78,7 +78,7 @@ class Client:
         self._page = page
         self._timeout = timeout
         self._watch_seconds = watch_seconds
-        self._random = random or Random()
+        self.random = random or Random()
         self._transport = Transport(config, connections=connections)
         self._served: set[str] = set()
         self._eviction_version = ""
@@ -117,7 +117,7 @@ class Client:
             except Failure as failure:
                 if attempt == ATTEMPTS or not is_retriable(method, failure):
                     raise
-                backoff = backoff or Backoff(random=self._random)
+                backoff = backoff or Backoff(random=self.random)
                 pause = max(backoff.next(), min(failure.retry_after or 0.0, MAX_PAUSE))
             await asyncio.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
@@ -203,7 +203,7 @@ class Client:
     ) -> AsyncGenerator[Envelope, None]:
         """A watch whose objects are not decoded yet."""
         # Watches that were opened together must not end together, or all would be reopened at once.
-        seconds = max(1, round(self._watch_seconds * self._random.uniform(0.9, 1.1)))
+        seconds = max(1, round(self._watch_seconds * self.random.uniform(0.9, 1.1)))
         query = _selectors(field_selector, label_selector) | {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -333,6 +333,17 @@ class Client:
                     return False
                 raise
             self._served.add(group_version)
+        return True
+
+    async def serves_kind(self, resource: Resource[Any]) -> bool:
+        """Whether the server has a kind. Asks for objects, not for a list of kinds, which some servers keep to few."""
+        try:
+            await self.request("GET", resource.path(), query={"limit": "1"})
+        except Failure as failure:
+            if is_not_found(failure):
+                return False
+            if failure.status != HTTPStatus.FORBIDDEN:
+                raise
         return True
 
     async def _write(

@@ -16,6 +16,8 @@ from ssl import SSLCertVerificationError, SSLError
 
 import msgspec
 
+from stromboli import plain_json
+
 NO_RESPONSE = 0
 GONE = 410
 TOO_MANY_REQUESTS = 429
@@ -152,8 +154,8 @@ def _failure(status_object: _Status, status: int, retry_after: float | None = No
 
 def _parse_status(body: bytes) -> _Status | None:
     try:
-        parsed = msgspec.json.decode(body, type=_Status)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        parsed = plain_json.decode(body, _Status)
+    except msgspec.DecodeError:
         return None
     return parsed if parsed.kind == "Status" else None
 

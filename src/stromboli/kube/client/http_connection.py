@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
         self.status = 0  # until all headers are there
         self.headers: dict[str, str] = {}
         self._body: bytes | bytearray = b""  # what nobody has taken yet
-        self._head_size = 0  # of what came before the headers were complete
+        self._around = 0  # bytes that came before the body, or around its parts
         self._is_complete = False
         self._is_stream = False
         self._decoder: ContentDecoder | None = None
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
         if self.transport is None or not self.is_reusable:
             raise ConnectionResetError
         self.status, self.headers, self._body = 0, {}, b""
-        self._is_complete, self._decoder, self._head_size = False, None, 0
+        self._is_complete, self._decoder, self._around = False, None, 0
         self._in_use, self._is_stream = True, stream
         self.transport.write(request)
 
@@ -155,15 +155,13 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._in_use and not self.status:
-            self._head_size += len(data)
-            if self._head_size > LARGEST_HEAD:
-                self._break(BodyTooLarge())
-                return
+        self._around += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade):
             self._break(ConnectionAbortedError())
+        if self._in_use and self._around > LARGEST_HEAD:
+            self._break(BodyTooLarge())
 
     def eof_received(self) -> None:
         # The server has closed an idle connection; a request must not be written to it any more.
@@ -213,6 +211,8 @@ class Connection(asyncio.Protocol):
             self._wake()
 
     def on_body(self, body: bytes) -> None:
+        # A part of one byte has five around it, which is how servers may send; what follows the last part has no limit.
+        self._around = max(self._around - 6 * len(body), 0)
         most = LARGEST_PIECE if self._is_stream else LARGEST_BODY - len(self._body)
         try:
             if self._decoder is not None:

@@ -20,6 +20,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from stromboli import plain_json
 from stromboli.api import ApiError, KObject, decode_json
 from stromboli.cluster.events import Applied, Deleted
 
@@ -84,7 +85,7 @@ class Reflector(Generic[K]):
         self._namespace = namespace
         self._field_selector = field_selector
         self._label_selector = label_selector
-        self._backoff = backoff or Backoff()
+        self._backoff = backoff or Backoff(random=client.random)
         self._relisted = on_relist
         self._failures = 0
         self._warning = ""
@@ -301,8 +302,8 @@ def is_newer(version: str, other: str) -> bool:
 
 def _metadata(data: msgspec.Raw) -> _Metadata:
     try:
-        return msgspec.json.decode(data, type=_PartialObject).metadata
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return plain_json.decode_shallow(bytes(data), _PartialObject).metadata
+    except msgspec.DecodeError:
         return _Metadata()
 
 

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from stromboli import plain_json
 from stromboli.api import ApiError, ApiObject, decode_json
 
 from .errors import NO_RESPONSE, TOO_LARGE, UNREADABLE, Failure
@@ -78,8 +79,8 @@ class ApiResources(msgspec.Struct):
 def decode_message(body: bytes, type: type[P]) -> P:
     _check_values(body)
     try:
-        return msgspec.json.decode(body, type=type)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return plain_json.decode_shallow(body, type)
+    except msgspec.DecodeError:
         raise Failure(HTTPStatus.OK, "the response is not a Kubernetes object", reason=UNREADABLE) from None
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from stromboli import plain_json
 from stromboli.errors import ClusterError, UserError
 
 from .processes import common_options, config_option, process_options
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from stromboli.kube.runtime import Component, ProcessContext
 
 PORT = 8082
+_LARGEST_ANSWER = 64 << 20  # bytes
 
 
 @click.command(
@@ -92,6 +95,8 @@ def descheduler_component(
         metrics=DeschedulerMetrics(context.metrics),
         dry_run=dry_run,
         keep_nodes=keep_nodes,
+        request_timeout=context.request_timeout,
+        clock=context.wall_clock,
     )
     component.register_routes = DeschedulerApi(component, context.client).register
     return component
@@ -184,8 +189,8 @@ def _ask(method: str, what: str, *, job: str | None, profile: str | None, addres
 def _read(response: IO[bytes]) -> dict[str, Any]:
     """What it says, or nothing if that is not an object in JSON."""
     try:
-        answer = json.load(response)
-    except ValueError:
+        answer = plain_json.decode(response.read(_LARGEST_ANSWER))
+    except msgspec.DecodeError:
         return {}
     return answer if isinstance(answer, dict) else {}
 

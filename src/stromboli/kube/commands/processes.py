@@ -339,6 +339,8 @@ def scheduler_component(
     cycle_budget: float = 10.0,
     error_recordings: Path | None = None,
 ) -> Component:
+    import asyncio
+
     from stromboli.kube.runtime import ConfigurationFile
     from stromboli.kube.scheduler import SchedulerComponent, SchedulerMetrics
     from stromboli.scheduling.cycle import Scheduler
@@ -363,15 +365,16 @@ def scheduler_component(
         scheduler_name=context.options.scheduler_name,
         process_ref=context.lease_ref("scheduler"),
         period=period,
-        # The time between the end of the fence and the end of the lease; see runtime/process.py.
-        request_timeout=context.options.lease_duration / 3,
+        request_timeout=context.request_timeout,
         bucket=context.bucket,
-        metrics=SchedulerMetrics(context.metrics),
+        metrics=SchedulerMetrics(context.metrics, clock=context.wall_clock, stopwatch=asyncio.get_running_loop().time),
         recorder=recorder,
         record_error=_error_recorder(error_recordings, context.options.scheduler_name),
         cycle_budget=cycle_budget or None,
         warm_up=lambda: warm_up(configuration.current),
         load_kernels=lambda: load_kernels(configuration.current),
+        clock=context.wall_clock,
+        processor_time=context.processor_time,
     )
 
 
@@ -419,4 +422,6 @@ def controllers_component(
         lock_rules=ConfigurationFile(config, load, built_in=built_in),
         relock_period=relock_period,
         reservation_retention=reservation_retention,
+        request_timeout=context.request_timeout,
+        clock=context.wall_clock,
     )

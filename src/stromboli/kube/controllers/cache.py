@@ -7,12 +7,30 @@ objects are never modified, and an object that did not change stays identical: c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
-from stromboli.api import Job, KObject, key
+from stromboli.api import (
+    Command,
+    Job,
+    KObject,
+    Namespace,
+    Node,
+    Pod,
+    PodGroup,
+    PriorityClass,
+    Queue,
+    ReplicaSet,
+    Reservation,
+    StatefulSet,
+    key,
+)
 from stromboli.cluster import Applied, Deleted
 
 T = TypeVar("T", bound=KObject)
+
+KINDS: Final = (
+    Command, Job, Namespace, Node, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, Reservation, StatefulSet,
+)  # fmt: skip
 
 
 class _Store:

@@ -49,7 +49,7 @@ from stromboli.kube.client import (
     is_not_found,
     object_and_status_patches,
 )
-from stromboli.kube.runtime import Fence, LimitedLog, Log
+from stromboli.kube.runtime import REQUEST_TIMEOUT, Fence, LimitedLog, Log, in_time
 
 from .cache import kind_of
 from .change_batches import BackoffKey, Batch, batches, job_of
@@ -115,10 +115,11 @@ class ChangeWriter:
         on_deleted: Callable[[KObject], None],
         on_result: Callable[[str, str], None] = lambda kind, result: None,
         clock: Callable[[], float] = time.monotonic,
+        timeout: float = REQUEST_TIMEOUT,
     ) -> None:
         """`on_object` gets the object that a write returned, `on_deleted` an object that was deleted, `on_result` the
         kind and the result of each write."""
-        self.backoff = ItemBackoff(clock)
+        self.backoff = ItemBackoff(clock, random=client.random)
         self._client = client
         self._fence = fence
         self._bucket = bucket
@@ -127,10 +128,11 @@ class ChangeWriter:
         self._on_deleted = on_deleted
         self._on_result = on_result
         self._clock = clock
+        self._timeout = timeout
         self._slots = asyncio.Semaphore(CONCURRENCY)
         self._deadline = 0.0
         self._halted = False
-        self._log = LimitedLog(_log)
+        self._log = LimitedLog(_log, clock)
 
     async def write(self, changes: Sequence[Change], objects: Objects) -> Outcome:
         """`objects` is what the changes were decided on. Raises nothing: failures are logged and in the outcome."""
@@ -303,7 +305,7 @@ class ChangeWriter:
             if not self._fence.is_leader:
                 self._halted = True
                 raise _BatchAborted
-            return await request()
+            return await in_time(request(), self._timeout)
 
     # -- failures -----------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from stromboli.api.timestamps import parse_timestamp
 from stromboli.controllers import Objects
 from stromboli.controllers.commands import next_commands
 from stromboli.kube.client import COMMANDS, Client, Failure, is_conflict, is_not_found
-from stromboli.kube.runtime import EventRecorder, Fence, Log
+from stromboli.kube.runtime import REQUEST_TIMEOUT, EventRecorder, Fence, Log, in_time
 
 _log = Log("controllers")
 
@@ -27,8 +27,11 @@ TARGET_TIMEOUT: Final = 60.0  # seconds that a command waits for its target: its
 
 
 class CommandQueue:
-    def __init__(self, client: Client, fence: Fence, recorder: EventRecorder) -> None:
+    def __init__(
+        self, client: Client, fence: Fence, recorder: EventRecorder, *, timeout: float = REQUEST_TIMEOUT
+    ) -> None:
         self._client = client
+        self._timeout = timeout
         self._fence = fence
         self._recorder = recorder
         self._claimed: dict[str, Command] = {}  # by key; deleted on the server and still to be executed
@@ -78,7 +81,8 @@ class CommandQueue:
         if not self._fence.is_leader:
             return False
         try:
-            await self._client.delete(COMMANDS, key(command), uid=command.metadata.uid)
+            deleting = self._client.delete(COMMANDS, key(command), uid=command.metadata.uid)
+            await in_time(deleting, self._timeout)
         except Failure as failure:
             if not is_not_found(failure) and not is_conflict(failure):
                 _log.warning("cannot claim a command", object=key(command), failure=failure.message)

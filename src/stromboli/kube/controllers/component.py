@@ -21,16 +21,12 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from stromboli.api import (
-    Command,
     Job,
     KObject,
-    Namespace,
     Node,
     Pod,
     PodGroup,
-    PriorityClass,
     Queue,
-    ReplicaSet,
     Reservation,
     default,
     key,
@@ -61,6 +57,7 @@ from stromboli.kube.client import (
     QUEUES,
     REPLICA_SETS,
     RESERVATIONS,
+    STATEFUL_SETS,
     Client,
     Reflector,
     Resource,
@@ -68,6 +65,7 @@ from stromboli.kube.client import (
 )
 from stromboli.kube.runtime import (
     NOT_INSTALLED,
+    REQUEST_TIMEOUT,
     ConfigurationFile,
     EventRecorder,
     LeaderElector,
@@ -80,12 +78,13 @@ from stromboli.kube.runtime.object_containment import MOST_ERRORS, ObjectContain
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.error_reasons import internal_error
 
-from .cache import Cache, kind_of
+from .cache import KINDS, Cache, kind_of
 from .change_writer import ChangeWriter
 from .command_queue import CommandQueue
 from .essential_nodes import EssentialNodes
 from .metrics import ControllerMetrics
 from .pod_templates import LIVE_JOBS
+from .stateful_sets import serves_stateful_sets
 
 _log = Log("controllers")
 
@@ -100,8 +99,6 @@ SETTLE: Final = 1.0  # seconds after taking over, until our watches show what th
 TOO_MANY_CRASHES: Final = 5
 
 POD_LIMITS: Final = PodLimits(per_pass=3000, per_job=1000, visits=3000)  # about what a pass has time to write
-
-KINDS: Final = (Command, Job, Namespace, Node, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, Reservation)
 
 
 class ControllersComponent:
@@ -119,11 +116,13 @@ class ControllersComponent:
         lock_rules: ConfigurationFile[LockRules | None] | None = None,
         relock_period: float = RELOCK_PERIOD,
         reservation_retention: float = DEFAULT_RETENTION,
+        request_timeout: float = REQUEST_TIMEOUT,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`bucket` creates a rate limit for one kind of write. `lock_rules`: what the scheduler's configuration says
         about nodes that are locked for queues; without it there are none. `reservation_retention`: after how many
-        seconds Reservations that have ended are deleted; 0 means never."""
+        seconds Reservations that have ended are deleted; 0 means never. `request_timeout` limits a write; it must not
+        be longer than a lease outlives its fence."""
         self._lock_rules = lock_rules
         self._relock_period = relock_period
         self._reservation_retention = reservation_retention
@@ -134,11 +133,12 @@ class ControllersComponent:
         self._scheduler_name = scheduler_name
         self._metrics = metrics
         self._clock = clock
+        self._loop_time = asyncio.get_running_loop().time
         self._is_outdated = False  # the controllers may not have seen all events
         self._containment = ObjectContainment(metrics.contained_errors(self.name), clock)
         self._cache = Cache(KINDS)
         self._recorder = EventRecorder(client, f"{scheduler_name}-controllers", bucket=bucket(), clock=clock)
-        self._command_queue = CommandQueue(client, leadership, self._recorder)
+        self._command_queue = CommandQueue(client, leadership, self._recorder, timeout=request_timeout)
         self._writer = ChangeWriter(
             client,
             fence=leadership,
@@ -147,15 +147,16 @@ class ControllersComponent:
             on_object=self._observe_write,
             on_deleted=self._deleted,
             on_result=metrics.wrote,
+            clock=self._loop_time,
+            timeout=request_timeout,
         )
         resources: tuple[Resource[Any], ...] = (
             NAMESPACES, PRIORITY_CLASSES, NODES, QUEUES, REPLICA_SETS, LIVE_JOBS, POD_GROUPS, PODS, RESERVATIONS,
             COMMANDS,
         )  # fmt: skip
-        self._reflectors: dict[str, Reflector[Any]] = {
-            resource.plural: Reflector(client, resource, self._receive, on_relist=metrics.relisted)
-            for resource in resources
-        }
+        self._reflectors: dict[str, Reflector[Any]] = {}
+        for resource in resources:
+            self._watch(resource)
         self._events: list[Applied | Deleted] = []
         self._wake = asyncio.Event()
         self._foreign: set[str] = set()  # keys of Jobs with another schedulerName
@@ -163,6 +164,10 @@ class ControllersComponent:
         self._controllers: ControllerManager | None = None  # while we lead
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="controllers")
         self._crashes = 0
+
+    def _watch(self, resource: Resource[Any]) -> None:
+        reflector = Reflector(self._client, resource, self._receive, on_relist=self._metrics.relisted)
+        self._reflectors[resource.plural] = reflector
 
     # -- health -------------------------------------------------------------------------------------------------
 
@@ -179,6 +184,8 @@ class ControllersComponent:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set; then finish what is in flight."""
+        if await serves_stateful_sets(self._client, stop):
+            self._watch(STATEFUL_SETS)
         background: list[Coroutine[Any, Any, None]] = [
             *(reflector.run() for reflector in self._reflectors.values()),
             self._recorder.run(),
@@ -202,12 +209,12 @@ class ControllersComponent:
         self._wake.set()
 
     async def _sync(self, stop: asyncio.Event) -> None:
-        logged_at = time.monotonic() - SYNC_LOG_EVERY + 1.0  # the first line after a second
+        logged_at = self._loop_time() - SYNC_LOG_EVERY + 1.0  # the first line after a second
         while (missing := self.not_ready_reason()) is not None and not stop.is_set():
             await self._sleep(stop, 0.05)
-            if time.monotonic() - logged_at > SYNC_LOG_EVERY:
+            if self._loop_time() - logged_at > SYNC_LOG_EVERY:
                 await self._log_what_is_missing(missing)
-                logged_at = time.monotonic()
+                logged_at = self._loop_time()
         await self._apply_pending()
         garbage_collection.freeze_current_objects()
 
@@ -277,16 +284,16 @@ class ControllersComponent:
         claimed_all = await self._command_queue.claim(self._cache, self._foreign, self._clock())
         now = self._clock()
         objects = self._command_queue.with_claimed(self._cache)
-        started = time.perf_counter()
+        started = self._loop_time()
         try:
             controllers, changes = await self._contained(controllers, objects, now)
         except Exception:
             self._crashes += 1
             _log.exception("a pass of the controllers failed; starting again from the state of the API server")
             self._controllers = None
-            return RETRY, time.perf_counter() - started
+            return RETRY, self._loop_time() - started
         self._crashes = 0
-        took = time.perf_counter() - started
+        took = self._loop_time() - started
         self._metrics.pass_done(self.name, took, changes)
         self._metrics.observe(self._cache.list(Queue))
         outcome = await self._writer.write(changes, self._cache)
@@ -332,7 +339,7 @@ class ControllersComponent:
             delays.append(due - self._clock())
         retry = self._writer.backoff.next_retry()
         if retry is not None:
-            delays.append(retry - time.monotonic())
+            delays.append(retry - self._loop_time())
         return max(0.0, min(delays)) if delays else None
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from stromboli import plain_json
 from stromboli.api import Job, JobSpec, Pod, PodTemplateSpec, TaskSpec
 from stromboli.kube.client import JOBS, Resource
 
@@ -47,7 +48,7 @@ def complete_pod(pod: Pod, task: TaskSpec | None) -> Pod | dict[str, Any]:
     """What to send to the server for a pod that was built from a task's template."""
     if not isinstance(task, LiveTask) or not task.raw_template:
         return pod
-    raw = msgspec.json.decode(task.raw_template)
+    raw = plain_json.decode_shallow(bytes(task.raw_template))
     body: dict[str, Any] = msgspec.to_builtins(pod)
     read = msgspec.to_builtins(task.template.spec)
     body["spec"] = _merge_changes(raw.get("spec") or {}, read, body["spec"])

@@ -17,8 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
 
-import msgspec
-
 from stromboli.api import Job, KObject, Node, Reservation, StatefulSet, default
 from stromboli.api.migration_reservations import migration_of
 from stromboli.cluster import Applied, Deleted
@@ -45,6 +43,7 @@ from stromboli.kube.client import (
     TokenBucket,
 )
 from stromboli.kube.runtime import (
+    REQUEST_TIMEOUT,
     ConfigurationFile,
     EventRecorder,
     HealthServer,
@@ -92,11 +91,12 @@ class DeschedulerComponent:
         metrics: DeschedulerMetrics,
         dry_run: bool = False,
         keep_nodes: bool = False,
+        request_timeout: float = REQUEST_TIMEOUT,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`scheduler` is the scheduler's own configuration, whose predicates decide where pods could go. `dry_run`:
         plans are logged, and nothing is written. `keep_nodes`: keep cluster-autoscaler from removing nodes that
-        somebody counts on."""
+        somebody counts on. `request_timeout` limits a write; it must not be longer than a lease outlives its fence."""
         self._client = client
         self._policy = policy
         self._scheduler = scheduler
@@ -106,7 +106,8 @@ class DeschedulerComponent:
         self._dry_run = dry_run
         self._keep_nodes = keep_nodes
         self._clock = clock
-        self._use = PodMetrics(client)
+        self._loop_time = asyncio.get_running_loop().time
+        self._use = PodMetrics(client, self._loop_time)
         self._recorder = EventRecorder(client, f"{scheduler_name}-descheduler", bucket=bucket(), clock=clock)
         self._reflectors: dict[type[KObject], Reflector[Any]] = {}
         self._writer = WriteExecutor(
@@ -117,6 +118,8 @@ class DeschedulerComponent:
             metrics=metrics,
             on_object=self._observe_write,
             on_deleted=self._deleted,
+            clock=self._loop_time,
+            timeout=request_timeout,
         )
         self._events: list[Applied | Deleted] = []
         self._gone: set[str] = set()  # uids of Reservations that we deleted; the watch may not show it yet
@@ -192,7 +195,7 @@ class DeschedulerComponent:
         while not stop.is_set():
             try:
                 modern = await self._client.serves(POD_DISRUPTION_BUDGETS.group_version)
-                has_sets = await self._serves_stateful_sets()
+                has_sets = await self._client.serves_kind(STATEFUL_SETS)
                 volumes = await volume_kinds(self._client, self._scheduler.current.configuration)
             except Failure as failure:
                 _log.warning("the API server does not answer yet", failure=failure.message)
@@ -203,7 +206,7 @@ class DeschedulerComponent:
                 PRIORITY_CLASSES, NAMESPACES, RESOURCE_QUOTAS, budgets, QUEUES, REPLICA_SETS, STATEFUL_SETS, JOBS,
                 NODES, RESERVATIONS, POD_GROUPS, PODS, *volumes,
             )  # fmt: skip
-            # Without StatefulSets, their pods stay where they are.
+            # The embedded server has no StatefulSets. Without them, their pods stay where they are.
             self._add_reflectors(kind for kind in kinds if kind is not STATEFUL_SETS or has_sets)
             return True
         return False
@@ -216,11 +219,6 @@ class DeschedulerComponent:
         }
         self._reflectors |= new
         return list(new.values())
-
-    async def _serves_stateful_sets(self) -> bool:
-        """Not every server does: the embedded one has none."""
-        found = msgspec.json.decode(await self._client.request("GET", f"/apis/{STATEFUL_SETS.group_version}"))
-        return any(each.get("name") == STATEFUL_SETS.plural for each in found.get("resources", ()))
 
     async def _loop(self, stop: asyncio.Event) -> None:
         while self.not_ready_reason() is not None and not stop.is_set():
@@ -312,11 +310,11 @@ class DeschedulerComponent:
         now = self._clock()
         found = policy.profile(profile) if profile else None
         profiles = None if found is None else [found]
-        started = time.perf_counter()
+        started = self._loop_time()
         plans, objects = await self._contained(
             lambda seen: self._descheduler.plan(seen, now, profiles=profiles, options=options)
         )
-        self._metrics.run_done(time.perf_counter() - started, plans)
+        self._metrics.run_done(self._loop_time() - started, plans)
         return plans, objects
 
     async def _contained(self, work: Callable[[LiveObjects], T]) -> tuple[T, LiveObjects]:

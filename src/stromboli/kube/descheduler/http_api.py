@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from stromboli import plain_json
 from stromboli.api.quantity import format_amount
 from stromboli.cluster import JobKey
 from stromboli.descheduling import Options, Plan
@@ -96,7 +97,7 @@ class DeschedulerApi:
 
     async def _review(self, path: str, version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
         body = msgspec.json.encode({"apiVersion": version, "kind": kind, "spec": spec})
-        answer = msgspec.json.decode(await self._client.request("POST", path, body=body))
+        answer = plain_json.decode_shallow(await self._client.request("POST", path, body=body))
         status: dict[str, Any] = answer.get("status", {})
         return status
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from stromboli import plain_json
 from stromboli.api import Pod, key
 from stromboli.api.quantity import QuantityError, amount
 from stromboli.kube.client import Client, Failure
@@ -53,7 +54,7 @@ class PodMetrics:
         if self._clock() - self._at < MAX_AGE:
             return
         try:
-            found = msgspec.json.decode(await self._client.request("GET", PATH), type=_PodMetricsList)
+            found = plain_json.decode_shallow(await self._client.request("GET", PATH), _PodMetricsList)
         except (Failure, msgspec.DecodeError) as error:
             _log.warning("the metrics API does not answer; nothing is moved by load", failure=str(error))
             self._measured = {}

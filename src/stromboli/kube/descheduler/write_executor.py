@@ -40,7 +40,7 @@ from stromboli.kube.client import (
     is_not_found,
     object_and_status_patches,
 )
-from stromboli.kube.runtime import EventRecorder, Fence, Log
+from stromboli.kube.runtime import REQUEST_TIMEOUT, EventRecorder, Fence, Log, in_time
 
 from .live_objects import LiveObjects
 from .metrics import DeschedulerMetrics
@@ -66,16 +66,19 @@ class WriteExecutor:
         metrics: DeschedulerMetrics,
         on_object: Callable[[KObject], None],
         on_deleted: Callable[[KObject], None],
+        clock: Callable[[], float] = time.monotonic,
+        timeout: float = REQUEST_TIMEOUT,
     ) -> None:
         """`on_object` gets an object as a write returned it, `on_deleted` one that was deleted."""
         self._client = client
+        self._timeout = timeout
         self._fence = fence
         self._bucket = bucket
         self._recorder = recorder
         self._metrics = metrics
         self._on_object = on_object
         self._on_deleted = on_deleted
-        self.backoff = ItemBackoff(time.monotonic)
+        self.backoff = ItemBackoff(clock, random=client.random)
 
     async def write(self, writes: Sequence[Write], objects: LiveObjects) -> bool:
         """Whether all were written. Raises nothing."""
@@ -221,7 +224,7 @@ class WriteExecutor:
         await self._bucket.take()
         if not self._fence.is_leader:
             raise Fenced
-        return await request()
+        return await in_time(request(), self._timeout)
 
 
 def _group_of(reservation: Reservation) -> str:

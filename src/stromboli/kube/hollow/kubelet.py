@@ -42,7 +42,7 @@ class HollowKubelet:
         self._nodes = nodes
         self._lost = lost
         self._clock = clock
-        self._bucket = TokenBucket(_WRITES_PER_SECOND, _WRITES_PER_SECOND)
+        self._bucket = TokenBucket(_WRITES_PER_SECOND, _WRITES_PER_SECOND, clock=asyncio.get_running_loop().time)
         self._pods = Reflector(client, PODS, self._on_event, field_selector="spec.nodeName!=")
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._queued: set[str] = set()
@@ -143,7 +143,7 @@ class HollowKubelet:
             if not is_not_found(failure):
                 if name not in self._backoffs:
                     _log.warning("write failed; retrying", pod=name, error=str(failure))
-                self._enqueue_later(name, self._backoffs.setdefault(name, Backoff()).next())
+                self._enqueue_later(name, self._backoffs.setdefault(name, Backoff(random=self._client.random)).next())
 
     def _step(self, name: str) -> Step:
         pod = self._pods.objects.get(name)

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from stromboli import plain_json
 from stromboli.errors import UserError
 from stromboli.listeners import (
     PAGE_LIMITS,
@@ -174,7 +175,9 @@ class PageHttpServer:
 
     def _refusal(self, request: web.Request, connection: Connection) -> tuple[HTTPStatus, str] | None:
         headers = request.headers
-        foreign = self._access.foreign(headers.getall("Host", []), headers.get("Origin"), headers.get("Sec-Fetch-Site"))
+        foreign = self._access.foreign(
+            headers.getall("Host", []), headers.getall("Origin", []), headers.getall("Sec-Fetch-Site", [])
+        )
         if foreign is not None:
             return HTTPStatus.FORBIDDEN, f"Refused: {foreign}."
         if self._access.holder(headers.get("Authorization", "")) is None:
@@ -252,7 +255,7 @@ class PageHttpServer:
         async with asyncio.timeout(self._limits.body_seconds):
             body = await request.read()
         try:
-            wanted = msgspec.json.decode(body, type=ActionRequest)
+            wanted = plain_json.decode(body, ActionRequest)
         except msgspec.DecodeError as error:
             return _says(HTTPStatus.BAD_REQUEST, f"The request cannot be read: {error}.")
         return _says(*await self._act(wanted))

@@ -22,8 +22,7 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
+from stromboli import plain_json
 from stromboli.api import Pod, key
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster.events import Applied, Deleted
@@ -95,7 +94,7 @@ class ProcessRunner:
             self._deleted.pop(uid, None)
 
     async def _run_containers(self, name: str, uid: str) -> None:
-        pod = msgspec.json.decode(await self._client.request("GET", PODS.path_of(name)))
+        pod = plain_json.decode_shallow(await self._client.request("GET", PODS.path_of(name)))
         if pod["metadata"]["uid"] != uid:
             return
         run = _PodRun(pod, self._logs)

@@ -28,10 +28,11 @@ from .loop_lag import LoopLag
 from .metrics import SECONDS_BUCKETS, ProcessMetrics, labelled_gauge
 from .process import Component, ProcessContext, ProcessOptions, run_process
 from .volume_kinds import volume_kinds, watch_more
-from .waits import first_of
+from .waits import REQUEST_TIMEOUT, first_of, in_time
 
 __all__ = [
     "NOT_INSTALLED",
+    "REQUEST_TIMEOUT",
     "SECONDS_BUCKETS",
     "Component",
     "ConfigurationFile",
@@ -53,6 +54,7 @@ __all__ = [
     "SoleReplica",
     "configure_logging",
     "first_of",
+    "in_time",
     "labelled_gauge",
     "missing_definitions",
     "run_process",

@@ -116,6 +116,7 @@ class EventRecorder:
         self._warnings = _Queue()
         self._written: OrderedDict[_Event, _Written] = OrderedDict()
         self._messages: OrderedDict[tuple[InvolvedObject, str], _Messages] = OrderedDict()
+        self._last_name = 0
         self._writing = asyncio.Lock()  # one event after the other; a flush waits for the one in flight
 
     def record(
@@ -206,7 +207,7 @@ class EventRecorder:
         if known is not None and now - known.at <= _EXPIRY and await self._repeat(event, known, times, now):
             self._written[event] = known
             return
-        document = _document(event, times, self._component, now)
+        document = _document(event, times, self._component, now, self._new_name(event, now))
         await self._client.create(EVENTS, document, namespace=document["metadata"]["namespace"])
         self._written[event] = _Written(document["metadata"]["name"], times, now)
         if len(self._written) > _MAX_REMEMBERED:
@@ -228,20 +229,25 @@ class EventRecorder:
         known.at = now
         return True
 
+    def _new_name(self, event: _Event, now: float) -> str:
+        """Named by the time, as in all of Kubernetes. The clock may show one time for several events."""
+        self._last_name = max(self._last_name + 1, int(now * 1e9))
+        return f"{event.involved.name[:200].rstrip('-.')}.{self._last_name:x}"
+
 
 def _namespace(involved: InvolvedObject) -> str:
     """Events are namespaced; those about cluster-scoped objects are in `default`, as in all of Kubernetes."""
     return involved.namespace or "default"
 
 
-def _document(event: _Event, times: int, component: str, now: float) -> dict[str, Any]:
+def _document(event: _Event, times: int, component: str, now: float, name: str) -> dict[str, Any]:
     involved = event.involved
     stamp = format_timestamp(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{involved.name[:200].rstrip('-.')}.{time.time_ns():x}",
+            "name": name,
             "namespace": _namespace(involved),
         },
         "involvedObject": {

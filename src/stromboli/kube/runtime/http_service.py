@@ -188,9 +188,11 @@ class HttpService:
             return _text(HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def _foreign(self, request: Request) -> str | None:
-        headers = request.headers
-        hosts = [headers["host"]] if "host" in headers else []
-        return self._access.foreign(hosts, headers.get("origin"), headers.get("sec-fetch-site"))
+        # None of them came twice: the head was refused otherwise.
+        hosts, origins, sites = (
+            [request.headers[name]] if name in request.headers else [] for name in ("host", "origin", "sec-fetch-site")
+        )
+        return self._access.foreign(hosts, origins, sites)
 
     def _parse(self, data: bytes, connection: Connection) -> tuple[Request, bool, int]:
         """The request, whether the connection stays open after it, and the length of its body."""

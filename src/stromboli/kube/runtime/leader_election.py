@@ -87,9 +87,11 @@ class LeaderElector:
         renew_within: float = 10.0,
         every: float = 2.0,
         clock: Callable[[], float] = suspend_aware_clock,
+        wall_clock: Callable[[], float] = time.time,
         random: Callable[[], float] = random.random,
     ) -> None:
-        """`identity` must be unique to the process, also after a restart on the same machine."""
+        """`identity` must be unique to the process, also after a restart on the same machine. `wall_clock` gives the
+        times in the lease, which are for people."""
         if not duration > renew_within > every > 0:
             raise UserError(
                 f"lease of {duration:g}s, renewed every {every:g}s, given up after {renew_within:g}s without renewal: "
@@ -103,6 +105,7 @@ class LeaderElector:
         self._renew_within = renew_within
         self._every = every
         self._clock = clock
+        self._wall_clock = wall_clock
         self._random = random
         self._renewed: float | None = None  # when our last successful renewal was sent; None: the lease is not ours
         self._seen: LeaseSpec | None = None  # the lease as last read, and when we first read it so
@@ -142,7 +145,7 @@ class LeaderElector:
                     if lease.spec.holder_identity != self._identity:
                         return
                     # The shortest duration possible, for readers that ignore the empty holder.
-                    now = _micro_time()
+                    now = _micro_time(self._wall_clock())
                     empty = LeaseSpec(
                         holder_identity="",
                         lease_duration_seconds=1,
@@ -247,7 +250,7 @@ class LeaderElector:
         return self._ours(since=None, transitions=transitions + 1)
 
     def _ours(self, *, since: str | None, transitions: int) -> LeaseSpec:
-        now = _micro_time()
+        now = _micro_time(self._wall_clock())
         return LeaseSpec(
             holder_identity=self._identity,
             lease_duration_seconds=math.ceil(self._duration),
@@ -285,6 +288,6 @@ def _why(problem: Failure | TimeoutError) -> dict[str, str]:
     return {"reason": problem.message if isinstance(problem, Failure) else "the server did not answer in time"}
 
 
-def _micro_time() -> str:
+def _micro_time(seconds: float) -> str:
     """Always with six digits: the server accepts nothing else."""
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

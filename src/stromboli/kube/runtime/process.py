@@ -15,8 +15,9 @@ import contextlib
 import signal
 import socket
 import sys
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
@@ -30,7 +31,7 @@ from stromboli.listeners import read_token
 from .event_recorder import InvolvedObject
 from .garbage_collection import disable_automatic_collection
 from .health import HealthServer
-from .leader_election import LeaderElector, Leadership, SoleReplica
+from .leader_election import LeaderElector, Leadership, SoleReplica, suspend_aware_clock
 from .logs import Log, configure_logging
 from .loop_lag import LoopLag
 from .metrics import ProcessMetrics
@@ -98,6 +99,9 @@ class ProcessContext:
     metrics: ProcessMetrics
     options: ProcessOptions
     identity: str
+    wall_clock: Callable[[], float] = time.time
+    lease_clock: Callable[[], float] = suspend_aware_clock
+    processor_time: Callable[[], float] = time.thread_time  # of the thread that calls it
     elections: list[Leadership] = field(default_factory=list)  # of the components built so far
 
     def leadership(self, component: str) -> Leadership:
@@ -114,9 +118,17 @@ class ProcessContext:
             duration=duration,
             renew_within=duration * 2 / 3,
             every=duration * 2 / 15,
+            clock=self.lease_clock,
+            wall_clock=self.wall_clock,
+            random=self.client.random.random,
         )
         self.elections.append(elector)
         return elector
+
+    @property
+    def request_timeout(self) -> float:
+        """Seconds between the end of the fence and the end of the lease: what a leader sends must have arrived."""
+        return self.options.lease_duration / 3
 
     def lease_ref(self, component: str) -> InvolvedObject:
         """Events about the component itself are attached to its lease."""
@@ -125,7 +137,7 @@ class ProcessContext:
 
     def bucket(self) -> TokenBucket:
         """A separate rate limit for one kind of write, so that no kind delays another."""
-        return TokenBucket(self.options.qps, self.options.burst)
+        return TokenBucket(self.options.qps, self.options.burst, clock=asyncio.get_running_loop().time)
 
 
 def run_process(name: str, options: ProcessOptions, build: Callable[[ProcessContext], list[Component]]) -> None:
@@ -158,17 +170,33 @@ async def _run(name: str, options: ProcessOptions, build: Callable[[ProcessConte
             if isinstance(component, ServesHttp):
                 component.register_routes(health)
         service = [asyncio.create_task(work) for work in (health.run(), lag.run())]
-        service += [asyncio.create_task(leadership.run()) for leadership in context.elections]
         try:
             await _listening(health, service[0])
             _log.info("started", process=name, server=config.server, probes=f"{options.probe_host}:{health.port}")
-            await _run_components(components, stop, service)
-            await asyncio.gather(*(leadership.release() for leadership in context.elections))
+            await run_components(context, components, stop, service)
             _log.info("stopped", process=name)
         finally:
             for task in service:
                 task.cancel()
             await asyncio.gather(*service, return_exceptions=True)
+
+
+async def run_components(
+    context: ProcessContext,
+    components: list[Component],
+    stop: asyncio.Event,
+    service: Sequence[asyncio.Task[None]] = (),
+) -> None:
+    """Compete for the leases of the components, and run these until `stop`; then give up the leases. Raises what a
+    component or a task of the `service` fails with."""
+    elections = [asyncio.create_task(leadership.run()) for leadership in context.elections]
+    try:
+        await _until_stopped(components, stop, [*service, *elections])
+        await asyncio.gather(*(leadership.release() for leadership in context.elections))
+    finally:
+        for task in elections:
+            task.cancel()
+        await asyncio.gather(*elections, return_exceptions=True)
 
 
 async def _listening(health: HealthServer, running: asyncio.Task[None]) -> None:
@@ -180,7 +208,7 @@ async def _listening(health: HealthServer, running: asyncio.Task[None]) -> None:
         running.result()
 
 
-async def _run_components(components: list[Component], stop: asyncio.Event, service: list[asyncio.Task[None]]) -> None:
+async def _until_stopped(components: list[Component], stop: asyncio.Event, service: list[asyncio.Task[None]]) -> None:
     tasks = [asyncio.create_task(component.run(stop), name=component.name) for component in components]
     waiting: set[asyncio.Task[Any]] = {*tasks, *service}
     try:

@@ -44,7 +44,7 @@ from stromboli.kube.client import (
     is_not_found,
     namespace_of,
 )
-from stromboli.kube.runtime import Fence, Log
+from stromboli.kube.runtime import REQUEST_TIMEOUT, Fence, Log, in_time
 
 from .lost_response import reread
 from .server_errors import ServerErrors
@@ -53,7 +53,6 @@ _log = Log("binder")
 
 WORKERS: Final = 32
 RETRYING_WORKERS: Final = 2  # that may send binds of pods that were refused before, if no other request is outstanding
-TIMEOUT: Final = 5.0  # seconds for a request; the default lease outlives the fence by as much
 CROWD: Final = 8  # outstanding requests, after which more are likely to come
 QUIET: Final = 0.5  # seconds after a crowd, until the binder is no longer busy
 MAX_EVICTION_DELAY: Final = 15.0  # seconds until a refused eviction is retried: budgets change
@@ -110,7 +109,7 @@ class Binder:
         listener: OutcomeListener,
         cached_pod: Callable[[TaskKey], Pod | None],
         wall_clock: Callable[[], float] = time.time,
-        timeout: float = TIMEOUT,
+        timeout: float = REQUEST_TIMEOUT,
         workers: int = WORKERS,
     ) -> None:
         """`report` gets failures, for the scheduler, with the uid of the pod; `cached_pod` returns the pod of that name
@@ -133,7 +132,8 @@ class Binder:
         self._expected = 0  # requests that something else is written before
         self._refused: dict[TaskKey, str] = {}  # pods whose last bind was refused, with their uids
         self._clock = asyncio.get_running_loop().time
-        self._eviction_backoff = ItemBackoff(self._clock, max_delay=MAX_EVICTION_DELAY)  # by the uid of the pod
+        # By the uid of the pod.
+        self._eviction_backoff = ItemBackoff(self._clock, max_delay=MAX_EVICTION_DELAY, random=client.random)
         self._last_crowd = self._clock() - QUIET
         self._server_errors = ServerErrors()
         self._accepted: dict[TaskKey, Request] = {}  # by the server; the watch may not have shown the result yet
@@ -282,7 +282,7 @@ class Binder:
         self._listener.evict_failed(request, why)
 
     async def _bind(self, request: BindRequest) -> None:
-        started = time.perf_counter()
+        started = self._clock()
         annotations = {**request.annotations, **({names.BACKFILL: "true"} if request.backfill else {})}
         try:
             marked = self._marked.get(request.task, ("", False))
@@ -297,7 +297,7 @@ class Binder:
                 return
         self._refused.pop(request.task, None)
         self._accepted[request.task] = request
-        self._listener.bound(request, time.perf_counter() - started)
+        self._listener.bound(request, self._clock() - started)
 
     async def _mark_lent(self, request: BindRequest) -> None:
         """Whether the pod runs on lent resources stands in its status, where its owner cannot remove it. If the bind
@@ -352,10 +352,7 @@ class Binder:
 
     async def _in_time(self, call: Awaitable[None]) -> None:
         try:
-            async with asyncio.timeout(self._timeout):
-                await call
-        except TimeoutError:
-            raise Failure(NO_RESPONSE, "the server did not answer in time") from None
+            await in_time(call, self._timeout)
         except Failure as failure:
             if failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not _is_refusal(failure):
                 self._server_errors.failed()

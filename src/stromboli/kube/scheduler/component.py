@@ -38,6 +38,7 @@ from stromboli.kube.client import (
 )
 from stromboli.kube.runtime import (
     NOT_INSTALLED,
+    REQUEST_TIMEOUT,
     ConfigurationFile,
     EventRecorder,
     InvolvedObject,
@@ -53,7 +54,7 @@ from stromboli.kube.runtime import (
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.placement.kernel_choice import need_compiled
 
-from .binder import TIMEOUT, Binder
+from .binder import Binder
 from .containment import LiveContainment
 from .cycle_runner import CycleRunner, RecordError
 from .dispatcher import Dispatcher
@@ -92,7 +93,7 @@ class SchedulerComponent:
         scheduler_name: str,
         process_ref: InvolvedObject,
         period: float,
-        request_timeout: float = TIMEOUT,
+        request_timeout: float = REQUEST_TIMEOUT,
         bucket: Callable[[], TokenBucket],
         metrics: SchedulerMetrics,
         recorder: Recorder | None = None,
@@ -101,13 +102,14 @@ class SchedulerComponent:
         warm_up: Callable[[], None] = lambda: None,
         load_kernels: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
+        processor_time: Callable[[], float] = time.thread_time,
     ) -> None:
-        """Events about the scheduler itself are attached to `process_ref`. `request_timeout` limits a bind or an
-        eviction; it must not be longer than a lease outlives its fence. `bucket` creates a rate limit for one kind of
+        """Events about the scheduler itself are attached to `process_ref`. `request_timeout` limits a write;
+        it must not be longer than a lease outlives its fence. `bucket` creates a rate limit for one kind of
         write. `cycle_budget`: seconds after which a cycle is cut. `record_error` records a cycle with an error, unless
         `recorder` has all of them. `warm_up` is called in the thread of the cycles, while the API server is listing its
         objects, and so is `load_kernels` if there is much to place; otherwise it is called in another thread when that
-        is done."""
+        is done. `processor_time`: of the thread that calls it."""
         self._client = client
         self._configuration = configuration
         self._leadership = leadership
@@ -125,10 +127,12 @@ class SchedulerComponent:
         self._inbox = Inbox(refused=self._reporter.refused)
         self._status_patches = StatusPatchQueue(
             client,
+            fence=leadership,
             bucket=bucket(),
             on_object=self._observe_write,
             on_result=metrics.wrote,
             busy=lambda: self._binder.busy,
+            timeout=request_timeout,
         )
         self._binder = Binder(
             client,
@@ -148,6 +152,7 @@ class SchedulerComponent:
             report=self._inbox.put,
             on_object=self._observe_write,
             cached=lambda name: self._reflectors[Reservation].objects.get(name),
+            timeout=request_timeout,
         )
         volumes = VolumeWriter(
             client,
@@ -156,6 +161,7 @@ class SchedulerComponent:
             report=self._inbox.failed,
             on_object=self._observe_write,
             wall_clock=clock,
+            timeout=request_timeout,
         )
         self._dispatcher = Dispatcher(
             binder=self._binder,
@@ -173,7 +179,12 @@ class SchedulerComponent:
             metrics=metrics,
             recorder=recorder,
             clock=clock,
-            containment=LiveContainment(metrics.contained_errors(self.name), budget=cycle_budget),
+            processor_time=processor_time,
+            containment=LiveContainment(
+                metrics.contained_errors(self.name),
+                budget=cycle_budget,
+                stopwatch=asyncio.get_running_loop().time,
+            ),
             record_error=record_error,
         )
         self._is_active = False  # whether we were the leader in the last cycle
@@ -296,7 +307,8 @@ class SchedulerComponent:
         return None
 
     async def _sync(self, stop: asyncio.Event) -> None:
-        started = time.monotonic()
+        clock = asyncio.get_running_loop().time
+        started = clock()
         synced = asyncio.gather(
             self._prepare(),
             *(reflector.synced.wait() for reflector in self._reflectors.values()),
@@ -322,7 +334,7 @@ class SchedulerComponent:
                 nodes=counts[Node],
                 pods=counts[Pod],
                 queues=counts[Queue],
-                seconds=time.monotonic() - started,
+                seconds=clock() - started,
             )
 
     async def _prepare(self) -> None:

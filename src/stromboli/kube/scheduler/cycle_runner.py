@@ -65,6 +65,7 @@ class CycleRunner:
         metrics: SchedulerMetrics,
         recorder: Recorder | None,
         clock: Callable[[], float],
+        processor_time: Callable[[], float] = time.thread_time,
         containment: LiveContainment | None = None,
         record_error: RecordError | None = None,
     ) -> None:
@@ -77,6 +78,8 @@ class CycleRunner:
         self._metrics = metrics
         self._recording = recorder
         self._clock = clock
+        self._processor_time = processor_time
+        self._loop_time = asyncio.get_running_loop().time
         self._containment = containment or LiveContainment(metrics.contained_errors("scheduler"))
         self._record_error = record_error
         self._has_broken_state = False  # an event could not be applied, and nobody knows how far it came
@@ -85,10 +88,10 @@ class CycleRunner:
         self._new_ignored_pods: dict[str, tuple[Pod, str]] = {}  # by key, with the reason, until it is written
         self._orphans_checked_at = 0.0
         self._last_now = 0.0
-        self._last_inputs = CycleInputs()
+        self._last_inputs: CycleInputs
         self._last: tuple[int, Scheduler, Cycle] | None = None  # number of changes, scheduler and result of a cycle
         self._rest_until = 0.0
-        self._log = LimitedLog(_log)
+        self._log = LimitedLog(_log, self._loop_time)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
 
     async def prepare(self, warm_up: Callable[[], None]) -> None:
@@ -104,10 +107,10 @@ class CycleRunner:
     async def run_cycle(self, stop: asyncio.Event) -> float:
         """Apply the events so far, decide, and dispatch the decisions. Returns how many seconds of a processor that
         took; on a busy machine this is less than the time that passed."""
-        started = time.perf_counter()
+        started = self._loop_time()
         events = self._inbox.drain()
         try:
-            cycle, used = await self._dispatched(lambda send: _with_time_used(lambda: self._decide(events, send)))
+            cycle, used = await self._dispatched(lambda send: self._with_time_used(lambda: self._decide(events, send)))
         except CycleFailed as failure:
             self._last = None
             self.crashes += 1
@@ -115,19 +118,19 @@ class CycleRunner:
             await self._charge(failure.errors)
             self._metrics.cycle_failed()
             await self._rebuild(stop)
-            return time.perf_counter() - started
+            return self._loop_time() - started
         self.crashes = 0
         await self._charge(cycle.contained)
         self._containment.note_turns(cycle)
-        self._metrics.cycle_done(time.perf_counter() - started, cycle)
+        self._metrics.cycle_done(self._loop_time() - started, cycle)
         self._metrics.buffered(len(self._inbox))
-        self._rest_until = asyncio.get_running_loop().time() + min(REST_FACTOR * used, LONGEST_REST)
+        self._rest_until = self._loop_time() + min(REST_FACTOR * used, LONGEST_REST)
         return used
 
     async def may_rest(self) -> bool:
         """Whether a cycle now would decide what the last one did. It is run for safety, in case a write was lost, but
         not all the time: with a hundred thousand pods that cannot start, whoever comes next would wait for it."""
-        if asyncio.get_running_loop().time() >= self._rest_until:
+        if self._loop_time() >= self._rest_until:
             return False
         await self.apply_pending()
         if self._last is None or self._new_ignored_pods or self.cluster.put_aside:
@@ -206,6 +209,11 @@ class CycleRunner:
 
     # -- in the thread ------------------------------------------------------------------------------------------
 
+    def _with_time_used(self, work: Callable[[], Result]) -> tuple[Result, float]:
+        """The result, and the processor time of this thread."""
+        started = self._processor_time()
+        return work(), self._processor_time() - started
+
     def _decide(self, events: list[ClusterEvent], send: Send) -> Cycle:
         """Apply the events and run a cycle."""
         applied = self._apply(events)
@@ -267,12 +275,6 @@ class CycleRunner:
         self.cluster.snapshot()
         if self._recording is not None:
             self._recording.events(applied)
-
-
-def _with_time_used(work: Callable[[], Result]) -> tuple[Result, float]:
-    """The result, and the processor time of this thread."""
-    started = time.thread_time()
-    return work(), time.thread_time() - started
 
 
 class CycleFailed(Exception):

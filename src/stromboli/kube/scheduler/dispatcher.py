@@ -160,12 +160,7 @@ class Dispatcher:
                     sentence = reasons.unreserved(unreserve.node, unreserve.reason)
                     self._record_for_owner(target, "Unreserved", sentence)
                 case PatchReservation() as patch if isinstance(target, Reservation):
-                    if (patch.phase, patch.node) == (target.status.phase, target.status.node_name):
-                        self._status_writer.write_reservation(patch, target)
-                    else:
-                        self._reservations.write(patch, target)
-                        said = patch.conditions[-1]
-                        self._record(target, patch.phase, said.message or patch.conditions[0].message)
+                    self._write_reservation(patch, target)
                 case DropUsers() as drop:
                     drops.append(drop)
                 case SelectNode() | UnselectNode() | ClaimVolume() | UnclaimVolume() as change if target is not None:
@@ -180,7 +175,23 @@ class Dispatcher:
                     self._record(target, notice.reason, notice.message, warning=notice.warning)
                 case _:
                     pass  # the object was deleted in the meantime
-        before: dict[str, list[asyncio.Task[bool]]] = {}  # by the UID of a pod: what is written before its bind
+        before = self._write_users(drops, uses)
+        self._binder.submit([request for request in requests if request.uid not in before])
+        self._submit_later([request for request in requests if request.uid in before], before)
+
+    def _write_reservation(self, patch: PatchReservation, target: Reservation) -> None:
+        if (patch.phase, patch.node) == (target.status.phase, target.status.node_name):
+            self._status_writer.write_reservation(patch, target)
+        else:
+            self._reservations.write(patch, target)
+            said = patch.conditions[-1]
+            self._record(target, patch.phase, said.message or patch.conditions[0].message)
+
+    def _write_users(
+        self, drops: list[DropUsers], uses: dict[tuple[str, str], list[ObjectReference]]
+    ) -> dict[str, list[asyncio.Task[bool]]]:
+        """By the UID of a pod: what is written before its bind."""
+        before: dict[str, list[asyncio.Task[bool]]] = {}
         for drop in drops:
             written = self._reservations.drop_users(drop)
             for user in drop.pods:
@@ -190,8 +201,7 @@ class Dispatcher:
             written = self._reservations.list_users(name, uid, node, users)
             for user in users:
                 before.setdefault(user.uid, []).append(written)
-        self._binder.submit([request for request in requests if request.uid not in before])
-        self._submit_later([request for request in requests if request.uid in before], before)
+        return before
 
     def _submit_later(self, requests: list[Request], before: dict[str, list[asyncio.Task[bool]]]) -> None:
         """Send these when what comes before them is written. What is written at once is sent at once."""

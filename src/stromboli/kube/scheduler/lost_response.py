@@ -16,7 +16,7 @@ _log = Log("scheduler")
 
 async def reread(client: Client, resource: Resource[T], key: str) -> T | None:
     """The object as the server has it, or None if it does not exist. Retries until the server answers."""
-    backoff = Backoff()
+    backoff = Backoff(random=client.random)
     logged = ""
     while True:
         try:

@@ -24,10 +24,17 @@ _WAITS_IN_MILLISECONDS: Final = (50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4
 
 
 class SchedulerMetrics:
-    def __init__(self, process: ProcessMetrics, *, clock: Callable[[], float] = time.time) -> None:
-        """`clock` returns the time that objects are stamped with."""
+    def __init__(
+        self,
+        process: ProcessMetrics,
+        *,
+        clock: Callable[[], float] = time.time,
+        stopwatch: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`clock` returns the time that objects are stamped with; `stopwatch` measures the steps of a cycle."""
         self._process = process
         self._clock = clock
+        self._stopwatch = stopwatch
         registry = process.registry
         self._cycle = Histogram(
             "stromboli_cycle_seconds",
@@ -152,10 +159,10 @@ class SchedulerMetrics:
         may_go_on: MayGoOn | None = None,
     ) -> Cycle:
         """Decide, contain errors, and measure each step. `after_action` gets what is decided so far."""
-        started = time.perf_counter()
-        stopwatch = _Stopwatch(self._opening, self._action, after_action)
+        started = self._stopwatch()
+        stopwatch = _Stopwatch(self._opening, self._action, after_action, self._stopwatch)
         cycle = run_contained(scheduler, cluster, now, inputs, may_go_on=may_go_on, observer=stopwatch)
-        self.observe(cluster, cycle, time.perf_counter() - started)
+        self.observe(cluster, cycle, self._stopwatch() - started)
         return cycle
 
     def observe(self, cluster: Cluster, cycle: Cycle, seconds: float) -> None:
@@ -227,18 +234,25 @@ class SchedulerMetrics:
 class _Stopwatch:
     """Measures the steps of a cycle. After an error there is another session, and its steps count as well."""
 
-    def __init__(self, opening: Histogram, action: Histogram, after_action: Callable[[Cycle], None] | None) -> None:
+    def __init__(
+        self,
+        opening: Histogram,
+        action: Histogram,
+        after_action: Callable[[Cycle], None] | None,
+        clock: Callable[[], float],
+    ) -> None:
         self._opening = opening
         self._action = action
         self._after_action = after_action
-        self._before = time.perf_counter()
+        self._clock = clock
+        self._before = clock()
 
     def opened(self, session: Session) -> None:
-        self._opening.observe((time.perf_counter() - self._before) * 1000)
-        self._before = time.perf_counter()
+        self._opening.observe((self._clock() - self._before) * 1000)
+        self._before = self._clock()
 
     def acted(self, action: str, cycle: Cycle) -> None:
-        self._action.labels(action).observe((time.perf_counter() - self._before) * 1000)
+        self._action.labels(action).observe((self._clock() - self._before) * 1000)
         if self._after_action is not None:
             self._after_action(cycle)
-        self._before = time.perf_counter()
+        self._before = self._clock()

@@ -12,7 +12,7 @@ that takes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -32,7 +32,7 @@ from stromboli.kube.client import (
     is_not_found,
     object_and_status_patches,
 )
-from stromboli.kube.runtime import Fence, Log
+from stromboli.kube.runtime import REQUEST_TIMEOUT, Fence, Log, in_time
 from stromboli.scheduling.decisions import DropUsers, PatchReservation
 
 from .lost_response import reread
@@ -52,6 +52,7 @@ class ReservationWriter:
         report: Callable[[ClusterEvent], None],
         on_object: Callable[[KObject], None],
         cached: Callable[[str], Reservation | None],
+        timeout: float = REQUEST_TIMEOUT,
     ) -> None:
         """`report` gets events for the scheduler, `on_object` an object as the server returns it after a write;
         `cached` returns a Reservation as the watch has shown it."""
@@ -61,6 +62,7 @@ class ReservationWriter:
         self._report = report
         self._on_object = on_object
         self._cached = cached
+        self._timeout = timeout
         self._in_flight: set[asyncio.Task[bool]] = set()
         self._last: dict[str, asyncio.Task[bool]] = {}  # of those in flight, by the name of the reservation
 
@@ -154,12 +156,12 @@ class ReservationWriter:
         if self._fence.is_leader:
             try:
                 try:
-                    await self._client.create(RESERVATIONS, reservation)
+                    await in_time(self._client.create(RESERVATIONS, reservation), self._timeout)
                 except Failure as failure:
                     if not is_already_exists(failure):
                         raise
                 status = {"status": msgspec.to_builtins(reservation.status)}
-                written = await self._client.patch(RESERVATIONS, name, status, subresource="status")
+                written = await self._patch(name, status)
                 self._on_object(written)
                 return
             except Failure as failure:
@@ -171,7 +173,7 @@ class ReservationWriter:
         await self._bucket.take()
         if self._fence.is_leader:
             try:
-                await self._client.delete(RESERVATIONS, name, uid=reservation.metadata.uid)
+                await in_time(self._client.delete(RESERVATIONS, name, uid=reservation.metadata.uid), self._timeout)
                 return
             except Failure as failure:
                 if is_not_found(failure):
@@ -186,7 +188,7 @@ class ReservationWriter:
         await self._bucket.take()
         if self._fence.is_leader:
             try:
-                written = await self._client.patch(RESERVATIONS, name, body, subresource="status")
+                written = await self._patch(name, body)
                 self._on_object(written)
                 return
             except Failure as failure:
@@ -212,7 +214,7 @@ class ReservationWriter:
             if not self._fence.is_leader:
                 return False
             try:
-                written = await self._client.patch(RESERVATIONS, name, body, subresource="status")
+                written = await self._patch(name, body)
                 self._on_object(written)
                 return True
             except Failure as failure:
@@ -221,6 +223,9 @@ class ReservationWriter:
                     return False
             present = await reread(self._client, RESERVATIONS, name)
         return False
+
+    async def _patch(self, name: str, body: Mapping[str, Any]) -> Reservation:
+        return await in_time(self._client.patch(RESERVATIONS, name, body, subresource="status"), self._timeout)
 
     async def _report_actual(self, reported: Reservation) -> None:
         """Correct what was reported to the scheduler by what the server has."""

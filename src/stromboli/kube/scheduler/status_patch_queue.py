@@ -4,6 +4,9 @@ Every cycle decides which status groups, pods and queues should have. Most of th
 cycle: a pod that is "waiting for its gang" now is bound a moment later. So a patch has a delay, a newer patch for the
 same object replaces it without restarting the delay, and a patch that is no longer true can be cancelled.
 
+Nothing is sent but by the leader: the fence is checked last, because a process that was suspended on its way here would
+overwrite what the next leader has written.
+
 A patch equal to the one that was just written is dropped: the cycle that decided it had not seen the write yet.
 
 There are three lanes. What something waits for is sent at once, many at a time. Other statuses are sent few at a time,
@@ -31,7 +34,7 @@ from stromboli.kube.client import (
     is_not_found,
     namespace_of,
 )
-from stromboli.kube.runtime import LimitedLog, Log
+from stromboli.kube.runtime import REQUEST_TIMEOUT, Fence, LimitedLog, Log, in_time
 
 _CONCURRENCY: Final = 16  # patches in flight that something waits for
 _ORDINARY_CONCURRENCY: Final = 4  # others
@@ -87,19 +90,23 @@ class StatusPatchQueue:
         self,
         client: Client,
         *,
+        fence: Fence,
         bucket: TokenBucket,
         on_object: Callable[[KObject], None],
         on_result: Callable[[str, str], None] = lambda kind, result: None,
         busy: Callable[[], bool] = lambda: False,
+        timeout: float = REQUEST_TIMEOUT,
     ) -> None:
         """`on_object` gets the object as the server returns it after a write; `on_result` gets the kind and the result
         of each write; `busy` says whether binds are in flight."""
         self._client = client
+        self._fence = fence
         self._urgent_lane = _Lane(_CONCURRENCY, bucket)
         self._ordinary_lane = _Lane(_ORDINARY_CONCURRENCY, bucket)
         self._on_object = on_object
         self._on_result = on_result
         self._busy = busy
+        self._timeout = timeout
         self._clock = asyncio.get_running_loop().time
         rate = min(_REWORDED_RATE, bucket.rate)
         self._reworded_lane = _Lane(_REWORDED_CONCURRENCY, TokenBucket(rate, max(1, int(rate)), clock=self._clock))
@@ -107,7 +114,7 @@ class StatusPatchQueue:
         self._writing: set[Slot] = set()
         self._cancelled: set[Slot] = set()  # slots in `_writing` whose patch was cancelled
         self._last: dict[Slot, tuple[StatusPatch, float]] = {}
-        self._log = LimitedLog(_log)
+        self._log = LimitedLog(_log, self._clock)
 
     def enqueue(self, patch: StatusPatch, *, delay: float = 0.0) -> None:
         now = self._clock()
@@ -206,13 +213,15 @@ class StatusPatchQueue:
             if not patch.urgent:
                 await self._wait_for_binds()
             await lane.bucket.take()
-            if patch.slot in self._cancelled:
+            # A process that was suspended does not know yet that another one leads; what it decided is outdated.
+            if patch.slot in self._cancelled or not self._fence.is_leader:
                 return
             # The status written before is about to be replaced: from here on a patch with it is no echo.
             self._last.pop(patch.slot, None)
-            result = await self._client.patch(
+            patching = self._client.patch(
                 patch.resource, patch.key, body, subresource="status", strategic=patch.strategic
             )
+            result = await in_time(patching, self._timeout)
         except Failure as failure:
             self._on_result(kind, "failed")
             if is_not_found(failure) or is_conflict(failure):

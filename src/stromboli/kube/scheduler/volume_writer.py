@@ -26,7 +26,7 @@ from stromboli.kube.client import (
     Resource,
     TokenBucket,
 )
-from stromboli.kube.runtime import Fence, Log
+from stromboli.kube.runtime import REQUEST_TIMEOUT, Fence, Log, in_time
 from stromboli.scheduling.decisions import ClaimVolume, SelectNode, UnclaimVolume, UnselectNode, VolumeDecision
 
 _log = Log("volumes")
@@ -44,6 +44,7 @@ class VolumeWriter:
         report: Callable[[BindFailed | EvictFailed, str], None],
         on_object: Callable[[KObject], None],
         wall_clock: Callable[[], float] = time.time,
+        timeout: float = REQUEST_TIMEOUT,
     ) -> None:
         """`report` gets failures, for the scheduler, with the uid of the pod; `on_object` an object as the server
         returns it after a write."""
@@ -53,6 +54,7 @@ class VolumeWriter:
         self._report = report
         self._on_object = on_object
         self._wall_clock = wall_clock
+        self._timeout = timeout
         self._slots = asyncio.Semaphore(CONCURRENCY)
         self._in_flight: set[asyncio.Task[None]] = set()
 
@@ -80,7 +82,7 @@ class VolumeWriter:
                 return
             resource, key, patch = request_of(decision, target)
             try:
-                written = await self._client.patch(resource, key, patch)
+                written = await in_time(self._client.patch(resource, key, patch), self._timeout)
             except Failure as failure:
                 _log.warning("cannot write", object=f"{resource.plural}/{key}", failure=failure.message)
                 self._failed(decision, failure.message, refused=failure.status != NO_RESPONSE)

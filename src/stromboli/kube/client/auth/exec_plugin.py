@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from stromboli import plain_json
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.errors import UserError
 from stromboli.kube.client.errors import NO_CREDENTIALS, NO_RESPONSE, Failure
@@ -151,8 +152,8 @@ class ExecPlugin:
     def _read(self, output: bytes) -> tuple[Identity, float | None]:
         """Decode what the program printed. None of it may appear in a message."""
         try:
-            credential = msgspec.json.decode(output, type=_ExecCredential)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            credential = plain_json.decode(output, _ExecCredential)
+        except msgspec.DecodeError:
             raise self._failure("printed no ExecCredential") from None
         if credential.kind != "ExecCredential" or credential.api_version != self._config.api_version:
             raise self._failure(f"printed no ExecCredential of {self._config.api_version}")

@@ -1,0 +1,124 @@
+"""What must hold a minute after the last fault, with room for everybody on the cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from .truth import Document, Truth, is_leaving, is_over, name, uid
+
+JOBS: Final = "jobs.batch.volcano.sh"
+GROUPS: Final = "podgroups.scheduling.volcano.sh"
+QUEUES: Final = "queues.scheduling.volcano.sh"
+RESERVATIONS: Final = "reservations.scheduling.volcano.sh"
+GROUP_NAMES: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+_ENDED: Final = ("Completed", "Failed", "Aborted", "Terminated")
+_KINDS: Final = ("pods", "nodes", JOBS, GROUPS, QUEUES, RESERVATIONS)
+
+
+class AtRest:
+    def __init__(self, truth: Truth, report: Callable[[str, str], None]) -> None:
+        self._truth = truth
+        self._report = report
+
+    def check(self, late_writes: list[str], known: Mapping[str, Mapping[str, Mapping[str, str]]]) -> None:
+        """`known`: by process and resource, the versions that it has of objects."""
+        if late_writes:
+            self._report("rest", f"{len(late_writes)} writes although nothing happens, the last: {late_writes[-1]}")
+        self._pods()
+        self._groups()
+        self._jobs()
+        self._queues()
+        self._reservations()
+        if self._truth.of("commands.bus.volcano.sh"):
+            self._report("commands", f"nobody has obeyed {', '.join(self._truth.of('commands.bus.volcano.sh'))}")
+        for process, by_resource in known.items():
+            self._caches(process, by_resource)
+
+    def _pods(self) -> None:
+        for pod in self._truth.pods():
+            if is_leaving(pod):
+                self._report("pods", f"{name(pod)} is still being deleted")
+            elif not pod["spec"].get("nodeName"):
+                self._report("pods", f"{name(pod)} has no node, with room for everybody")
+            elif pod.get("status", {}).get("phase") == "Pending":
+                self._report("pods", f"{name(pod)} on {pod['spec']['nodeName']} has not started")
+
+    def _members(self, group: Document) -> list[Document]:
+        key = name(group)
+        return [
+            pod for pod in self._truth.pods()
+            if any((pod["metadata"].get("annotations") or {}).get(one) == key for one in GROUP_NAMES)
+        ]  # fmt: skip
+
+    def _groups(self) -> None:
+        for group in self._truth.of(GROUPS).values():
+            members = self._members(group)
+            phases = Counter(pod["status"].get("phase") for pod in members)
+            least = group["spec"].get("minMember", 0)
+            on_nodes = sum(bool(pod["spec"].get("nodeName")) for pod in members)
+            failed = phases["Failed"]
+            if 0 < on_nodes < least and not failed and not phases["Succeeded"]:
+                self._report("gangs", f"group {name(group)} has {on_nodes} of {least} pods on nodes")
+            status = group.get("status", {})
+            for phase in ("Running", "Succeeded", "Failed"):
+                said = status.get(phase.lower(), 0)
+                if said != phases[phase]:
+                    self._report("status", f"group {name(group)} says {said} {phase}, and has {phases[phase]}")
+
+    def _jobs(self) -> None:
+        for job in self._truth.of(JOBS).values():
+            status = job.get("status", {})
+            phase = status.get("state", {}).get("phase", "")
+            pods = [pod for pod in self._truth.pods() if _owned(pod, job)]
+            phases = Counter(pod["status"].get("phase") for pod in pods if not is_leaving(pod))
+            for each in ("Pending", "Running", "Succeeded", "Failed"):
+                said = status.get(each.lower(), 0)
+                if said != phases[each] and not (phase in _ENDED and each in ("Succeeded", "Failed")):
+                    self._report("status", f"job {name(job)} ({phase}) says {said} {each}, and has {phases[each]}")
+            wanted = sum(task["replicas"] for task in job["spec"]["tasks"])
+            if phase in ("Pending", "Running", "Restarting") and len(pods) != wanted:
+                self._report("jobs", f"job {name(job)} ({phase}) has {len(pods)} pods of {wanted}")
+            if phase not in (*_ENDED, "Running"):
+                self._report("jobs", f"job {name(job)} is {phase or 'without a phase'}, with room for everybody")
+
+    def _queues(self) -> None:
+        for queue in self._truth.of(QUEUES).values():
+            groups = [
+                group for group in self._truth.of(GROUPS).values()
+                if (group["spec"].get("queue") or "default") == name(queue)
+            ]  # fmt: skip
+            phases = Counter(group.get("status", {}).get("phase", "Pending") for group in groups)
+            for phase in ("Pending", "Running", "Inqueue", "Unknown", "Completed"):
+                said = queue.get("status", {}).get(phase.lower(), 0)
+                if said != phases[phase]:
+                    self._report("status", f"queue {name(queue)} says {said} {phase}, and has {phases[phase]}")
+
+    def _reservations(self) -> None:
+        pods = {uid(pod) for pod in self._truth.pods() if not is_over(pod)}
+        for reservation in self._truth.of(RESERVATIONS).values():
+            status = reservation.get("status", {})
+            if status.get("phase") == "Available":
+                gone = [user["name"] for user in status.get("currentOwners") or () if user["uid"] not in pods]
+                if gone:
+                    self._report("status", f"{name(reservation)} lists {', '.join(gone)}, which are gone")
+            if (status.get("phase") or "Pending") == "Pending":
+                self._report("status", f"{name(reservation)} has no node, with room for everybody")
+
+    def _caches(self, process: str, by_resource: Mapping[str, Mapping[str, str]]) -> None:
+        for resource in _KINDS:
+            if resource not in by_resource:
+                continue
+            true = {key: value["metadata"]["resourceVersion"] for key, value in self._truth.of(resource).items()}
+            seen = dict(by_resource[resource])
+            if seen != true:
+                wrong = sorted(key for key in {*seen, *true} if seen.get(key) != true.get(key))
+                key = wrong[0]
+                self._report(
+                    "knows", f"{process} knows {resource} {key} as of {seen.get(key)}, and it is {true.get(key)}"
+                )
+
+
+def _owned(pod: dict[str, Any], job: dict[str, Any]) -> bool:
+    return any(owner["uid"] == uid(job) for owner in pod["metadata"].get("ownerReferences") or ())

@@ -1,0 +1,100 @@
+"""What a run may not use: real clocks, threads, sockets, random numbers and sleeps fail in our code while a world runs.
+
+Libraries may ask for the time, for log records and metrics; they get the virtual one. The collector of garbage belongs
+to the interpreter, which runs many worlds: it stays off inside of one, and the objects of one are not frozen.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import secrets
+import socket
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from unittest import mock
+
+from stromboli.kube.runtime import garbage_collection
+
+_CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "thread_time",
+           "process_time", "clock_gettime")  # fmt: skip
+
+
+class Forbidden(AssertionError):
+    """Something real was used in a simulated world."""
+
+
+@contextmanager
+def nothing_real(now: Callable[[], float]) -> Iterator[list[str]]:
+    """Yields what was used nevertheless."""
+    found: list[str] = []
+
+    def refuse(name: str) -> None:
+        frame = sys._getframe(2)
+        module = str(frame.f_globals.get("__name__"))
+        if module.startswith("stromboli."):
+            found.append(f"{module}, line {frame.f_lineno}: {name}")
+            raise Forbidden(found[-1])
+
+    def clock(name: str) -> Callable[..., Any]:
+        def read(*arguments: Any) -> Any:
+            refuse(f"time.{name}")
+            return int(now() * 1e9) if name.endswith("_ns") else now()
+
+        return read
+
+    def never(name: str) -> Callable[..., Any]:
+        def use(*arguments: Any, **options: Any) -> Any:
+            found.append(name)
+            raise Forbidden(name)
+
+        return use
+
+    def numbers(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def draw(*arguments: Any, **options: Any) -> Any:
+            refuse(name)
+            return real(*arguments, **options)
+
+        return draw
+
+    class Seeded(random.Random):
+        def __init__(self, seed: Any = None) -> None:
+            if seed is None:
+                refuse("Random() without a seed")
+            super().__init__(seed)
+
+    patches = [mock.patch.object(time, name, clock(name)) for name in _CLOCKS]
+    patches += [
+        mock.patch.object(time, "sleep", never("time.sleep")),
+        mock.patch.object(threading.Thread, "start", never("a thread")),
+        mock.patch.object(socket.socket, "connect", never("a socket")),
+        mock.patch.object(socket.socket, "bind", never("a socket")),
+        mock.patch.object(os, "urandom", numbers("os.urandom", os.urandom)),
+        mock.patch.object(uuid, "uuid4", numbers("uuid.uuid4", uuid.uuid4)),
+        mock.patch.object(secrets, "token_hex", numbers("secrets.token_hex", secrets.token_hex)),
+        mock.patch.object(random, "random", numbers("random.random", random.random)),
+        mock.patch.multiple(garbage_collection, collect_if_due=lambda: None, freeze_current_objects=lambda: None),
+    ]
+    patches += [
+        mock.patch.object(module, "Random", Seeded)
+        for name, module in list(sys.modules.items())
+        if name.startswith("stromboli.") and getattr(module, "Random", None) is random.Random
+    ]
+    was_enabled = gc.isenabled()
+    gc.disable()
+    for patch in patches:
+        patch.start()
+    try:
+        yield found
+    finally:
+        for patch in reversed(patches):
+            with suppress(RuntimeError):
+                patch.stop()
+        if was_enabled:
+            gc.enable()
