@@ -2,13 +2,17 @@
 
 Everything has the name of the run and is removed at the end, also when the run is interrupted. The nodes have a taint
 and the pods a node selector, so a run does not affect other users of the cluster.
+
+Requests that are on their way when the run is interrupted are waited for: a server carries them out all the same, and
+what they create would appear after everything was listed to be removed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import msgspec
@@ -40,6 +44,7 @@ class Workload:
         self._client = client
         self._gang_size = gang_size
         self._connections = connections
+        self._unfinished: set[asyncio.Task[object]] = set()
         self._nodes = [f"{self.name}-{number}" for number in range(nodes)]
         self._pool = HollowNodePool(
             client,
@@ -51,6 +56,9 @@ class Workload:
         )
 
     async def set_up(self) -> None:
+        await self._whole(self._set_up())
+
+    async def _set_up(self) -> None:
         await self._client.create(NAMESPACES, Namespace(metadata=ObjectMeta(name=self.name)))
         await self._client.create(QUEUES, Queue(metadata=ObjectMeta(name=self.name), spec=QueueSpec(weight=1)))
         await self._pool.register()
@@ -63,9 +71,9 @@ class Workload:
             except Failure as failure:
                 say(f"cannot remove everything of {self.name}: {failure}")
 
-    async def for_each_pod(self, part: str, count: int, do: Callable[[str, int], Awaitable[object]]) -> None:
+    async def for_each_pod(self, part: str, count: int, do: Callable[[str, int], Coroutine[Any, Any, object]]) -> None:
         """Call `do` for every pod of a part, in order."""
-        await for_each_concurrently(range(count), lambda number: do(part, number), limit=self._connections)
+        await for_each_concurrently(range(count), lambda number: self._whole(do(part, number)), limit=self._connections)
 
     async def create_groups(self, part: str, pods: int) -> None:
         async def create(number: int) -> None:
@@ -74,7 +82,8 @@ class Workload:
             spec = PodGroupSpec(min_member=least, queue=self.name)
             await self._client.create(POD_GROUPS, PodGroup(metadata=meta, spec=spec))
 
-        await for_each_concurrently(range(math.ceil(pods / self._gang_size)), create, limit=self._connections)
+        gangs = range(math.ceil(pods / self._gang_size))
+        await for_each_concurrently(gangs, lambda number: self._whole(create(number)), limit=self._connections)
 
     async def create(self, part: str, number: int) -> None:
         """A pod of a gang, for the scheduler of this run."""
@@ -126,6 +135,13 @@ class Workload:
         # The response is not decoded: this process shares the machine with the measured ones.
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
         await self._client.request("POST", PODS.path(self.name), body=body)
+
+    async def _whole(self, work: Coroutine[Any, Any, object]) -> None:
+        """Wait for some work that goes on to its end if the run is interrupted meanwhile."""
+        task = asyncio.create_task(work)
+        self._unfinished.add(task)
+        task.add_done_callback(self._unfinished.discard)
+        await asyncio.shield(task)
 
     async def _remove_queue_and_namespace(self) -> None:
         await self._remove(QUEUES, self.name)
