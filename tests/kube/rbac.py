@@ -53,6 +53,7 @@ FINALIZERS: Mapping[tuple[str, str], str] = {
 CONTROLLERS: Mapping[tuple[str, str], str] = {
     ("scheduling.k8s.io", "priorityclasses"): "list watch",
     ("apps", "replicasets"): "list watch",
+    ("apps", "statefulsets"): "list watch",
     ("", "nodes"): "list watch",  # to lock some of them for queues
     ("", "namespaces"): "list watch",  # the queues of namespaces
     ("scheduling.volcano.sh", "reservations"): "list watch delete",

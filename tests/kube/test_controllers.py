@@ -328,6 +328,31 @@ def test_plain_pods_get_a_group_and_it_goes_with_them(place: Place) -> None:
 
 
 @pytest.mark.usefixtures("controllers")
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+def test_owners_of_pods_name_their_queue(place: Place, kind: str) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "work"}]}}
+    owner = place.admin.create(
+        f"/apis/apps/v1/namespaces/{place.namespace}/{kind.lower()}s",
+        {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": "web", "annotations": {"scheduling.volcano.sh/queue-name": "research"}},
+            "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template, "serviceName": "web"},
+        },
+    )
+    # Nobody here makes pods from a template.
+    uid = owner["metadata"]["uid"]
+    reference = {"apiVersion": "apps/v1", "kind": kind, "name": "web", "uid": uid, "controller": True}
+    metadata = {"name": "web-0", "labels": labels, "ownerReferences": [reference]}
+    spec = {"schedulerName": "volcano", **template["spec"]}
+    place.admin.create(place.pods, {"metadata": metadata, "spec": spec})
+    group = f"{place.groups}/podgroup-{uid}"
+    eventually(lambda: place.find(group) is not None)
+    assert place.admin.get(group)["spec"]["queue"] == "research"
+
+
+@pytest.mark.usefixtures("controllers")
 def test_a_pod_with_more_resources_than_a_group_may_name_gets_its_group(place: Place) -> None:
     asks = {f"example.com/n{number:03}": "1" for number in range(100)}
     container = {"name": "main", "image": "work", "resources": {"requests": asks, "limits": asks}}

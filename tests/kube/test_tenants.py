@@ -88,6 +88,25 @@ def submit(user: Client, cluster: Cluster, namespace: str, name: str, cpu: str, 
     )  # fmt: skip
 
 
+CLAIM = {
+    "metadata": {"name": "evil"},
+    "spec": {
+        "storageClassName": "", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+    },
+}  # fmt: skip
+
+
+def waiting_job(cluster: Cluster) -> Any:
+    """A Job of the attacker for which there is no room."""
+    container = {"name": "main", "image": "work", "resources": {"requests": {"cpu": "1"}}}
+    pod = {"nodeSelector": {"pool": cluster.name}, "containers": [container]}
+    tasks = [{"name": "main", "replicas": 1, "template": {"spec": pod}}]
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "evil"},
+        "spec": {"schedulerName": cluster.name, "minAvailable": 1, "tasks": tasks},
+    }  # fmt: skip
+
+
 def marks() -> list[str]:
     """All that can be a label or an annotation. Its group decides where the attacker's own pod counts, so not that."""
     found = {f"{mark}forged" if mark.endswith("/") else mark for mark in in_table() if "/" in mark}
@@ -111,12 +130,16 @@ def test_no_mark_of_one_tenant_harms_another(cluster: Cluster, api_server: ApiSe
     cluster.all_bound(["used"], timeout=TIMEOUT)
     cluster.all_bound(["evil", "evil-too"], namespace=theirs, timeout=TIMEOUT)
     submit(attacker, cluster, theirs, "evil-waits", "1")
+    attacker.create(f"/api/v1/namespaces/{theirs}/persistentvolumeclaims", CLAIM)
+    attacker.create(f"/apis/batch.volcano.sh/v1alpha1/namespaces/{theirs}/jobs", waiting_job(cluster))
     uid = cluster.admin.get(f"{RESERVATIONS}/{held}")["metadata"]["uid"]
 
     # Every mark, with values that are about the victim, on every object that the attacker has.
     values = (f"{held}/{uid}", "true", "false", node, f"{mine}/used", "default", "9999-01-01T00:00:00Z", "1000000")
     own = [f"/api/v1/namespaces/{theirs}/pods/{name}" for name in ("evil", "evil-too", "evil-waits")]
     own += [f"{GROUPS}/namespaces/{theirs}/podgroups/{name}" for name in ("evil", "evil-too", "evil-waits")]
+    own.append(f"/api/v1/namespaces/{theirs}/persistentvolumeclaims/evil")
+    own.append(f"/apis/batch.volcano.sh/v1alpha1/namespaces/{theirs}/jobs/evil")
     for mark in marks():
         for value in values if mark.startswith("scheduling.stromboli.io/") else values[:2]:
             for path in own:
@@ -146,7 +169,7 @@ def test_no_mark_of_one_tenant_harms_another(cluster: Cluster, api_server: ApiSe
     now = cluster.pods()
     assert now["used"]["metadata"]["uid"] == used["metadata"]["uid"]
     assert [name for name, pod in now.items() if "deletionTimestamp" in pod["metadata"]] == []
-    assert "evil-waits" not in cluster.bound(theirs)
+    assert sorted(cluster.bound(theirs)) == ["evil", "evil-too"]
     cluster.assert_no_node_is_overfull()
 
 
@@ -173,6 +196,8 @@ def test_what_tenants_must_not_write_is_refused(cluster: Cluster, api_server: Ap
     forged: list[tuple[str, Any]] = [
         (f"{groups}/evil/status", {"status": {"phase": "Running"}}),
         (f"{pods}/evil/status", {"status": {"nominatedNodeName": node}}),
+        (f"/apis/batch.volcano.sh/v1alpha1/namespaces/{theirs}/jobs/evil/status", {"status": {"retryCount": 0}}),
+        (f"/api/v1/namespaces/{theirs}/persistentvolumeclaims/evil/status", {"status": {"phase": "Bound"}}),
         (f"{RESERVATIONS}/{held}", {"spec": {"ttl": "1s"}}),
         (f"{RESERVATIONS}/{held}/status", {"status": {"phase": "Expired"}}),
         (f"{QUEUES}/{cluster.name}-q", {"spec": {"weight": 100}}),
@@ -190,6 +215,12 @@ def test_what_tenants_must_not_write_is_refused(cluster: Cluster, api_server: Ap
         with pytest.raises(Refused) as answer:
             attacker.create(path, {"metadata": {"name": "mine"}})
         assert answer.value.status == 403, path
+    # A status that is there when the object is made is left out by the server.
+    promised = {
+        "metadata": {"name": "promised"}, "spec": {"containers": [{"name": "main", "image": "work"}]},
+        "status": {"nominatedNodeName": node},
+    }  # fmt: skip
+    assert "nominatedNodeName" not in attacker.create(pods, promised)["status"]
     assert attacker.list(groups), "its own it may read"
     attacker.delete(f"{groups}/evil")
 

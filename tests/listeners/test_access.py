@@ -57,6 +57,25 @@ def test_requests_that_a_browser_makes_for_another_site_are_refused(name: str) -
     play(story)
 
 
+def test_a_second_header_that_says_who_asks_is_refused(name: str) -> None:
+    """In both orders: somebody in front of us may believe the first of the two, or the last."""
+
+    async def story() -> None:
+        async with listening(name) as listener:
+            own = f"127.0.0.1:{listener.port}"
+            for one, other in (
+                (f"Origin: http://{own}", "Origin: http://evil.example"),
+                (f"Origin: http://{own}", f"Origin: http://{own}"),
+                (f"Host: {own}", "Host: evil.example"),
+                (f"Host: {own}", f"Host: {own}"),
+                ("Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: cross-site"),
+            ):
+                for headers in ((one, other), (other, one)):
+                    assert await listener.status(listener.request(*headers)) in (400, 403), headers
+
+    play(story)
+
+
 @pytest.mark.parametrize("header", ["Accept: */*;as=Table;v=\u00ff", "User-Agent: \u00ff", "Content-Type: \u00fe/x"])
 def test_a_header_that_is_no_text_is_no_error_of_ours(name: str, header: str) -> None:
     async def story() -> None:
@@ -78,8 +97,8 @@ def test_an_expectation_that_is_no_text_is_refused(name: str) -> None:
 
 def test_names_that_a_listener_was_given_are_its_own(name: str) -> None:
     access = Access({}, ("Page.Example.",))
-    assert access.foreign(["page.example"], "https://page.example", None) is None
-    assert access.foreign(["other.example"], None, None) is not None
+    assert access.foreign(["page.example"], ["https://page.example"], []) is None
+    assert access.foreign(["other.example"], [], []) is not None
     assert access.holder("Bearer ") is None
 
 

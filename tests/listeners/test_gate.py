@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from listeners.servers import LOOPBACK, NAMES, TOKEN, Listener, listening, play, read_all
+from stromboli.listeners import turns as pace
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -70,6 +71,58 @@ def test_an_idle_connection_is_closed(name: str) -> None:
             writer.write(listener.request(path=listener.health))
             found = await asyncio.wait_for(reader.read(), 30)
             assert found.startswith(b"HTTP/1.1 200")
+            writer.close()
+
+    play(story)
+
+
+async def sent_until_closed(listener: Listener, first: bytes, piece: bytes) -> int:
+    """How many bytes could be sent before the connection was closed."""
+    _, writer = await asyncio.open_connection(LOOPBACK, listener.port)
+    sent = 0
+    try:
+        writer.write(first)
+        while sent < 64 << 20:
+            writer.write(piece)
+            await writer.drain()
+            sent += len(piece)
+            await asyncio.sleep(0)
+    except ConnectionError:
+        pass
+    finally:
+        writer.transport.abort()
+    return sent
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("after_a_request", [False, True])
+def test_whoever_sends_without_end_and_without_the_token_is_closed(name: str, after_a_request: bool) -> None:
+    """Blank lines before a request are allowed, and the body of a refused request is read for a moment. Before, both
+    could be sent for seconds, as fast as they were read. The system's own buffers may hold some MiB more."""
+
+    async def story() -> None:
+        async with listening(name) as listener:
+            request = listener.request("Content-Length: 1000000000", method="POST", token="")
+            assert await sent_until_closed(listener, request if after_a_request else b"", b"\r\n" * 30_000) < 32 << 20
+            assert await listener.is_healthy()
+
+    play(story)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stranger_may_send_any_number_of_usual_requests(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 requests of 1,000 bytes each on one connection: more than a head and a body may have together."""
+    monkeypatch.setattr(pace, "_PACE", 0.0)
+
+    async def story() -> None:
+        async with listening(name, body_bytes=0) as listener:
+            reader, writer = await asyncio.open_connection(LOOPBACK, listener.port)
+            asked = listener.request(f"X: {'y' * 900}", path=listener.health, token="")
+            for _ in range(1000):
+                writer.write(asked)
+                head = await reader.readuntil(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 200")
+                await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
             writer.close()
 
     play(story)

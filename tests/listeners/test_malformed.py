@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import weakref
 
 import pytest
 
 from benchmarks.test_benchmarks import load
 from listeners.servers import LOOPBACK, NAMES, TOKEN, Listener, listening, play
-from stromboli.listeners import Connection
+from stromboli.listeners import Connection, gate, memory
 
 attacks = load("attacks")
 PATHS = {"api-server": attacks.API_PATHS, "page": attacks.PAGE_PATHS, "probes": attacks.PROBE_PATHS}
@@ -51,6 +52,50 @@ def test_a_closed_connection_is_freed_at_once() -> None:
                 gc.enable()
 
     play(story)
+
+
+def test_what_is_left_of_connections_that_were_open_for_long_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transport of a connection refers to itself. When it is closed after two collections, it is old garbage, which
+    our processes collect once an hour: before, a crowd that came again and again left some KiB each time and each."""
+    monkeypatch.setattr(gate, "_MANY_CLOSED", 4)
+    monkeypatch.setattr(gate, "_VERY_MANY_CLOSED", 8)
+    asked: list[bool] = []
+
+    async def story() -> None:
+        tidied = asyncio.Event()
+
+        def note(*, also_old: bool) -> None:
+            asked.append(also_old)
+            tidied.set()
+
+        monkeypatch.setattr(gate, "give_back_memory", note)
+        async with listening("probes") as listener:
+            for _ in range(4):
+                tidied.clear()
+                for _ in range(4):
+                    await touch(listener, b"")
+                await tidied.wait()
+
+    play(story)
+    assert asked == [False, True, False, True]
+
+
+@pytest.mark.parametrize("also_old", [False, True])
+def test_old_garbage_is_found_only_if_it_is_looked_for(also_old: bool) -> None:
+    class Loop:
+        itself: object = None
+
+    one = Loop()
+    one.itself = one
+    left = weakref.ref(one)
+    gc.collect()  # it is old now
+    gc.disable()
+    try:
+        del one
+        memory.give_back_memory(also_old=also_old)
+        assert (left() is None) == also_old
+    finally:
+        gc.enable()
 
 
 async def touch(listener: Listener, data: bytes) -> None:

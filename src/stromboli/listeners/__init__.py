@@ -5,7 +5,6 @@ gate            accepts connections, and makes room for new ones when all places
 turns           how often those without a token are answered
 access          tokens, and requests that a browser makes for another site
 refusal_log     one line for each kind of refusal, however many there are
-nesting         how deep a document may be
 
 The API server of `stromboli up`, the page, and the port for probes, metrics and the descheduler differ in what they
 serve. They do not differ in these rules, so the rules are here, once.
@@ -14,12 +13,10 @@ serve. They do not differ in these rules, so the rules are here, once.
 from .access import HEALTH_PATHS, Access, read_token
 from .gate import Connection, Gate, connection_of, listen_problem
 from .limits import API_LIMITS, PAGE_LIMITS, PROBE_LIMITS, Limits
-from .nesting import DEEPEST, is_too_deep
 from .refusal_log import LibraryLog, RefusalLog
 
 __all__ = [
     "API_LIMITS",
-    "DEEPEST",
     "HEALTH_PATHS",
     "PAGE_LIMITS",
     "PROBE_LIMITS",
@@ -30,7 +27,6 @@ __all__ = [
     "Limits",
     "RefusalLog",
     "connection_of",
-    "is_too_deep",
     "listen_problem",
     "read_token",
 ]

@@ -49,14 +49,15 @@ class Access:
                 found = name
         return found
 
-    def foreign(self, hosts: Sequence[str], origin: str | None, fetch_site: str | None) -> str | None:
-        """Why the request looks like one that a browser makes for another site; None if it does not. `hosts`: all
-        headers `Host`."""
+    def foreign(self, hosts: Sequence[str], origins: Sequence[str], fetch_sites: Sequence[str]) -> str | None:
+        """Why the request looks like one that a browser makes for another site; None if it does not. Takes all headers
+        `Host`, `Origin` and `Sec-Fetch-Site`: of two, somebody in front of us may have believed the other."""
         if len(hosts) != 1 or not self._is_own(hosts[0]):
             return NAME
-        if origin is not None and origin.lower() not in (f"{scheme}://{hosts[0].lower()}" for scheme in _SCHEMES):
+        own = [f"{scheme}://{hosts[0].lower()}" for scheme in _SCHEMES]
+        if len(origins) > 1 or any(origin.lower() not in own for origin in origins):
             return SITE
-        if fetch_site is not None and fetch_site not in ("same-origin", "none"):
+        if len(fetch_sites) > 1 or any(site not in ("same-origin", "none") for site in fetch_sites):
             return SITE
         return None
 

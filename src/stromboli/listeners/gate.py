@@ -11,6 +11,9 @@ three quarters of the places, and those with one and the same token at most half
        └─────── closed after first_request_seconds ───┘       └── trusted once it has shown a token
 
 Addresses other than this machine's own have a share each: one that has too many connections loses its own oldest.
+
+A connection that has shown no token may send little: a head, once a body that nobody reads, and then requests of a
+usual size. What would be read without end costs time also where nothing of it is kept, such as blank lines.
 """
 
 from __future__ import annotations
@@ -35,12 +38,16 @@ _BACKLOG: Final = 1024
 _SHUTDOWN_SECONDS: Final = 2.0  # that a peer has to end TLS in an orderly way
 _NO_SUCH_ADDRESS: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _MANY_CLOSED: Final = 32  # connections; their buffers may be 10 MiB
+_VERY_MANY_CLOSED: Final = 20_000  # connections; what is left of them may be 30 MiB
 _PAUSE: Final = 0.05  # seconds, when the system has no more files
+_READ_AHEAD: Final = 512 * 1024  # bytes that may come with a head in one piece, before anybody has seen it
+_USUAL_REQUEST: Final = 8 * 1024  # bytes
 
 FULL: Final = "all places are taken"
 SLOW: Final = "no request came in time"
 MADE_ROOM: Final = "closed for a newer connection"
 TOO_MANY_OF_PEER: Final = "too many connections of one address"
+TOO_LONG: Final = "too much was sent without the token"
 HANDSHAKE: Final = "the TLS handshake failed"
 NO_FILES: Final = "too many open files"
 
@@ -61,6 +68,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.connecting: asyncio.Task[None] | None = None
         self._has_asked = False
+        self._sent = 0  # bytes, while it has shown no token, less what each request may have
         self._turn: asyncio.Future[None] | None = None  # that a request without a token waits for
         limits = gate.limits
         self._deadline: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(
@@ -69,6 +77,7 @@ class Connection(asyncio.Protocol):
 
     def heard(self) -> None:
         """A whole head has come: from now on whoever reads it watches the time."""
+        self._sent = max(self._sent - _USUAL_REQUEST, 0)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -113,6 +122,13 @@ class Connection(asyncio.Protocol):
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
+        if self.holder is None:
+            self._sent += len(data)
+            body = self._gate.limits.body_bytes if self._deadline is None else 0
+            if self._sent > _READ_AHEAD + body:
+                self._gate.log.note(TOO_LONG)
+                self.close()
+                return
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
@@ -162,6 +178,7 @@ class Gate:
         self._of_peer: Counter[str] = Counter()
         self._accepting: list[asyncio.Task[None]] = []
         self._closed = 0  # since memory was last given back
+        self._closed_long_ago = 0  # before that, since old garbage was last collected
 
     def __len__(self) -> int:
         return len(self._strangers) + len(self._trusted)
@@ -219,8 +236,10 @@ class Gate:
             asyncio.get_running_loop().call_later(1.0, self._tidy_up)
 
     def _tidy_up(self) -> None:
+        self._closed_long_ago += self._closed
         self._closed = 0
-        give_back_memory()
+        give_back_memory(also_old=self._closed_long_ago >= _VERY_MANY_CLOSED)
+        self._closed_long_ago %= _VERY_MANY_CLOSED
 
     def _makes_room(self, peer: str) -> bool:
         """Whether there is a place for one more, of this address."""

@@ -10,9 +10,10 @@ import ctypes
 import gc
 
 
-def give_back_memory() -> None:
-    """Takes some milliseconds. A system without `malloc_trim` needs none."""
-    gc.collect(1)  # only what is young, so it takes no longer in a large cluster
+def give_back_memory(*, also_old: bool = False) -> None:
+    """Takes some milliseconds. A system without `malloc_trim` needs none. `also_old`: also of connections that were
+    open for long; this takes longer in a large cluster."""
+    gc.collect(2 if also_old else 1)
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError):

@@ -202,7 +202,9 @@ class HttpServer:
     def _admit(self, received: web.BaseRequest) -> str:
         """The name of the token of a request that may be answered. Its body has not been read."""
         headers = received.headers
-        foreign = self._access.foreign(headers.getall("Host", []), headers.get("Origin"), headers.get("Sec-Fetch-Site"))
+        foreign = self._access.foreign(
+            headers.getall("Host", []), headers.getall("Origin", []), headers.getall("Sec-Fetch-Site", [])
+        )
         if foreign is not None:
             self._refusals.note(foreign)
             raise foreign_request(foreign)

@@ -78,21 +78,22 @@ def validate_pod_spec(spec: Object, path: str) -> list[FieldError]:
             if not container.get("image") and path != "spec":
                 errors.append(required(f"{at}.image"))
             errors += _validate_resources(container.get("resources") or {}, f"{at}.resources")
-            for number, mount in enumerate(container.get("volumeMounts") or ()):
-                if mount.get("name") not in volumes:
-                    errors.append(
-                        FieldError(
-                            "FieldValueNotFound",
-                            f"{at}.volumeMounts[{number}].name",
-                            f'Not found: "{mount.get("name")}"',
-                        )
-                    )
+            errors += _validate_mounts(container, volumes, f"{at}.volumeMounts")
     errors += names.validate_labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
     if (node := spec.get("nodeName", "")) and (problem := names.subdomain(node)):
         errors.append(invalid(f"{path}.nodeName", node, problem))
     if not spec.get("containers") and all(error.field != f"{path}.containers" for error in errors):
         errors.append(required(f"{path}.containers"))
     return errors
+
+
+def _validate_mounts(container: Object, volumes: set[str | None], path: str) -> list[FieldError]:
+    mounted = [mount.get("name") for mount in container.get("volumeMounts") or ()]
+    return [
+        FieldError("FieldValueNotFound", f"{path}[{number}].name", f'Not found: "{name}"')
+        for number, name in enumerate(mounted)
+        if name not in volumes
+    ]
 
 
 def _validate_resources(resources: Object, path: str) -> list[FieldError]:

@@ -105,21 +105,7 @@ def _merge(live: Any, applied: Any, schema: Schema) -> Any:
 def _removed(value: Any, fields: FieldSet, owned: FieldSet, schema: Schema) -> Any:
     """The value without these fields, where nobody else owns them or something below them."""
     if isinstance(value, dict):
-        kept = dict(value)
-        for step, part in fields.items():
-            name = step[2:]
-            if step == SELF or name not in kept:
-                continue
-            inner = schema.child(name) or ANY
-            if step in owned and not owned[step]:
-                continue
-            if (not part or SELF in part) and step not in owned:
-                del kept[name]
-                continue
-            kept[name] = _removed(kept[name], part, owned.get(step, {}), inner)
-            if kept[name] in ({}, []):
-                del kept[name]
-        return kept
+        return _removed_from_object(value, fields, owned, schema)
     if isinstance(value, list) and schema.is_merged_list:
         items = []
         for item in value:
@@ -133,3 +119,18 @@ def _removed(value: Any, fields: FieldSet, owned: FieldSet, schema: Schema) -> A
                 items.append(_removed(item, part, {}, schema.items or ANY))
         return items
     return value
+
+
+def _removed_from_object(value: dict[str, Any], fields: FieldSet, owned: FieldSet, schema: Schema) -> dict[str, Any]:
+    kept = dict(value)
+    for step, part in fields.items():
+        name = step[2:]
+        if step == SELF or name not in kept or (step in owned and not owned[step]):
+            continue
+        if (not part or SELF in part) and step not in owned:
+            del kept[name]
+            continue
+        kept[name] = _removed(kept[name], part, owned.get(step, {}), schema.child(name) or ANY)
+        if kept[name] in ({}, []):
+            del kept[name]
+    return kept

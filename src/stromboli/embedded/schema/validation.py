@@ -26,18 +26,7 @@ def validate_builtin(value: Json, schema: Schema, path: str = "") -> list[FieldE
 
 def _builtin(value: Json, schema: Schema, path: str, errors: list[FieldError]) -> None:
     if isinstance(value, dict):
-        for name in schema.required:
-            part = value.get(name)
-            if part is None or part == "" or part == []:
-                errors.append(required(f"{path}.{name}" if path else name))
-        for name, part in value.items():
-            known = schema.properties.get(name) or schema.values
-            # Metadata has rules of its own, which are checked elsewhere.
-            if known is None or part is None or known.type == "any" or (name == "metadata" and not path):
-                continue
-            kind = type(part)
-            if kind is dict or kind is list or known.enum or known.facets:
-                _builtin(part, known, f"{path}.{name}" if path else name, errors)
+        _builtin_object(value, schema, path, errors)
     elif isinstance(value, list):
         if schema.items is not None:
             for index, item in enumerate(value):
@@ -48,6 +37,21 @@ def _builtin(value: Json, schema: Schema, path: str, errors: list[FieldError]) -
         least = schema.facets["minimum"]
         detail = "must be greater than or equal to 0" if least == 0 else f"must be greater than or equal to {least}"
         errors.append(invalid(path, value, detail))
+
+
+def _builtin_object(value: dict[str, Json], schema: Schema, path: str, errors: list[FieldError]) -> None:
+    for name in schema.required:
+        part = value.get(name)
+        if part is None or part == "" or part == []:
+            errors.append(required(f"{path}.{name}" if path else name))
+    for name, part in value.items():
+        known = schema.properties.get(name) or schema.values
+        # Metadata has rules of its own, which are checked elsewhere.
+        if known is None or part is None or known.type == "any" or (name == "metadata" and not path):
+            continue
+        kind = type(part)
+        if kind is dict or kind is list or known.enum or known.facets:
+            _builtin(part, known, f"{path}.{name}" if path else name, errors)
 
 
 def validate_custom(value: Json, schema: Schema, path: str = "") -> list[FieldError]:

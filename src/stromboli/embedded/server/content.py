@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from stromboli import plain_yaml
+from stromboli import plain_json, plain_yaml
 from stromboli.embedded.schema import ProtobufError, decode_protobuf
 from stromboli.embedded.status import bad_request, not_acceptable, too_large, unsupported_media_type
-from stromboli.listeners import API_LIMITS, DEEPEST, is_too_deep
+from stromboli.listeners import API_LIMITS
 
 from .messages import JSON, Request
 
@@ -70,23 +70,18 @@ def media_type(request: Request) -> str:
 def read_json(body: bytes) -> Any:
     _check_size(body)
     try:
-        return _decode_json(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return plain_json.decode(body)
+    except msgspec.DecodeError as error:
         raise bad_request(f"the object provided is unrecognized (must be of type JSON): {error}") from None
-
-
-def _decode_json(body: bytes) -> Any:
-    decoded = msgspec.json.decode(body)
-    if body.count(b"{") + body.count(b"[") > DEEPEST and is_too_deep(decoded):
-        raise bad_request(f"the object provided is nested more than {DEEPEST} levels deep")
-    return decoded
 
 
 def read_yaml(body: bytes) -> Any:
     _check_size(body)
     try:
-        return _decode_json(body)  # nearly always JSON in fact, and much faster
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return plain_json.decode(body)  # nearly always JSON in fact, and much faster
+    except plain_json.TooDeep as error:
+        raise bad_request(f"error decoding YAML: {error}") from None
+    except msgspec.DecodeError:
         pass
     if len(body) > _LARGEST_YAML:
         raise bad_request(f"error decoding YAML: more than {_LARGEST_YAML} bytes are accepted as JSON only")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stromboli import plain_json
 from stromboli.api import merge_patch
 from stromboli.api.timestamps import format_timestamp
 from stromboli.embedded.kinds import Object
@@ -37,7 +38,7 @@ def patched(request: Request, route: Route, value: Object) -> Any:
     patch = read_json(request.body)
     try:
         if kind == JSON_PATCH:
-            return apply_json_patch(value, patch)
+            return _not_deep(apply_json_patch(value, patch))
         if not isinstance(patch, dict):
             raise PatchError("a patch must be an object")
         if kind == MERGE:
@@ -50,6 +51,14 @@ def patched(request: Request, route: Route, value: Object) -> Any:
         raise StatusError(422, "Invalid", message) from None
     except RecursionError:
         raise bad_request("error decoding patch: it is nested too deeply") from None
+
+
+def _not_deep(value: Any) -> Any:
+    """Operations that move or copy can put a value inside of another, and that again. The other kinds of patches have
+    each value where they leave it, so what they lead to is as deep as they are, or as the object was."""
+    if plain_json.is_too_deep(value):
+        raise PatchError(f"what it leads to is nested more than {plain_json.DEEPEST} levels deep")
+    return value
 
 
 class Patcher:

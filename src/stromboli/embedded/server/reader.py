@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from stromboli import plain_json
 from stromboli.embedded.schema.field_errors import forbidden
 from stromboli.embedded.status import bad_request, expired, not_found, timeout
 from stromboli.embedded.status import invalid as invalid_object
@@ -149,6 +150,6 @@ def _check_match(wanted: str, match: str, token: str, watching: bool) -> None:
 
 def _read_token(token: str) -> _Continuation:
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(token.encode()), type=_Continuation)
-    except (msgspec.DecodeError, msgspec.ValidationError, binascii.Error, ValueError):
+        return plain_json.decode(base64.urlsafe_b64decode(token.encode()), type=_Continuation)
+    except (msgspec.DecodeError, binascii.Error, ValueError):
         raise bad_request("continue key is not valid: the token cannot be read") from None

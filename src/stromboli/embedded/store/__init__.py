@@ -1,7 +1,7 @@
 """Objects by key; every commit has the next resourceVersion; a window of history."""
 
 from .history import History
-from .memory import Backend, Store
+from .object_store import Backend, Store
 from .record import Change, Metadata, ObjectKey, Owner, Record, StorageError
 from .sqlite import SqliteBackend
 
