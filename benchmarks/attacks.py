@@ -1,15 +1,15 @@
 """Attack the listeners of `stromboli up`: the API server, the page, and the port of the descheduler.
 
-    python benchmarks/attacks.py                                   # everything, twenty minutes
+    python benchmarks/attacks.py                                   # everything, half an hour
     python benchmarks/attacks.py --stages half-sent,connections
     python benchmarks/attacks.py --requests 2000 --token-requests 500 --minutes 0.2
 
 It starts `stromboli up` with at most 1,024 open files, and sends what no client sends, with raw sockets: half of a
-request, thousands of connections, thousands of requests in one piece, requests that two readers understand differently,
-random bytes in the right places, watches without end, bodies that are small and costly. All the while it asks each
-listener for health, on a new connection every time. It prints what was answered, how long health took, and the memory
-of the process before, at its most, and after. The exit status is 1 if there was a 5xx, if health was not answered, or
-if the process ended. Request n of a seed is always the same.
+request, thousands of connections, thousands of requests in one piece, blank lines without end, requests that two
+readers understand differently, random bytes in the right places, watches without end, bodies that are small and costly.
+All the while it asks each listener for health, on a new connection every time. It prints what was answered, how long
+health took, and the memory of the process before, at its most, and after. The exit status is 1 if there was a 5xx, if
+health was not answered, or if the process ended. Request n of a seed is always the same.
 """
 
 from __future__ import annotations
@@ -237,6 +237,30 @@ async def pipelined(target: Target, stage: Stage, seconds: float) -> None:
     await asyncio.gather(*(pipeline(listener) for listener in target.listeners for _ in range(64)))
 
 
+async def endless(target: Target, stage: Stage, seconds: float) -> None:
+    """60 connections to each listener send blank lines without a pause, and connect again when they are closed."""
+    end = time.monotonic() + seconds
+
+    async def send(listener: Listener) -> None:
+        while time.monotonic() < end:
+            try:
+                async with asyncio.timeout(10):
+                    _, writer = await listener.connect()
+            except (OSError, TimeoutError):
+                stage.statuses["not connected"] += 1
+                continue
+            stage.statuses["connected"] += 1
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(max(end - time.monotonic(), 0)):
+                    while True:
+                        writer.write(b"\r\n" * 30_000)
+                        await writer.drain()
+                        await asyncio.sleep(0)
+            writer.transport.abort()
+
+    await asyncio.gather(*(send(listener) for listener in target.listeners for _ in range(60)))
+
+
 async def _count_answers(reader: asyncio.StreamReader, stage: Stage) -> None:
     while piece := await reader.read(1 << 16):
         for status in re.findall(rb"HTTP/1\.1 (\d+) ", piece):
@@ -446,6 +470,7 @@ async def main(arguments: argparse.Namespace) -> int:
             "half-sent": lambda stage: half_sent(target, stage, arguments.half_sent),
             "connections": lambda stage: connections(target, stage, arguments.connections),
             "pipelined": lambda stage: pipelined(target, stage, arguments.pipelined_seconds),
+            "endless": lambda stage: endless(target, stage, arguments.pipelined_seconds),
             "smuggling": lambda stage: smuggling(target, stage),
             "bombs": lambda stage: bombs(target, stage),
             "watches": lambda stage: watches(target, stage, arguments.watches),
@@ -480,6 +505,6 @@ if __name__ == "__main__":
     parser.add_argument("--watches", type=int, default=400)
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--token-requests", type=int, default=20_000)
-    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=1)
     raise SystemExit(asyncio.run(main(parser.parse_args())))

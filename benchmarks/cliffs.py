@@ -28,6 +28,9 @@
     many budgets    the same gang as in preempting, and ten budgets for each running job
     namespaces, namespace per pod   preemptors in n/10 weighted namespaces, or in one each
     resource names  1,000 pods on 100 nodes, and pods of a tenant that ask for n resources which no node offers
+    starving        n jobs that have starved, each as large as a node, on n/10 nodes that drain
+    lending         a gang that lacks half of its room, and n jobs of one pod that borrow what it cannot use yet
+    half gangs      n/10 gangs that lack one of 10 pods, on full nodes, in two queues
     plans, plans for pending   a plan of the descheduler for n nodes with 10 pods each, by thresholds or for a job
 
 Times are processor time, the best of several repeats, each on a fresh cluster. `later` is the next cycle, in which
@@ -66,6 +69,21 @@ tiers:
   - {name: gang}
   - {name: predicates}
   - {name: capacity, enableHierarchy: true}
+  - {name: nodeorder}
+"""
+
+PATIENT = """
+actions: "enqueue, reclaim, allocate, preempt, reserve, backfill"
+configurations:
+- {name: reserve, arguments: {starvingJobTimeThreshold: 1s, starvationClock: creation}}
+- {name: backfill, arguments: {backfillNonBestEffort: true}}
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: pdb}]
+- plugins:
+  - {name: overcommit}
+  - {name: drf, enablePreemptable: false}
+  - {name: predicates}
+  - {name: proportion}
   - {name: nodeorder}
 """
 
@@ -449,6 +467,40 @@ def resource_names(size: int) -> Iterable[Document]:
     return made
 
 
+def starving(size: int) -> Iterable[Document]:
+    """The jobs have waited for a day when the cycle begins."""
+    made = full(max(size // 10, 3))
+    for number in range(size):
+        group, pod = gang(f"large{number:06d}", 1, cpu=lambda _: "32")
+        group["metadata"]["creationTimestamp"] = "1969-12-31T00:00:00Z"
+        made += [group, pod]
+    return made
+
+
+def lending(size: int) -> Iterable[Document]:
+    """Half of the gang's pods find room, and each of their nodes has room for four of the small jobs."""
+    hosts = max(size // 4, 2)
+    made: list[Document] = [*nodes(hosts), queue("default"), *gang("large", 2 * hosts, cpu=lambda _: "32")]
+    for number in range(size):
+        made += gang(f"small{number:06d}", 1, cpu=lambda _: "8")
+    return made
+
+
+def half_gangs(size: int) -> Iterable[Document]:
+    """9 of 10 pods run, and the node has no room for the tenth."""
+    hosts = max(size // 10, 2)
+    made: list[Document] = [*nodes(hosts), queue("one"), queue("two")]
+    for number in range(hosts):
+        group, *pods = gang(f"half{number:06d}", 10, cpu=lambda _: "3500m", queue_name=("one", "two")[number % 2])
+        for pod in pods[:9]:
+            pod["spec"]["nodeName"] = f"node-{number:06d}"
+            pod["status"]["phase"] = "Running"
+        reached = {"type": "Scheduled", "status": "True", "reason": "TasksReady", "message": "All 10 pods have a node."}
+        group["status"] = {"phase": "Running", "conditions": [reached]}
+        made += [group, *pods]
+    return made
+
+
 CASES: dict[str, tuple[Callable[[int], Iterable[Document]], int, str]] = {
     "anti-affinity": (anti_affinity, 5000, ""),
     "spread": (spread, 5000, ""),
@@ -478,6 +530,9 @@ CASES: dict[str, tuple[Callable[[int], Iterable[Document]], int, str]] = {
     "namespaces": (namespaces(lambda size: max(size // 10, 1), weighted=True), 500, ""),
     "namespace per pod": (namespaces(lambda size: size), 500, ""),
     "resource names": (resource_names, 3480, ""),
+    "starving": (starving, 1000, PATIENT),
+    "lending": (lending, 1000, PATIENT),
+    "half gangs": (half_gangs, 1000, ""),
 }
 PLANS = {"plans": False, "plans for pending": True}  # of the descheduler; whether for a job that waits
 PLAN_SIZE = 100  # nodes

@@ -284,13 +284,13 @@ def _mutated_values(text: str, chance: random.Random) -> str:
         return text
 
 
-def _places(value: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
-    if depth > 30:
-        return
-    if isinstance(value, dict | list):
+def _places(value: Any, above: frozenset[int] = frozenset()) -> Iterator[tuple[Any, Any]]:
+    """`above`: the values around this one. A value that has become a part of itself has no places in there."""
+    if isinstance(value, dict | list) and id(value) not in above and len(above) <= 30:
+        inside = above | {id(value)}
         for position in list(value) if isinstance(value, dict) else range(len(value)):
             yield value, position
-            yield from _places(value[position], depth + 1)
+            yield from _places(value[position], inside)
 
 
 # -- runs -------------------------------------------------------------------------------------------------------

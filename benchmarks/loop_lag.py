@@ -20,6 +20,7 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
+from random import Random
 from typing import Any
 
 import msgspec
@@ -50,6 +51,7 @@ class StandIn:
 
     def __init__(self, nodes: int, gangs: int, size: int) -> None:
         self.binds = 0
+        self.random = Random(0)
         self._documents: dict[str, list[dict[str, Any]]] = {
             "nodes": [_node(f"node-{n}") for n in range(nodes)],
             "queues": [{"apiVersion": VOLCANO, "kind": "Queue", "metadata": _meta("default")}],

@@ -24,9 +24,9 @@ from msgspec.structs import replace
 
 from stromboli.api import Guarantee, ObjectMeta, Queue, QueueSpec, ResourceList
 from stromboli.controllers.queue_locks.demand import Demand
+from stromboli.controllers.queue_locks.node_use import ClusterView
 from stromboli.controllers.queue_locks.score import Nodes
 from stromboli.controllers.queue_locks.search import best_set
-from stromboli.controllers.queue_locks.view import ClusterView
 from stromboli.controllers.queue_locks.worker import decide
 from stromboli.scheduling.queue_locks import LockRules
 

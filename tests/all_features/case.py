@@ -19,9 +19,12 @@ class Case:
     def world_documents(self) -> list[Document]:
         return self.run.world.documents
 
-    def away(self, time: float) -> bool:
-        """Whether a component is away, or has just returned: then objects are not up to date."""
-        return any(since <= time <= until + 1 for since, until, _ in self.scenario.outages())
+    def away(self, time: float, *components: str) -> bool:
+        """Whether one of these components is away, or has just returned: then what it writes is not up to date."""
+        return any(
+            since <= time <= until + 1 and component in (*components, "all")
+            for since, until, component in self.scenario.outages()
+        )
 
     @property
     def report(self) -> Report:

@@ -74,6 +74,25 @@ class History:
             if life.pod.ours and life.occupies(time, index) and queue in self.scenario.ancestors(life.pod.queue)
         ]  # fmt: skip
 
+    def is_started(self, life: Life) -> bool:
+        """Whether the scheduler started it, and not as the successor of a pod that the scenario put on a node."""
+        moved = self._replaced_by(life)
+        return life.bound and (moved is None or self.is_started(moved))
+
+    def _replaced_by(self, life: Life) -> Life | None:
+        """The pod that was moved, and whose place this one took."""
+        places = [
+            event["object"] for event in self.events
+            if event["t"] == life.start and event["type"] == "ReservationSucceeded"
+            and event["message"] == f"Pod {life.pod.key} uses it."
+        ]  # fmt: skip
+        moved = [
+            other for other in self.lives
+            if other.reason == MIGRATED and other.stop <= life.start
+            and any(place.startswith(f"migration-{other.pod.key.partition('/')[2]}-") for place in places)
+        ]  # fmt: skip
+        return max(moved, key=lambda other: other.stop, default=None)
+
     def last_event(self) -> float:
         """Of anything that changes what runs where."""
         kinds = ("Submitted", "Bound", "Finished", "Evicted", "Deleted", "Reserved", "Unreserved", "Locked", "Unlocked")

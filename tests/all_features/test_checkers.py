@@ -13,6 +13,7 @@ import pytest
 
 from all_features.case import Case, case_of
 from all_features.checkers import repetition
+from all_features.generator.documents import restart
 from all_features.generator.draw import draw
 from all_features.history import Life
 from all_features.judge import CHECKERS
@@ -20,6 +21,7 @@ from all_features.verdict import Verdict
 from all_features.world import Document, Run, World
 
 SEED = 406  # a world in which all of this happens
+ABOVE_ITS_LIMIT = 20273  # a world that puts pods on nodes beyond the limit of their queue, and moves them
 
 
 @cache
@@ -47,6 +49,11 @@ def forged(change: Callable[[Run], object], documents: Callable[[list[Document]]
 
 def nothing(run: Run) -> None:
     pass
+
+
+def outage(component: str) -> Document:
+    """It is away all the time."""
+    return restart(0, component, 1000)
 
 
 def case() -> Case:
@@ -143,6 +150,68 @@ def test_a_pod_of_another_queue_on_a_locked_node() -> None:
         run.report["events"] = [*locks, *others]
 
     assert any("locked for nobody" in text for text in findings(forged(lock), "locks"))
+
+
+@pytest.mark.parametrize(("away", "taken_back"), [("controllers", True), ("controllers", False), ("scheduler", True)])
+def test_a_lock_whose_guarantee_was_taken_back_while_the_controllers_are_away(away: str, taken_back: bool) -> None:
+    """The lock is over then, and only then, though nobody says so."""
+
+    def lock(run: Run) -> None:
+        nodes = {event["node"] for event in run.report["events"] if event["type"] == "Bound"}
+        lock = {"t": 0.0, "type": "Locked", "object": "clinic", "reason": "", "message": ""}
+        kinds = ("Submitted", "Bound", "Finished", "Deleted")
+        others = [event for event in run.report["events"] if event["type"] in kinds]
+        run.report["events"] = [*({**lock, "node": node} for node in sorted(nodes)), *others]
+
+    def take_back(documents: list[Document]) -> None:
+        edits = [one for one in documents if one["kind"] == "Patch" and one["target"]["kind"] == "Queue"]
+        documents[:] = [*(one for one in documents if one not in edits), outage(away)]
+        for document in documents:
+            if document["kind"] == "Queue" and taken_back:
+                document["spec"].pop("guarantee", None)
+
+    found = [text for text in findings(forged(lock, take_back), "locks") if "locked for clinic" in text]
+    assert bool(found) != (away == "controllers" and taken_back)
+
+
+def test_moves_of_a_queue_that_the_scenario_put_above_its_limit() -> None:
+    """Two pods of 2 CPUs are moved, of a queue that may have 3. A pod that is not the successor of one is too many."""
+    world = draw(ABOVE_ITS_LIMIT)
+    run = world.observe()
+    assert findings(run, "quotas") == []
+    run.report["events"] = [event for event in run.report["events"] if event["type"] != "ReservationSucceeded"]
+    assert any("queue limited uses 4000 of 3000 cpu" in text for text in findings(run, "quotas"))
+
+
+@pytest.mark.parametrize(
+    ("away", "is_seen"), [("descheduler", True), ("scheduler", False), ("controllers", False), ("all", False)]
+)
+def test_the_amounts_of_reservations_are_judged_unless_who_writes_them_is_away(away: str, is_seen: bool) -> None:
+    def miscount(run: Run) -> None:
+        for sample in run.samples:
+            for told in sample["reservations"].values():
+                told["allocated"] = {"cpu": "77"}
+
+    texts = findings(forged(miscount, lambda documents: documents.append(outage(away))), "reservations")
+    assert any("allocated, and its users request" in text for text in texts) == is_seen
+    assert any(", and Reservations there have" in text for text in texts) == is_seen
+
+
+@pytest.mark.parametrize(("away", "is_seen"), [("descheduler", True), ("scheduler", True), ("controllers", False)])
+def test_reservations_end_in_time_unless_the_controllers_are_away(away: str, is_seen: bool) -> None:
+    def shorten(documents: list[Document]) -> None:
+        for document in documents:
+            if document["kind"] == "Reservation":
+                document["spec"]["ttl"] = "1s"
+        documents.append(outage(away))
+
+    def lose_nodes(run: Run) -> None:
+        for sample in run.samples:
+            sample["nodes"] = {}
+
+    texts = findings(forged(lose_nodes, shorten), "reservations")
+    assert any("is Available after its time" in text for text in texts) == is_seen
+    assert any("which does not exist" in text for text in texts) == is_seen
 
 
 def test_a_stranger_uses_a_reservation() -> None:

@@ -13,6 +13,11 @@ SEEDS = range(20)
 PARTS = 10  # so that several processes share them
 
 
+def test_a_volume_is_awaited_since_its_last_attempt_began() -> None:
+    """After an attempt has failed, a node is selected ahead for a shared claim, and pods get their places at once."""
+    assert judge(draw(30261), 30261).findings == []
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_random_world_keeps_all_rules(part: int) -> None:
     judged: Counter[str] = Counter()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import pkgutil
 import sys
 from pathlib import Path
 from types import ModuleType
+from unittest import mock
 
 import pytest
 
@@ -164,6 +166,20 @@ def test_plans_of_a_large_cluster_are_measured() -> None:
 @pytest.mark.parametrize("case", [*cliffs.CASES, *cliffs.PLANS])
 def test_every_cliff_is_a_cluster_with_decisions(case: str) -> None:
     assert cliffs.measured_case(case, 20, 1)["decisions"] > 0
+
+
+@pytest.mark.parametrize("steps", ["backfill.counted_on.may_count_on", "starvation.node_choice.NodeChoice._has_room"])
+def test_a_gang_on_lent_room_looks_at_twice_as_many_borrowers_in_twice_the_steps(
+    monkeypatch: pytest.MonkeyPatch, steps: str
+) -> None:
+    taken = []
+    for size in (32, 64):
+        counted = mock.Mock(side_effect=pkgutil.resolve_name(f"stromboli.scheduling.{steps}"))
+        with monkeypatch.context() as patched:
+            patched.setattr(f"stromboli.scheduling.{steps}", lambda *given, c=counted: c(*given))
+            cliffs.measured_case("lending", size, 1)
+        taken.append(counted.call_count)
+    assert 0 < taken[1] < 2.5 * taken[0]
 
 
 def test_pods_of_a_team_are_bound_beside_a_crowd_in_their_first_cycle() -> None:

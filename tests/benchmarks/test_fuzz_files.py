@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from benchmarks.test_benchmarks import load
@@ -36,3 +37,9 @@ def test_what_counts_as_bad() -> None:
     assert not outcome(2, "Traceback").is_good
     assert not outcome(None, "").is_good
     assert not outcome(-11, "the process died").is_good
+
+
+def test_a_value_that_is_a_part_of_itself_has_each_place_once() -> None:
+    value: list[Any] = [1]
+    value += [value, value]
+    assert len(list(islice(fuzz_files._places(value), 100))) == 3

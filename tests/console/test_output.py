@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from console.situations import SITUATIONS
 from stromboli.console import main as console
 from stromboli.console import output
-from stromboli.console.amounts import age, listed, some, used_of
 from stromboli.console.main import run
 from stromboli.console.output import Answer, Table
+from stromboli.console.short_amounts import age, listed, some, used_of
 from stromboli.errors import UserError
 from stromboli.scheduling.explanation.next_steps import next_step
 from stromboli.scheduling.explanation.reasons import CODES
@@ -70,6 +71,16 @@ def test_control_characters_never_reach_a_terminal(capsys: pytest.CaptureFixture
     table.add("a\x1b]0;t\x07\u202eb")
     text = shown(Answer(1, [table], ["\x9b31m", output.styled("bo\x1bld", bold=True)]), "table", capsys)
     assert text.splitlines() == ["\\x9b31m", "bo\\x1bld", "", "NAME", r"a\x1b]0;t\x07\u202eb"]
+
+
+@pytest.mark.parametrize("kind", ["json", "yaml"])
+def test_data_has_no_control_characters_and_stays_the_same(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A terminal obeys U+009B as it does the escape character, and U+202E turns text around. Other letters stay."""
+    data = {"message": "a\x9b31mb\x7f\u202ec\u2028d\x1b[1m", "name": "ü"}
+    said = shown(Answer(data, []), kind, capsys)
+    assert [sign for sign in said if sign != "\n" and not sign.isprintable()] == []
+    assert (json.loads if kind == "json" else yaml.safe_load)(said) == data
+    assert "ü" in shown(Answer({"name": "ü"}, []), kind, capsys)
 
 
 def test_errors_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

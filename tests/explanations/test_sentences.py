@@ -10,6 +10,7 @@ import pytest
 from explanations.sentence_checker import Checker
 from explanations.worlds import world
 from fairness.scenes import job, simulate
+from reservations.reservation_scenes import reservation, run
 from starvation.scenes import Scene, gang, node, pod, queue, scene
 from stromboli.scheduling.explanation.next_steps import next_step
 
@@ -110,6 +111,26 @@ def test_a_pod_larger_than_every_node_says_so_first() -> None:
     assert message(scene(nodes, pod("big", 4)), "big").startswith(
         "The pod can never start: 4 cpu requested for one pod, and nodes that it may use have at most 3."
     )
+
+
+# A Reservation is no pod, and does not start: it gets a node.
+@pytest.mark.parametrize(
+    ("requests", "on", "limit", "said"),
+    [
+        ({"cpu": "4"}, {}, {}, "4 cpu requested, and nodes that it may use have at most 3."),
+        ({"cpu": "3", "memory": "3"}, {}, {}, "no node that it may use is large enough, even if it is empty."),
+        ({"cpu": "2"}, {"queue": "q"}, {"capability": {"cpu": 1}}, "2 cpu requested, and queue q may have at most 1."),
+    ],
+)  # fmt: skip
+def test_a_reservation_too_large_is_called_a_reservation(
+    requests: dict[str, str], on: dict[str, str], limit: dict[str, dict[str, int]], said: str
+) -> None:
+    nodes = [node("n1", 3, memory="1"), node("n2", 1, memory="4")]
+    outcome = run(nodes, queue("q", **limit), reservation("r", requests=requests, **on), until=3)
+    told = outcome.report["reservations"]["r"]
+    assert told["message"].startswith(f"The Reservation can never get a node: {said}")
+    step = next_step(told["reason"], told["message"])
+    assert step.startswith("Request less, or ")
 
 
 def test_quiet_cycles_repeat_the_text() -> None:

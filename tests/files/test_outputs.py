@@ -132,6 +132,19 @@ def test_recordings_of_errors(
     assert not Path(other.write([], scheduler, 1.0, CycleInputs())).is_relative_to(folder)
 
 
+def test_recordings_of_errors_come_once_a_minute_and_not_for_ever(tmp_path: Path) -> None:
+    registry = Registry()
+    scheduler = Scheduler(registry.default(), registry)
+    now = 0.0
+    recordings = ErrorRecordings(tmp_path, "volcano", clock=lambda: now)
+    written = []
+    for _ in range(50):
+        written.append(recordings.write([], scheduler, 1.0, CycleInputs()))
+        now += 30.0
+    assert [bool(name) for name in written] == [True, False] * 20 + [False] * 10
+    assert sorted(map(str, tmp_path.iterdir())) == sorted(filter(None, written))
+
+
 def test_links_are_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")

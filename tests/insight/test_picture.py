@@ -57,6 +57,21 @@ def test_the_queue_above_all_others_borrows_from_nobody() -> None:
     assert (root.allocated, root.borrowed, root.lent) == ({"cpu": 4000}, {}, {})
 
 
+def test_a_queue_above_others_borrows_what_they_borrow() -> None:
+    # Shares of `proportion` do not follow the tree. Below top, dev deserves all of its 3 CPUs, and a pod of top itself
+    # deserves its one: nothing of the 4 that top shows is borrowed.
+    objects = [node("n1", cpu=8), queue("top"), queue("dev", parent="top"), queue("ops", parent="top"), queue("other")]
+    used = [group("ns/d", queue="dev"), *[pod(f"ns/d-{i}", group="d", cpu=1, node="n1") for i in range(3)]]
+    used += [group("ns/t", queue="top"), pod("ns/t-0", group="t", cpu=1, node="n1")]
+    top = next(one for one in picture(*objects, *used).queues if one.name == "top")
+    assert (top.allocated, top.borrowed) == ({"cpu": 4000}, {})
+    # Of 8 CPUs dev and other deserve 4 each. Two more for dev are one more than that, for top as well.
+    used = [group("ns/d", queue="dev"), *[pod(f"ns/d-{i}", group="d", cpu=1, node="n1") for i in range(5)]]
+    used += [group("ns/o", queue="other"), *[pod(f"ns/o-{i}", group="o", cpu=1) for i in range(4)]]
+    seen = {one.name: one.borrowed for one in picture(*objects, *used).queues}
+    assert (seen["dev"], seen["top"], seen["other"]) == ({"cpu": 1000}, {"cpu": 1000}, {})
+
+
 def test_a_node_shows_its_use_and_its_jobs() -> None:
     seen = picture(
         node("n1", cpu=4, memory="8Gi"),

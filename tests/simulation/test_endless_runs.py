@@ -92,3 +92,36 @@ def test_waiting_for_a_policy_is_no_repetition(tmp_path: Path, scheduler: Schedu
     report = run_text(tmp_path, PATIENT, scheduler=scheduler)
     assert report["jobs"]["default/j"]["phase"] == "Terminated"
     assert warnings(report) == []
+
+
+# The pod waits for a volume. With a number of failures, the attempt after them makes it.
+FAILING = """
+{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4}}}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: failing, annotations: {sim.stromboli.io/provision-fails: "FAILS"}}
+provisioner: csi.example.com
+volumeBindingMode: MODE
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {storageClassName: failing, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, annotations: {sim.stromboli.io/run: 5s}}
+spec:
+  containers: [{name: c, resources: {requests: {cpu: 1}}}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+"""
+
+
+@pytest.mark.parametrize("mode", ["WaitForFirstConsumer", "Immediate"])
+@pytest.mark.parametrize("fails", ["always", "n1", "20"])
+def test_attempts_to_make_a_volume(fails: str, mode: str, tmp_path: Path, scheduler: Scheduler) -> None:
+    report = run_text(tmp_path, FAILING.replace("FAILS", fails).replace("MODE", mode), scheduler=scheduler)
+    ends = fails == "20" or (fails, mode) == ("n1", "Immediate")  # nobody selects a node for an immediate claim
+    assert report["pods"]["default/p"]["phase"] == ("Succeeded" if ends else "Pending")
+    assert ("simulation" in warnings(report)) == (not ends)

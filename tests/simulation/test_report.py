@@ -110,6 +110,46 @@ def test_a_job_that_waits_until_the_end(tmp_path: Path, capfdbinary: pytest.Capt
     assert (group["submitted"], group["started"], group["waited"], group["pods"]) == (2.0, None, 4.0, {})
 
 
+# A node of 2 CPUs, on which both pods of the group run from 0 s to 20 s.
+RUNNING_GROUP = """
+{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 2}}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: pair, annotations: {ANNOTATIONS}}
+spec: {minMember: 2}
+"""
+RUNNING_POD = """
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME, annotations: {scheduling.k8s.io/group-name: pair, sim.stromboli.io/run: 20s}}
+spec: {nodeName: n1, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+"""
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("y", "z"), ("a", "z")])
+@pytest.mark.parametrize("created", [0, 5])
+def test_pods_that_run_before_their_group_exists_have_started_it(
+    names: tuple[str, str], created: int, tmp_path: Path
+) -> None:
+    # At one moment objects are created by name, so pods may come before their group.
+    text = RUNNING_GROUP.replace("ANNOTATIONS", f"sim.stromboli.io/at: {created}s")
+    report = run_text(tmp_path, text + "".join(RUNNING_POD.replace("NAME", name) for name in names))
+    group = report["podGroups"]["default/pair"]
+    assert (group["submitted"], group["started"], group["ended"], group["waited"]) == (created, created, 20, 0)
+    assert report["summary"]["wait"]["max"] == 0
+
+
+def test_a_group_that_is_created_again_is_started_by_the_pods_that_run(tmp_path: Path) -> None:
+    first = RUNNING_GROUP.replace("ANNOTATIONS", "sim.stromboli.io/until: 5s")
+    again = "---\n" + RUNNING_GROUP.replace("ANNOTATIONS", "sim.stromboli.io/at: 8s").partition("---\n")[2]
+    pods = "".join(RUNNING_POD.replace("NAME", name) for name in ("y", "z"))
+    report = run_text(tmp_path, first + again + pods)
+    group = report["podGroups"]["default/pair"]
+    assert (group["submitted"], group["started"], group["ended"], group["waited"]) == (8, 8, 20, 0)
+
+
 def test_the_summary(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     # Waits of 1 s and 10 s. CPU: 3 × 10 s + 4 × 8 s of 4 × 20 s is 62/80.
     summary = real_report(tmp_path, TWO_JOBS, capfdbinary)["summary"]
@@ -178,6 +218,31 @@ def test_amounts_are_what_pods_hold_at_the_end() -> None:
     }
     assert (report["podGroups"]["ns1/pg1"]["running"], report["podGroups"]["ns1/pg1"]["pending"]) == (1, 0)
     assert report["pods"]["ns2/big"]["reason"] == "InsufficientNode"
+
+
+# The pod ends at 3 s. Its node is deleted at 28 s, and a queue is created at 30 s.
+LATE_CHANGES = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1, annotations: {sim.stromboli.io/until: 28s}}
+status: {allocatable: {cpu: 1}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: late, annotations: {sim.stromboli.io/at: 30s}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p1, annotations: {sim.stromboli.io/run: 3s}}
+spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+"""
+
+
+def test_a_run_ends_with_the_last_change_that_the_report_shows(tmp_path: Path) -> None:
+    report = run_text(tmp_path, LATE_CHANGES)
+    assert (report["nodes"], "late" in report["queues"]) == ({}, True)
+    assert report["end"] == 30
+    assert "n1" in run_text(tmp_path, LATE_CHANGES, until=27)["nodes"]
 
 
 @given(st.permutations(DOCUMENTS), st.integers(0, len(DOCUMENTS)))

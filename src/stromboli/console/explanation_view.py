@@ -10,8 +10,8 @@ from stromboli.api.timestamps import format_timestamp
 from stromboli.grammar import plural
 from stromboli.insight import JobExplanation, document
 
-from .amounts import age, all_listed, listed, some
 from .output import Answer, line_width, styled
+from .short_amounts import age, all_listed, listed, some
 from .whatif.counterfactuals import Counterfactual, Prospects
 
 _WIDTH = 100

@@ -90,11 +90,11 @@ def show(answer: Answer, output: str) -> None:
 
 def text(answer: Answer, output: str) -> str:
     if output == "json":
-        return json.dumps(answer.data, indent=2, ensure_ascii=False) + "\n"
+        return _document(lambda plain: json.dumps(answer.data, indent=2, ensure_ascii=plain) + "\n")
     if output == "yaml":
         import yaml
 
-        return yaml.safe_dump(answer.data, sort_keys=False, allow_unicode=True, width=120)
+        return _document(lambda plain: yaml.safe_dump(answer.data, sort_keys=False, allow_unicode=not plain, width=120))
     lines = [line if isinstance(line, Styled) else printable(line) for line in answer.head]
     for table in answer.tables:
         if lines:
@@ -105,6 +105,12 @@ def text(answer: Answer, output: str) -> str:
     if answer.hints and is_terminal():
         lines += ["", *(styled(hint, dim=True) for hint in answer.hints)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _document(write: Callable[[bool], str]) -> str:
+    """For programs, but people look at it on terminals, too: in ASCII only if it has characters that these obey."""
+    found = write(False)
+    return found if all(printable(line) == line for line in found.split("\n")) else write(True)
 
 
 def _lines(table: Table, *, wide: bool) -> list[str]:

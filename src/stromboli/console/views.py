@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from stromboli.insight import JobPicture, NodePicture, Picture, QueuePicture, document
 
-from .amounts import age, listed, percent, some, used_of
 from .output import Answer, Table
+from .short_amounts import age, listed, percent, some, used_of
 
 _PHASES = ("Running", "Inqueue", "Pending", "Completed", "Failed")  # the others follow by name
 

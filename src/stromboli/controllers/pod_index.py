@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from stromboli.api import Job, KObject, Pod, ReplicaSet, group_name_of, key
 
-from .pod_owners import controlling_reference, is_watched_kind
+from .pod_owners import Owner, controlling_reference, is_watched_kind
 
 Place = TypeVar("Place", bound=Hashable)
 
@@ -74,8 +74,8 @@ class PodIndex:
     def of_job(self, job: Job) -> list[Pod]:
         return self._by_owner["Job", job.metadata.namespace, job.metadata.name]
 
-    def of_owner(self, owner: ReplicaSet | Job) -> list[Pod]:
-        return self.of_job(owner) if isinstance(owner, Job) else self.of_replica_set(owner)
+    def of_owner(self, owner: Owner) -> list[Pod]:
+        return self._by_owner[owner.kind, owner.metadata.namespace, owner.metadata.name]
 
     def of_group(self, namespace: str, name: str) -> list[Pod]:
         return self._by_group[namespace, name]
@@ -88,7 +88,7 @@ class PodIndex:
 
 
 def owner_of(pod: Pod | None) -> tuple[str, str, str] | None:
-    """Kind, namespace and name of the Job or ReplicaSet that the pod belongs to, whether or not that exists."""
+    """Kind, namespace and name of the owner that the pod belongs to, if we would see it, whether or not it exists."""
     if pod is None or not pod.metadata.owner_references:
         return None
     reference = controlling_reference(pod.metadata)

@@ -2,16 +2,16 @@
 
 A cluster writes owner references with uids. The author of a scenario does not know the uids, because the API server
 assigns them. So an owner that we can see is identified by kind and name, and its own uid counts. The uid in the
-reference is used only for owners that we cannot see, such as a StatefulSet.
+reference is used only for owners that we cannot see, such as a DaemonSet.
 """
 
 from __future__ import annotations
 
-from stromboli.api import Job, ObjectMeta, OwnerReference, Pod, ReplicaSet
+from stromboli.api import Job, ObjectMeta, OwnerReference, Pod, ReplicaSet, StatefulSet
 
 from .changes import Objects
 
-Owner = ReplicaSet | Job
+Owner = ReplicaSet | StatefulSet | Job
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Final phases of a pod."""
@@ -32,7 +32,7 @@ def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
-def owner_reference_to(owner: ReplicaSet | Job | Pod) -> OwnerReference:
+def owner_reference_to(owner: Owner | Pod) -> OwnerReference:
     return OwnerReference(
         api_version=owner.api_version,
         kind=owner.kind,
@@ -63,11 +63,18 @@ def find_owner(reference: OwnerReference, namespace: str, objects: Objects) -> O
     key = f"{namespace}/{reference.name}"
     if reference.kind == "ReplicaSet":
         return objects.get(ReplicaSet, key)
+    if _refers_to_stateful_set(reference):
+        return objects.get(StatefulSet, key)
     if refers_to_job(reference):
         return objects.get(Job, key)
     return None
 
 
 def is_watched_kind(reference: OwnerReference) -> bool:
-    """Whether we would see the owner if it existed."""
-    return reference.kind == "ReplicaSet" or refers_to_job(reference)
+    """Whether we would see the owner if it existed, on servers that have its kind."""
+    return reference.kind == "ReplicaSet" or _refers_to_stateful_set(reference) or refers_to_job(reference)
+
+
+def _refers_to_stateful_set(reference: OwnerReference) -> bool:
+    """Others have a kind of this name in groups of their own."""
+    return reference.kind == "StatefulSet" and reference.api_version.startswith("apps/")

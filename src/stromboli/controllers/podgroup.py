@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import msgspec
 
+from stromboli import plain_json
 from stromboli.api import (
     Job,
     KObject,
@@ -30,6 +31,7 @@ from stromboli.api import (
     PodGroupSpec,
     ReplicaSet,
     ResourceList,
+    StatefulSet,
     generated_group_name,
     group_name_of,
     is_generated_group,
@@ -61,7 +63,7 @@ OwnerKey = tuple[str, str, str]
 
 
 class PodGroupController:
-    observes: ClassVar = (PodGroup, ReplicaSet, Job, Pod, Namespace)
+    observes: ClassVar = (PodGroup, ReplicaSet, StatefulSet, Job, Pod, Namespace)
 
     def __init__(self, pods: PodIndex, validator: Validator, *, scheduler_name: str, visits: int | None = None) -> None:
         """`visits`: how many pods, and how many groups, one pass looks at."""
@@ -83,7 +85,7 @@ class PodGroupController:
                 self._observe_pod(pod, before, exists=after is not None)
             case PodGroup() as group:
                 self._observe_group(group, before, after)
-            case ReplicaSet() | Job() as owner:
+            case ReplicaSet() | StatefulSet() | Job() as owner:
                 self._observe_owner(owner, before, after)
             case Namespace() as namespace:
                 self._groups.add_all(self._groups_in.get(namespace.metadata.name, ()))
@@ -230,7 +232,7 @@ def _new_group(pod: Pod, owner_reference: OwnerReference, owner: Owner | None, o
             name=generated_group_name(owner_reference),
             namespace=pod.metadata.namespace,
             labels=_inherited({**of_owner.labels, **pod.metadata.labels}),
-            annotations=_inherited({**of_owner.annotations, **pod.metadata.annotations}),
+            annotations=_inherited({**of_owner.annotations, **pod.metadata.annotations}) | _submitter(pod),
             # No deletion has to wait for a group, and setting the field would need permissions on every kind of owner.
             owner_references=[msgspec.structs.replace(owner_reference, block_owner_deletion=None)],
         ),
@@ -242,6 +244,12 @@ def _new_group(pod: Pod, owner_reference: OwnerReference, owner: Owner | None, o
             or _requests_of(pod, min_member),
         ),
     )
+
+
+def _submitter(pod: Pod) -> dict[str, str]:
+    """Who created the pod. An owner may be of a kind on which everybody may write it."""
+    named = pod.metadata.annotations.get(names.SUBMITTER, "")
+    return {names.SUBMITTER: named} if named else {}
 
 
 def _inherited(marks: Mapping[str, str]) -> dict[str, str]:
@@ -263,7 +271,7 @@ def _annotated_resources(text: str) -> ResourceList:
     if not text:
         return {}
     try:
-        resources = msgspec.json.decode(text, type=ResourceList)
+        resources = plain_json.decode(text, ResourceList)
         amounts(resources)
     except (msgspec.DecodeError, QuantityError):
         return {}
@@ -291,4 +299,4 @@ def _may_get_pods(group: PodGroup, objects: Objects) -> bool:
     owner = find_owner(reference, group.metadata.namespace, objects)
     if owner is None or owner.metadata.uid != reference.uid:
         return False
-    return not isinstance(owner, ReplicaSet) or owner.spec.replicas > 0
+    return isinstance(owner, Job) or owner.spec.replicas > 0

@@ -55,28 +55,18 @@ class StatefulSetController:
 
     def _reconcile_set(self, owner: StatefulSet, objects: Objects, now: float) -> list[Change]:
         set_key = key(owner)
-        changes: list[Change] = []
-        in_order = owner.spec.pod_management_policy != "Parallel"
         pods = {number: objects.get(Pod, f"{set_key}-{number}") for number in range(owner.spec.replicas)}
         there = {number for number, pod in pods.items() if pod is not None and not is_terminating(pod)}
+        running = {number for number in there if _runs(pods[number])}
         times = self._replacements(owner, [number for number in pods if number not in there], now)
-        running = 0
-        held_up = False
-        for number, pod in pods.items():
-            if pod is not None:
-                runs = pod.status.phase in ("Running", "Succeeded") and number in there
-                running += runs
-                held_up = held_up or (in_order and not runs)
-            elif times.get(number, now) > now:
-                held_up = held_up or in_order
-            elif not held_up:
-                times.pop(number, None)
-                changes.append(Create(_new_pod(owner, number)))
-                held_up = in_order
+        missing = _to_create(owner, pods, running, times, now)
+        for number in missing:
+            times.pop(number, None)
+        changes: list[Change] = [Create(_new_pod(owner, number)) for number in missing]
         self._sets.set_due(set_key, min((due for due in times.values() if due > now), default=None))
         changes += self._surplus(owner, objects)
         status: StatefulSetStatus = replace(
-            owner.status, replicas=len(there), ready_replicas=running, available_replicas=running
+            owner.status, replicas=len(there), ready_replicas=len(running), available_replicas=len(running)
         )
         by_time: dict[float, str] = {}
         for number, due in sorted(times.items()):
@@ -107,6 +97,24 @@ class StatefulSetController:
                 surplus.append(pod)
             number += 1
         return [Delete(surplus[-1], reason="the StatefulSet was scaled down")] if surplus else []
+
+
+def _runs(pod: Pod | None) -> bool:
+    return pod is not None and pod.status.phase in ("Running", "Succeeded")
+
+
+def _to_create(
+    owner: StatefulSet, pods: dict[int, Pod | None], running: set[int], times: dict[int, float], now: float
+) -> list[int]:
+    """The numbers of the pods that are created now. In order means: the next when all before it run."""
+    in_order = owner.spec.pod_management_policy != "Parallel"
+    found: list[int] = []
+    for number, pod in pods.items():
+        if pod is None and times.get(number, now) <= now:
+            found.append(number)
+        if in_order and number not in running:
+            break
+    return found
 
 
 def _set_of(pod: Pod) -> str | None:

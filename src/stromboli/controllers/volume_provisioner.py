@@ -53,14 +53,13 @@ from stromboli.api.volumes.claims import (
     volume_size,
 )
 from stromboli.api.volumes.pod_volumes import ephemeral_claim_name
-from stromboli.api.volumes.provisioning import Provisioning, provisioning
+from stromboli.api.volumes.provisioning import ATTEMPTS, Provisioning, failed_attempts, provisioning
 from stromboli.api.volumes.topology import driver_on
 from stromboli.cluster import VolumeIndex
 
 from .changes import Change, Create, Delete, Notify, Objects, Update
 from .work_queue import WorkQueue
 
-ATTEMPTS: Final = "sim.stromboli.io/provision-attempts"
 _POD: Final = "pod:"  # the prefix of the keys of pods in the work queue
 _PROTECTION: Final = ("kubernetes.io/pvc-protection", "kubernetes.io/pv-protection")
 _RETRY: Final = 10.0  # seconds until a claim that no pod selects a node for is tried again
@@ -167,7 +166,7 @@ class VolumeProvisioner:
             how = provisioning(storage_class.metadata.annotations)
         except ApiError:
             how = Provisioning()
-        attempts = _attempts(claim)
+        attempts = failed_attempts(claim)
         started = selected_at(claim) if node else None
         if started is None:
             started = _created(claim) + (attempts * _RETRY if not node else 0.0)
@@ -357,11 +356,6 @@ def _give_up(claim: PersistentVolumeClaim, node: str, attempts: int) -> Iterator
     yield Update(replace(claim, metadata=replace(claim.metadata, annotations=annotations)))
     where = f" for node {node}" if node else ""
     yield Notify(claim, "ProvisioningFailed", f"Attempt {attempts + 1} to make a volume{where} failed.", warning=True)
-
-
-def _attempts(claim: PersistentVolumeClaim) -> int:
-    written = claim.metadata.annotations.get(ATTEMPTS, "0")
-    return int(written) if written.isascii() and written.isdigit() else 0
 
 
 def _created(claim: PersistentVolumeClaim) -> float:

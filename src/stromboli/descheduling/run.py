@@ -17,7 +17,7 @@ from stromboli.grammar import are, plural
 
 from .planning import Disruptions, Move, Place, Plan, View
 from .planning.disruptions import unavailable
-from .planning.view import Mask
+from .planning.planned_cluster import Mask
 from .plugin import EvictorPlugin, Guard
 from .policy import Limits
 

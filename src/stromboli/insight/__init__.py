@@ -15,7 +15,6 @@ recording     the events and decisions of a scheduler, as lines of a file
 replay        decides a recording again, and compares
 """
 
-from .document import document
 from .explanation import Ahead, JobExplanation, KeptNode, NodeCount, Reason, explain
 from .inspection import Inspection, State, inspect
 from .picture import (
@@ -28,6 +27,7 @@ from .picture import (
     QueuePicture,
     ReservationPicture,
 )
+from .plain_picture import document
 from .written_reasons import written_explanation, written_picture
 
 __all__ = [

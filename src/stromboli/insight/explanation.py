@@ -22,6 +22,7 @@ from stromboli.scheduling.explanation import Code, gang_reasons, orphans, waitin
 from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.next_steps import next_step
 from stromboli.scheduling.explanation.reasons import object_warning
+from stromboli.scheduling.gang import missing_pods
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.walk import Walk
 
@@ -215,7 +216,7 @@ def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
     reasons = [*_deadlock(session, job), *reasons]
     axis = session.axis
     tasks = session.pending_tasks(job)
-    missing = explainer.missing(job)
+    missing = missing_pods(job)
     fit: int | None = None
     survey: NodeSurvey | None = None
     needs = job.min_resources
@@ -283,7 +284,7 @@ def _waits(session: Session, job: Job) -> bool:
 
 
 def _because(session: Session, first: Job, job: Job) -> str:
-    if first.namespace != job.namespace and session.hooks("namespaceOrder"):
+    if first.namespace != job.namespace and session.points.namespace_order:
         keys = [session.namespace_share_key(job.queue, one.namespace) for one in (first, job)]
         shares = [session.namespace_share(job.queue, one.namespace) for one in (first, job)]
         if keys[0] < keys[1] and shares[0] is not None and shares[1] is not None:

@@ -62,8 +62,7 @@ def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) 
     running = [task for task in tasks if _is_running(task)]
     created = min((creation_time(task.pod) for task in tasks), default=now) if job.object is None else job.created
     reason, message = _said(job, waiting)
-    is_to_come = _is_kept_out(job) or (user_job is not None and not tasks and job.phase == "Inqueue")
-    requested = _requested_by(user_job) if user_job is not None and not tasks else _requested(cluster, job, tasks)
+    requested, wanted = _requested_and_wanted(cluster, job, tasks, user_job)
     return JobPicture(
         name=name,
         group=job.key,
@@ -75,18 +74,26 @@ def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) 
         min_available=job.min_available if user_job is None else _minimum(user_job),
         pods=_counts(tasks),
         requested=requested,
-        wanted=requested if is_to_come else _requested(cluster, job, waiting),
+        wanted=wanted,
         allocated=with_unoffered(without_pods(cluster.axis, job.allocated), unoffered_use(tasks, SHARED).items()),
         created=created if user_job is None else creation_time(user_job),
         waiting_since=_waiting_since(job, created, now) if waiting or _is_kept_out(job) else None,
-        started=min((start for task in running if (start := _start(task)) is not None), default=None),
+        started=_first_start(running),
         ends=_end(running),
         reason=reason,
         message=message,
-        nodes=sorted({task.node.name for task in running if task.node is not None}),
-        reserved_nodes=sorted({t.node.name for t in waiting if t.status is Status.RESERVED and t.node is not None}),
+        nodes=_nodes(running),
+        reserved_nodes=_nodes([task for task in waiting if task.status is Status.RESERVED]),
         backfilled=sum(task.lent_room for task in running),
     )
+
+
+def _nodes(tasks: list[Task]) -> list[str]:
+    return sorted({task.node.name for task in tasks if task.node is not None})
+
+
+def _first_start(running: list[Task]) -> float | None:
+    return min((start for task in running if (start := _start(task)) is not None), default=None)
 
 
 def _without_group(job: JobObject) -> JobPicture:
@@ -143,6 +150,17 @@ def _counts(tasks: list[Task]) -> PodCounts:
         succeeded=sum(task.status is Status.SUCCEEDED for task in tasks),
         failed=sum(task.status is Status.FAILED for task in tasks),
     )
+
+
+def _requested_and_wanted(
+    cluster: Cluster, job: Job, tasks: list[Task], user_job: JobObject | None
+) -> tuple[Amounts, Amounts]:
+    """In all, and what the job still waits for: also by pods that are not created yet."""
+    no_pods_yet = user_job is not None and not tasks
+    requested = _requested_by(user_job) if user_job is not None and not tasks else _requested(cluster, job, tasks)
+    if _is_kept_out(job) or (no_pods_yet and job.phase == "Inqueue"):
+        return requested, requested
+    return requested, _requested(cluster, job, [task for task in tasks if task.status in WAITING])
 
 
 def _requested(cluster: Cluster, job: Job, tasks: list[Task]) -> Amounts:

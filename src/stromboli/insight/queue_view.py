@@ -10,7 +10,7 @@ from stromboli.api import names
 from stromboli.cluster import UNLIMITED, Cluster, Queue, QueueName, ResourceAxis, Vector
 from stromboli.cluster.ledger import SHARED
 from stromboli.cluster.queue_guarantees import nodes_in_force
-from stromboli.cluster.queue_index import unoffered_by, with_queues_below
+from stromboli.cluster.queue_index import add_up, unoffered_by, with_queues_below
 
 from .picture import Amounts, JobPicture, NamespacePicture, QueuePicture, count, share_of
 
@@ -116,12 +116,15 @@ def divide(queues: list[QueuePicture], deserved: Mapping[QueueName, Amounts], ca
     if not deserved:
         return queues
     parents = {names.ROOT_QUEUE, *(queue.parent for queue in queues)}
-    with_deserved = []
-    for queue in queues:
-        due = _limited(deserved.get(QueueName(queue.name), {}))
-        over = {name: n - due.get(name, 0) for name, n in queue.allocated.items() if n > due.get(name, 0)}
-        over = {} if queue.name == names.ROOT_QUEUE else over
-        with_deserved.append(replace(queue, deserved=due, borrowed=over, deserved_share=share_of(due, capacity)))
+    due = {queue.name: _limited(deserved.get(QueueName(queue.name), {})) for queue in queues}
+    loans = _loans(queues, due)
+    with_deserved = [
+        replace(
+            queue, deserved=due[queue.name], borrowed=loans[queue.name],
+            deserved_share=share_of(due[queue.name], capacity),
+        )
+        for queue in queues
+    ]  # fmt: skip
     leaves = [queue for queue in with_deserved if queue.name not in parents]
     borrowed = _sum(queue.borrowed for queue in leaves)
     unused = {queue.name: _unused(queue) for queue in leaves}
@@ -130,6 +133,28 @@ def divide(queues: list[QueuePicture], deserved: Mapping[QueueName, Amounts], ca
         replace(queue, lent=_lent(unused[queue.name], spare, borrowed)) if queue.name in unused else queue
         for queue in with_deserved
     ]
+
+
+def _loans(queues: list[QueuePicture], due: Mapping[str, Amounts]) -> dict[str, Amounts]:
+    """What each has beyond what it deserves. Where shares follow the tree, a queue deserves something for all below it,
+    which may borrow from each other. Where they do not, it deserves something for its own pods only, and borrows what
+    those below it borrow. Both hold for the smaller of the two."""
+    above = {queue.name: queue.parent or names.ROOT_QUEUE for queue in queues}
+    own = {queue.name: Counter(queue.allocated) for queue in queues}
+    for queue in queues:
+        if above[queue.name] in own:
+            own[above[queue.name]].subtract(queue.allocated)
+    summed = add_up({name: Counter(_beyond(has, due[name])) for name, has in own.items()}, above)
+    loans = {}
+    for queue in queues:
+        whole = _beyond(queue.allocated, due[queue.name])
+        loans[queue.name] = {name: min(n, parts) for name, n in whole.items() if (parts := summed[queue.name][name])}
+    loans[names.ROOT_QUEUE] = {}
+    return loans
+
+
+def _beyond(has: Mapping[str, int], due: Amounts) -> Amounts:
+    return {name: n - due.get(name, 0) for name, n in has.items() if n > due.get(name, 0)}
 
 
 def _unused(queue: QueuePicture) -> Amounts:

@@ -149,7 +149,7 @@ def simulate(
             reservation_retention=to_seconds(reservation_retention), keep_nodes=keep_nodes,
         )  # fmt: skip
         if record is not None:
-            from .recorder import record_decisions
+            from .cycle_recorder import record_decisions
 
             record_decisions(engine, configuration, Path(record))
         progress.show(lambda: simulated(engine))

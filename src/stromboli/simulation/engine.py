@@ -33,7 +33,7 @@ from stromboli.scheduling.decisions import Cycle
 from stromboli.scheduling.placement import load_compiled_kernels
 
 from .descheduler_component import DeschedulerComponent
-from .event_queue import Rank
+from .event_queue import CHANGES_OF_USERS, Rank
 from .journal import Journal
 from .object_writer import ObjectWriter
 from .repetition import RepetitionDetector
@@ -128,6 +128,7 @@ class Engine:
         self._changed_objects = False  # whether the last cycle changed any object
         self._idle_cycles = 0  # cycles in a row without progress
         self._decisions = 0  # of the scheduler so far
+        self._last_change = start  # the cycle that last saw a user create, change or delete an object
         self._repetition = RepetitionDetector(self.world)
         self._away: dict[str, Microseconds] = {}  # components that are stopped, and until when
         self.descheduler = None if new_descheduler is None else DeschedulerComponent(self.world, new_descheduler)
@@ -198,7 +199,7 @@ class Engine:
             self._run_controllers(self._until)
             self.end = to_seconds(self._until)
         else:
-            self.end = self.journal.last
+            self.end = max(self.journal.last, to_seconds(self._last_change))
         self.world.meter.close(microseconds(self.end))
 
     def _step(self, at: Microseconds) -> None:
@@ -228,6 +229,8 @@ class Engine:
     def _run_due_events(self, at: Microseconds) -> None:
         for event in self.world.event_queue.pop_due(at):
             event.action(event.at)
+            if event.rank in CHANGES_OF_USERS:
+                self._last_change = at
         self._warn_of_overcommitted_nodes(at)
 
     def _next(self, at: Microseconds) -> Microseconds | None:

@@ -38,6 +38,7 @@ class ScheduledEvent:
     is_valid: Callable[[], bool] = field(compare=False)
 
 
+CHANGES_OF_USERS = (Rank.DELETE, Rank.CREATE, Rank.PATCH)
 _OF_USERS = (Rank.CREATE, Rank.PATCH, Rank.RESTART)
 
 

@@ -5,6 +5,9 @@ there ever were, so their history is recorded here. A group has started when its
 ran, or had succeeded, at the same time.
 
 A Job that restarts deletes its group and creates it again. That is still one wait, so the record continues.
+
+Pods may run before their group exists: they came earlier, or the group was deleted and is created again. They are
+remembered until it comes, because they count from then on.
 """
 
 from __future__ import annotations
@@ -58,6 +61,7 @@ class GroupHistory:
         self.groups: dict[str, GroupRecord] = {}  # the latest of each name
         self.earlier: list[GroupRecord] = []  # groups whose name was used again
         self._of_jobs: dict[str, GroupRecord] = {}  # by uid of the Job
+        self._without_group: dict[str, dict[str, str]] = {}  # by the name of a group: its pods and their phases
 
     def everything(self) -> list[GroupRecord]:
         return [*self.earlier, *self.groups.values()]
@@ -71,6 +75,8 @@ class GroupHistory:
         record = self.groups.get(group_key)
         if record is None or record.uid != group.metadata.uid:
             record = self.groups[group_key] = self._new_record(group, record, at)
+            for pod_key, phase in self._without_group.pop(group_key, {}).items():
+                self._note_pod(record, pod_key, phase)
         record.queue = group.spec.queue or names.DEFAULT_QUEUE
         record.minimum = max(1, group.spec.min_member)
         if record.admitted is None and group.status.phase not in ("", "Pending"):
@@ -99,6 +105,7 @@ class GroupHistory:
         record = self.groups.get(key(group))
         if record is not None:
             record.deleted = at
+            self._without_group[key(group)] = dict.fromkeys(record.running, "Running")
 
     def reserved_for(self, group_key: str) -> None:
         if group_key in self.groups:
@@ -109,15 +116,19 @@ class GroupHistory:
     def pod_seen(self, group_key: str, pod_key: str, phase: str, at: float) -> None:
         """A pod of a group is in this phase now."""
         record = self.groups.get(group_key)
-        if record is None:
-            return
+        if record is None or record.deleted is not None:
+            self._without_group.setdefault(group_key, {})[pod_key] = phase
+        if record is not None:
+            self._note_pod(record, pod_key, phase)
+            self._check_started(record, at)
+
+    def _note_pod(self, record: GroupRecord, pod_key: str, phase: str) -> None:
         record.had_pods = True
         record.running.discard(pod_key)
         if phase == "Running":
             record.running.add(pod_key)
         elif phase == "Succeeded":
             record.succeeded.add(pod_key)
-        self._check_started(record, at)
 
     def _check_started(self, record: GroupRecord, at: float) -> None:
         if record.started is None and len(record.running | record.succeeded) >= record.minimum:

@@ -84,9 +84,8 @@ class ObjectWriter:
         match decision:
             case Bind():
                 pod = store.get(Pod, decision.task)
-                if pod is not None and not pod.spec.node_name:
-                    self._list_user(decision, pod, at)
-                    self._world.bind(pod, decision.node, at, backfill=decision.backfill, uses=decision.reservation)
+                if pod is not None:
+                    self._bind(pod, decision, at)
             case Evict():
                 pod = store.get(Pod, decision.task)
                 if pod is not None:
@@ -100,20 +99,10 @@ class ObjectWriter:
                 reservation = store.get(Reservation, decision.reservation)
                 if reservation is not None:
                     self._world.delete(reservation, at)
-            case PatchReservation():
+            case PatchReservation() | DropUsers():
                 reservation = store.get(Reservation, decision.reservation)
                 if reservation is not None and reservation.metadata.uid == decision.uid:
-                    self._put(decision.applied_to(reservation), at)
-                    if decision.event:
-                        self._journal.warn(at, decision.reservation, decision.event, decision.conditions[-1].message)
-            case DropUsers():
-                reservation = store.get(Reservation, decision.reservation)
-                if reservation is not None and reservation.metadata.uid == decision.uid:
-                    gone = {user.uid for user in decision.pods} | {
-                        user.uid for user in decision.unseen
-                        if not is_user(store.get(Pod, f"{user.namespace}/{user.name}"), user)
-                    }  # fmt: skip
-                    self._put(without_users(reservation, gone), at)
+                    self._change_reservation(reservation, decision, at)
             case PatchPod():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:
@@ -132,12 +121,29 @@ class ObjectWriter:
                 self._record_event(at, decision.key, decision.reason, decision.message, warning=decision.warning)
         return None
 
-    def _list_user(self, bind: Bind, pod: Pod, at: Microseconds) -> None:
-        """Before the bind, as on a cluster."""
+    def _change_reservation(
+        self, reservation: Reservation, decision: PatchReservation | DropUsers, at: Microseconds
+    ) -> None:
+        if isinstance(decision, PatchReservation):
+            self._put(decision.applied_to(reservation), at)
+            if decision.event:
+                self._journal.warn(at, decision.reservation, decision.event, decision.conditions[-1].message)
+            return
+        store = self._world.store
+        gone = {user.uid for user in decision.pods}
+        for user in decision.unseen:
+            if not is_user(store.get(Pod, f"{user.namespace}/{user.name}"), user):
+                gone.add(user.uid)
+        self._put(without_users(reservation, gone), at)
+
+    def _bind(self, pod: Pod, bind: Bind, at: Microseconds) -> None:
+        if pod.spec.node_name:
+            return
         name, _, uid = bind.reservation.partition("/")
         reservation = self._world.store.get(Reservation, name) if name else None
-        if reservation is not None and reservation.metadata.uid == uid:
+        if reservation is not None and reservation.metadata.uid == uid:  # listed before the bind, as on a cluster
             self._put(with_users(reservation, bind.node, [user_reference(pod.metadata)]), at)
+        self._world.bind(pod, bind.node, at, backfill=bind.backfill, uses=bind.reservation)
 
     def _record_event(
         self, at: Microseconds, subject: str, reason: str, message: str, *, warning: bool, nodes: Sequence[str] = ()

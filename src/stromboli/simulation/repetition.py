@@ -18,7 +18,19 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-from stromboli.api import Job, KObject, Pod, PodGroup, Queue, Reservation, key
+from stromboli.api import (
+    Job,
+    KObject,
+    PersistentVolumeClaim,
+    Pod,
+    PodGroup,
+    Queue,
+    Reservation,
+    StorageClass,
+    key,
+)
+from stromboli.api.volumes.claims import selected_node
+from stromboli.api.volumes.provisioning import failed_attempts, provisioning
 from stromboli.api.waiting_reservations import waiting_pod_of
 
 from .virtual_time import Microseconds
@@ -83,6 +95,10 @@ class RepetitionDetector:
             sorted((_lasting_name(group), group.status.phase) for group in store.list(PodGroup)),
             [(key(job), job.status.state.phase, job.status.retry_count) for job in store.list(Job)],
             [(key(q), q.status.state, tuple(q.status.reservation.nodes)) for q in store.list(Queue)],
+            [
+                (key(claim), claim.status.phase, selected_node(claim), self._failures_to_come(claim))
+                for claim in store.list(PersistentVolumeClaim)
+            ],
         )
         to_come = sorted(
             (event.at - at, event.rank, event.kind, self._owner_name(event.kind, event.namespace, event.name))
@@ -94,6 +110,13 @@ class RepetitionDetector:
             tuple(tuple(status) for status in statuses),
             tuple(to_come),
         )
+
+    def _failures_to_come(self, claim: PersistentVolumeClaim) -> int:
+        """How often a volume for it still cannot be made; 0 also if this never changes."""
+        storage_class = self._world.store.get(StorageClass, claim.spec.storage_class_name or "")
+        if storage_class is None:
+            return 0
+        return max(0, provisioning(storage_class.metadata.annotations).failures - failed_attempts(claim))
 
     def _owner_name(self, kind: str, namespace: str, name: str) -> str:
         pod = self._world.store.get(Pod, f"{namespace}/{name}") if kind == "Pod" else None

@@ -44,6 +44,7 @@ from stromboli.api import (
 from stromboli.api.pod_timing import PodTiming, pod_timing
 from stromboli.api.reservations import is_over
 from stromboli.api.timestamps import parse_timestamp
+from stromboli.api.volumes.provisioning import failed_attempts
 from stromboli.cluster.object_fields import refusals_of
 from stromboli.cluster.refused_bind import REFUSED_CONDITION
 from stromboli.controllers import is_terminating
@@ -427,7 +428,9 @@ def _phase(obj: KObject | None) -> str:
             return f"{obj.status.phase} {obj.status.node_name} {obj.status.allocated}"
         case Job():
             return f"{obj.status.state.phase} {obj.status.version}"
-        case PersistentVolumeClaim() | PersistentVolume():
+        case PersistentVolumeClaim():
+            return f"{obj.status.phase} {failed_attempts(obj)}"
+        case PersistentVolume():
             return obj.status.phase
         case Queue():
             return f"{obj.status.state} {obj.status.reservation.nodes} {obj.status.reservation.evicting}"

@@ -21,7 +21,7 @@ def check(case: Case, verdict: Verdict) -> None:
 def _judge(case: Case, sample: Report, name: str, reason: str, message: str, verdict: Verdict) -> None:
     time = sample["end"]
     verdict.judged["explanations: waiting pods"] += 1
-    away = case.away(time)
+    away = case.away(time, "scheduler", "controllers")
     # A pod that a controller made after the cycle was not looked at yet, and neither one whose job is not admitted.
     new = any(at == time for at in case.history.submitted[name])
     if not message and not away and not new:

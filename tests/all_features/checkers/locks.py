@@ -1,7 +1,8 @@
 """Locks: on a node that is locked for a queue only pods of that queue, and of those below it, land.
 
 Exceptions: pods without requests; pods for which others were evicted there before; users of Reservations that were
-there before; pods of a job that the node was set aside for at the same time (decisions 51, 52). A lock evicts only
+there before; pods of a job that the node was set aside for at the same time (decisions 51, 52). A lock ends when its
+guarantee is taken back, though controllers that are away then say so later. A lock evicts only
 where it stands, pods of other queues, and takes no queue below its own quota. All queues together lock no more nodes
 than `maxReservedPercent` allows, unless nodes were lost.
 """
@@ -49,6 +50,8 @@ def _landing(case: Case, life: Life, owner: str, set_aside: dict[str, str], verd
     if owner in case.scenario.ancestors(life.pod.queue) or not life.pod.requests:
         verdict.judged["locks: landings of the owner"] += 1
         return
+    if _is_taken_back(case, owner, life.start):
+        return
     unit = life.pod.unit.name.removeprefix("Job ")
     made_way = any(
         other.node == life.node and other.reason and other.stop <= life.start
@@ -58,6 +61,12 @@ def _landing(case: Case, life: Life, owner: str, set_aside: dict[str, str], verd
     if made_way or set_aside.get(life.pod.key) == life.node or _uses_reservation(case, life):
         return
     verdict.fail("locks", life.start, f"{life.pod.key} of {life.pod.queue} lands on {life.node}, locked for {owner}")
+
+
+def _is_taken_back(case: Case, owner: str, time: float) -> bool:
+    """Whether the queue no longer has a guarantee, and the controllers, who say so, are away."""
+    is_queue = owner in case.scenario.queue_names
+    return is_queue and not case.scenario.queue(owner, time).get("guarantee") and case.away(time, "controllers")
 
 
 def _uses_reservation(case: Case, life: Life) -> bool:

@@ -1,7 +1,8 @@
 """Limits of queues: where a pod starts, its queue stays within `capability`, and leaves the guarantees of others.
 
 Pods that terminate count until they are gone (decision 85), in queues above as well. A pod that was moved is charged
-once, so what is left of it does not count beside its successor.
+once, so what is left of it does not count beside its successor. A queue that the scenario put above its limit may be
+there still when its pods are moved: a successor takes the part of the pod that it replaces.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _capability(case: Case, life: Life, verdict: Verdict) -> None:
         verdict.judged["quotas: capability"] += 1
         asked = {name: most for name, most in limit.items() if name in life.pod.requests}
         charged = _charged(case, queue, life)
-        if beyond(used(charged), asked) and not beyond(used(one for one in charged if one.bound), asked):
+        if beyond(used(charged), asked) and not beyond(used(filter(case.history.is_started, charged)), asked):
             continue  # the scenario put pods on nodes beyond the limit
         if over := beyond(used(charged), asked):
             verdict.fail("quotas", life.start, f"with {life.pod.key}, queue {queue} uses {over}")

@@ -20,7 +20,7 @@ def check(case: Case, verdict: Verdict) -> None:
         for name, told in sample["reservations"].items():
             if name in documents:
                 _judge(case, sample, name, told, documents[name], verdict)
-        if not case.away(sample["end"]):
+        if not case.away(sample["end"], "scheduler", "controllers"):
             _held(sample, verdict)
 
 
@@ -38,15 +38,15 @@ def _judge(case: Case, sample: Report, name: str, told: Document, document: Docu
         uses = total({resource: user.requests[resource] for resource in holds} for user in users)
         # The scheduler lists the users, and the controllers write the amounts. While one of them is away, the other
         # goes on: a pod that ends meanwhile is taken off one of the two only.
-        if +uses != +allocated and not case.away(time):
+        if +uses != +allocated and not case.away(time, "scheduler", "controllers"):
             text = f"{name}: {dict(allocated)} allocated, and its users request {dict(uses)}"
             verdict.fail("reservations", time, text)
         if over := beyond(allocated, holds):
             verdict.fail("reservations", time, f"{name} is used beyond what it holds: {over}")
-        if told["node"] not in sample["nodes"] and not case.away(time):
+        if told["node"] not in sample["nodes"] and not case.away(time, "controllers"):
             verdict.fail("reservations", time, f"{name} is on {told['node']}, which does not exist")
         lasts = duration(spec["ttl"]) if "ttl" in spec else 86400
-        if lasts and time > when(document, "at", 0) + lasts and not case.away(time):
+        if lasts and time > when(document, "at", 0) + lasts and not case.away(time, "controllers"):
             verdict.fail("reservations", time, f"{name} is Available after its time")
     if spec.get("allocateOnce") and len(users) > 1:
         verdict.fail("reservations", time, f"{name} is for one pod, and {', '.join(told['owners'])} use it")

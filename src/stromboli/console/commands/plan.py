@@ -60,8 +60,8 @@ def plan(source: Source, files: tuple[str, ...], output: str) -> None:
 
 def _lines(plan: Plan, now: float) -> Iterator[str]:
     from stromboli.api.timestamps import format_timestamp
-    from stromboli.console.amounts import age
     from stromboli.console.explanation_view import reason_lines
+    from stromboli.console.short_amounts import age
 
     if plan.refused:
         yield f"{plan.job} would not start: {plan.refused}"

@@ -38,7 +38,7 @@ def top(source: Source, rows: int, interval: float, once: bool, output: str) -> 
 
 
 def _view(picture: Picture, rows: int) -> Answer:
-    from stromboli.console.amounts import age, listed, percent, used_of
+    from stromboli.console.short_amounts import age, listed, percent, used_of
     from stromboli.insight import document
     from stromboli.insight.picture import share_of
 

@@ -123,17 +123,12 @@ def up(
 
     from . import demo as demonstration
     from .cluster import DeschedulerPlan, PagePlan, Plan
-    from .machines import Machines, read_machines
     from .real_server import find_assets
 
-    machines: Sequence[Machines]
-    if nodes_file is not None:
-        machines = read_machines(nodes_file)
-    elif demo and nodes is None:
-        machines = [demonstration.machines()]
+    if demo and nodes is None:
+        machines: Sequence[Machines] = [demonstration.machines()]
     else:
-        names = [f"node-{number}" for number in range(nodes or 10)]
-        machines = [Machines(names, node_capacity(node_cpu, node_memory, node_gpus, 110))]
+        machines = _machines(nodes_file, nodes, node_cpu, node_memory, node_gpus)
     configure_logging("warning", "text")
     folder = data if data is not None else Path(tempfile.mkdtemp(prefix="stromboli-up-"))
     private_folder(folder)
@@ -172,6 +167,17 @@ def up(
     finally:
         if data is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _machines(
+    nodes_file: Path | None, nodes: int | None, node_cpu: str, node_memory: str, node_gpus: int
+) -> Sequence[Machines]:
+    from .machines import Machines, read_machines
+
+    if nodes_file is not None:
+        return read_machines(nodes_file)
+    names = [f"node-{number}" for number in range(nodes or 10)]
+    return [Machines(names, node_capacity(node_cpu, node_memory, node_gpus, 110))]
 
 
 async def _run(plan: object, *, demo: bool, seconds: float | None) -> None:

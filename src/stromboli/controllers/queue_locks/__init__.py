@@ -1,8 +1,8 @@
 """Nodes set aside for queues: which ones, and when that is looked at again.
 
 `worker` decides, as a pure function of the objects; `search` finds the best set of nodes by the `score`, `guarantees`
-says what each queue asks for and refuses what does not fit, `quotas` is about those for which nothing is locked, `view`
-reads the objects, `lock_status` and `messages` have what is written.
+says what each queue asks for and refuses what does not fit, `quotas` is about those for which nothing is locked,
+`node_use` reads the objects, `lock_status` and `messages` have what is written.
 
 `QueueLocks` is what the queue controller calls in every pass. It keeps nothing but the time of the last round and what
 the cluster looked like then.
@@ -20,8 +20,8 @@ from stromboli.controllers.changes import Objects
 from stromboli.scheduling.queue_locks.lock_arguments import LockRules
 
 from .lock_status import CONDITIONS, LockNotice, LockStatus
+from .node_use import UsageReader
 from .quotas import NOT_LOCKED, release_all, tell_quotas
-from .view import UsageReader
 from .worker import decide
 
 __all__ = ["CONDITIONS", "RELOCK_PERIOD", "LockNotice", "LockRules", "LockStatus", "QueueLocks"]

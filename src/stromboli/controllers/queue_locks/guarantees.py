@@ -21,9 +21,9 @@ from stromboli.cluster.queue_guarantees import dimensions, guaranteed_amounts, g
 
 from . import messages
 from .demand import Demand
+from .node_use import ClusterView, Flags
 from .score import Amounts, Nodes, Rows, sum_of
 from .search import best_set
-from .view import ClusterView, Flags
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,10 +42,10 @@ from . import messages
 from .demand import Demand
 from .guarantees import Guarantees, Refused
 from .lock_status import LockNotice, LockStatus, condition_of, moves, of_type, own_conditions
+from .node_use import ClusterView
 from .quotas import quota_only
 from .score import Amounts, Nodes, Rows, score_of, sum_of
 from .search import best_set, pruned
-from .view import ClusterView
 
 BETTER_BY = 1.1
 """How much better another set must be to replace a valid one."""

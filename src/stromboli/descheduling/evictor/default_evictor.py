@@ -15,7 +15,7 @@ from stromboli.api.selectors import matches_labels
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.cluster import OCCUPYING, Status, Task
 from stromboli.descheduling.planning import View
-from stromboli.descheduling.planning.view import belongs_to_node
+from stromboli.descheduling.planning.planned_cluster import belongs_to_node
 from stromboli.descheduling.plugin import EvictorPlugin
 from stromboli.grammar import plural
 from stromboli.scheduling.configuration import Arguments

@@ -17,8 +17,8 @@ from .disruptions import Disruptions
 from .failed_plans import Circumstances, with_mark
 from .plan import Move, Place, Plan
 from .plan_objects import Objects
+from .planned_cluster import View
 from .real_use import RealUse, use_annotation
-from .view import View
 
 __all__ = [
     "Anomalies",

@@ -16,7 +16,7 @@ from stromboli.cluster import Job, Status, Task
 from stromboli.grammar import plural
 from stromboli.scheduling.gang import Shortage, shortage
 
-from .view import View
+from .planned_cluster import View
 
 _RUNS = (Status.BOUND, Status.RUNNING)
 _OVER = (Status.SUCCEEDED, Status.FAILED)

@@ -17,7 +17,7 @@ from stromboli.cluster import Node, Task
 from stromboli.descheduling.evictor.default_evictor import read_namespaces
 from stromboli.descheduling.planning import AnomalyCondition
 from stromboli.descheduling.planning.cooldowns import DEFAULT_COOLDOWN
-from stromboli.descheduling.planning.view import Mask
+from stromboli.descheduling.planning.planned_cluster import Mask
 from stromboli.descheduling.plugin import Guard
 from stromboli.descheduling.policy.thresholds import Thresholds, gpu_names, resources_of, thresholds
 from stromboli.descheduling.run import Run
