@@ -83,6 +83,8 @@ class Ledger(JobBooks):
         # Tasks in status Reserved, on any node; and a number that changes whenever they do.
         self.reserved_tasks: dict[TaskKey, Task] = {}
         self.reserved_epoch = 0
+        # Tasks that count as ending because they are about to be moved away, until that is off.
+        self.departing: dict[TaskKey, Task] = {}
         # Nodes that are locked for a queue, by name.
         self.locked: dict[str, Node] = {}
 

@@ -81,10 +81,8 @@ class Scheduler:
         return open_session(snapshot, self.configuration, self._plugin, now, self._memories, turns, decided)
 
     def forget(self) -> None:
-        """Drop what earlier sessions remembered: one of them failed, and nobody knows how far it had come. Only what
-        was noted about changes of the cluster stays."""
-        known = self._memories
-        self._memories = {kind: known[kind] for kind in known if getattr(kind, "about_cluster", False)}
+        """Drop what earlier sessions remembered: one of them failed, and nobody knows how far it had come."""
+        self._memories = {}
 
     def _plugin(self, option: PluginOption) -> Plugin:
         return self.registry.plugin(option.name)(option.arguments)

@@ -1,6 +1,7 @@
 """Pods that are about to leave: their successors' places are kept already, or asked for.
 
-What follows from it is worked out in every session from the Reservations, so nothing has to be remembered.
+What follows from it is worked out in every session from the Reservations. Only whose `ends` was changed is remembered,
+with the tasks, so that it can be set back, also after another configuration was loaded.
 """
 
 from __future__ import annotations
@@ -19,15 +20,6 @@ from stromboli.scheduling.gang import Shortage, shortage
 from stromboli.scheduling.session import Session
 
 FEATURE: Final = "moves"
-
-
-class LeavingMemory:
-    """Tasks whose `ends` was changed, so that it can be set back."""
-
-    about_cluster = True  # as long as the tasks are there, this has to be known
-
-    def __init__(self) -> None:
-        self.marked: dict[TaskKey, Task] = {}
 
 
 class Leaving:
@@ -53,12 +45,12 @@ def _replaced_task(session: Session, reservation: Reservation) -> Task | None:
 def note_leaving(session: Session) -> None:
     """A pod of a service that is moved away ends on its node. So the node can be set aside for a job, as if the pod
     drained."""
-    memory = session.memory(LeavingMemory)
+    ledger = session.ledger
     leaving = {task.key: task for task in session.state(Leaving).replaced.values()}
-    for key, task in memory.marked.items():
+    for key, task in ledger.departing.items():
         if leaving.get(key) is not task:
             task.ends = ends_by_itself(task.pod)
-    memory.marked = leaving
+    ledger.departing = leaving
     for task in leaving.values():
         task.ends = True
 
