@@ -7,13 +7,15 @@ need no more than this; `Session` adds them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from stromboli.cluster import Job, JobKey, Queue, QueueName, Snapshot, Task, Vector
+from stromboli.cluster.topology import Domain
 
 from . import callbacks as cb
 from .callbacks import EvictionKind, Refusal, Verdict
@@ -64,6 +66,8 @@ class Framework(ExtensionPoints):
         # for which job.
         self.horizon = cb.Horizon.NOW
         self.drained_for: Job | None = None
+        # While a group is placed that must be close together: the domain that its nodes must be in.
+        self.domain: Domain | None = None
         # Since when jobs wait, as their groups say. They do not change during a session, and this is needed often.
         self.waiting_times: dict[JobKey, float] = {}
         # While decisions are made permanent. An error in between cannot be undone.
@@ -80,6 +84,15 @@ class Framework(ExtensionPoints):
 
     def job_key(self, job: Job) -> tuple[Any, ...]:
         return (*[key(job) for key in self.points.job_order.calls], job.created, job.key)
+
+    @contextmanager
+    def inside(self, domain: Domain | None) -> Iterator[None]:
+        """Look at the nodes of a domain only; None: at all nodes."""
+        before, self.domain = self.domain, domain
+        try:
+            yield
+        finally:
+            self.domain = before
 
     def divide(self) -> None:
         """Find out what there is for queues to divide: before plugins are opened, and after features have given back

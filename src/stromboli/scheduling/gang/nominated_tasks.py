@@ -42,7 +42,7 @@ def promise_rooms(session: Session, statement: Statement, tasks: Iterable[Task],
         if room is None:
             room = later.room_later(row)
         wanted = later.wanted
-        if not later.mask[row] or not all(map(ge, room, wanted)):
+        if not later.is_open(row) or not all(map(ge, room, wanted)):
             break
         if unless_idle and _is_idle(now, row, room):
             break
@@ -63,4 +63,4 @@ def _may_batch(session: Session, task: Task) -> bool:
 
 def _is_idle(now: Fitting, row: int, later: list[int]) -> bool:
     """Whether a task has its room already. A promise may use idle room, which is not free then."""
-    return bool(now.mask[row]) and all(map(ge, map(min, now.room_idle(row), later), now.wanted))
+    return now.is_open(row) and all(map(ge, map(min, now.room_idle(row), later), now.wanted))

@@ -96,7 +96,7 @@ class Fitting:
             else:
                 self._scores.append((rate, score_hook.scope))
         self.reasons: ReasonIds = self._static.copy()
-        self.mask = self.reasons == 0
+        self._mask = self.reasons == 0
         self._filters_everywhere = any(scope is Scope.CLUSTER for _, scope in self._filters)
         self._scores_everywhere = any(scope is Scope.CLUSTER for _, scope in self._scores)
         self._changes_everywhere = self._filters_everywhere or self._scores_everywhere
@@ -114,6 +114,17 @@ class Fitting:
         # Of what was freed, and which rows changed, since no room was found.
         self._has_failed = False
         self._freed, self._since_failed = views.freed(), views.rows()
+
+    @property
+    def mask(self) -> Any:
+        """By row: whether no filter rejects it, and it is in the domain that is looked at, if one is."""
+        domain = self.session.domain
+        return self._mask if domain is None else self._mask & domain.mask
+
+    def is_open(self, row: int) -> bool:
+        """`mask` of one row."""
+        domain = self.session.domain
+        return bool(self._mask[row]) and (domain is None or bool(domain.mask[row]))
 
     @property
     def depends_on_neighbours(self) -> bool:
@@ -176,7 +187,7 @@ class Fitting:
             if len(open_):
                 reasons[open_] = judge(rows[open_])
         self.reasons[rows] = reasons
-        self.mask[rows] = reasons == 0
+        self._mask[rows] = reasons == 0
 
     def _take_more(self, rows: Rows) -> bool:
         """Whether it is clear without the filters that they reject none of these nodes, the last that changed."""
@@ -213,7 +224,7 @@ class Fitting:
         is_new, changed = view.is_new, view.news()
         if not changed and not is_new:
             return None
-        if everywhere or is_new or len(changed) >= len(self.mask):
+        if everywhere or is_new or len(changed) >= len(self._mask):
             return self._all_rows
         return np.array(sorted(set(changed)), dtype=np.int64)
 
@@ -224,7 +235,9 @@ class Fitting:
         enough. If `alone`, call it for one task at a time."""
         if self.session.points.best_node:
             return self._ask_best_node(task, room)
-        if len(self.mask) < BIG_CLUSTER and not (self.mask & self.has_room(room)).any():
+        if self.session.domain is not None:
+            return self._choose_inside(self.session.domain.rows, count, room)
+        if len(self._mask) < BIG_CLUSTER and not (self._mask & self.has_room(room)).any():
             return []  # with few nodes this check is cheaper than scores that are not needed
         out = np.empty(count, dtype=np.int64)
         nodes = self.session.nodes
@@ -236,13 +249,27 @@ class Fitting:
             tree = self._ranked(score)
             times = self._no_times
             placed = self._kernels.place_ranked(
-                count, tree, times, self.mask, *amounts, score, *usage, *self._terms, out
+                count, tree, times, self._mask, *amounts, score, *usage, *self._terms, out
             )
         else:
             score = self.score.copy()
-            placed = self._kernels.place(count, self.mask.copy(), *amounts, score, *usage, *self._terms, out)
+            placed = self._kernels.place(count, self._mask.copy(), *amounts, score, *usage, *self._terms, out)
         rows: list[int] = out[:placed].tolist()
         return rows
+
+    def _choose_inside(self, rows: Rows, count: int, room: Matrix) -> list[int]:
+        """The same among these rows, which cost as much as they are many."""
+        mask = self._mask[rows]
+        if not mask.any():
+            return []
+        nodes, score = self.session.nodes, self.score[rows]
+        out = np.empty(count, dtype=np.int64)
+        placed = self._kernels.place(
+            count, mask, self._within_counts(count, room)[rows], self.request, self.columns, score,
+            nodes.used[rows], nodes.allocatable[rows], self._base[rows], *self._terms, out,
+        )  # fmt: skip
+        chosen: list[int] = rows[out[:placed]].tolist()
+        return chosen
 
     def _within_counts(self, count: int, room: Matrix) -> Matrix:
         """The room, with no more pods on each node than it takes of these tasks. `count`: that are to be placed."""
@@ -256,7 +283,7 @@ class Fitting:
             return room
         limited, possible = room, np.minimum(self._fit_in(room), count)
         for remaining, at_least in self._remaining:
-            short = np.flatnonzero(self.mask & (at_least < possible))
+            short = np.flatnonzero(self._mask & (at_least < possible))
             if len(short):
                 limited = limited.copy() if limited is room else limited
                 limited[short, PODS] = np.minimum(limited[short, PODS], remaining.exactly(short))
@@ -266,6 +293,10 @@ class Fitting:
         """By row, how many such tasks fit in this room."""
         fit: Rows = (room[:, self.columns] // self.request[self.columns]).min(axis=1)
         return fit
+
+    def places_by_row(self, room: Matrix) -> Rows:
+        """How many such tasks have room on each node, whatever domain is looked at."""
+        return np.where(self._mask, np.maximum(self._fit_in(room), 0), 0)
 
     def places_at_most(self, room: Matrix) -> int:
         """A bound of how many such tasks have room together, whatever tasks are placed first."""
@@ -282,11 +313,11 @@ class Fitting:
     def _ranked(self, score: Scores) -> Any:
         """The tree of `place_ranked`, up to date; for idle room, which is the same for all jobs."""
         if self._tree is None:
-            self._tree = np.full(2 << max(len(self.mask) - 1, 1).bit_length(), -1, dtype=np.int64)
+            self._tree = np.full(2 << max(len(self._mask) - 1, 1).bit_length(), -1, dtype=np.int64)
         rows = self._news(self._to_rank)
         if rows is not None:
             idle = self.session.nodes.idle
-            self._kernels.rank_rows(rows, self._tree, self.mask, idle, self.request, self.columns, score)
+            self._kernels.rank_rows(rows, self._tree, self._mask, idle, self.request, self.columns, score)
         return self._tree
 
     def _ask_best_node(self, task: Task, room: Matrix) -> list[int]:
@@ -303,11 +334,11 @@ class Fitting:
     def takes(self, row: int, room: Vector) -> bool:
         """Whether the task fits on this node, in this much room."""
         columns = self.columns
-        return bool(self.mask[row]) and bool((room[columns] >= self.request[columns]).all())
+        return self.is_open(row) and bool((room[columns] >= self.request[columns]).all())
 
     def takes_later(self, row: int) -> bool:
         """Whether the task fits on this node once those who are leaving have left and all promises are kept."""
-        return bool(self.mask[row]) and all(map(ge, self.room_later(row), self.wanted))
+        return self.is_open(row) and all(map(ge, self.room_later(row), self.wanted))
 
     def amounts(self, shape: Shape) -> list[int]:
         """What a task of any shape requests of those resources that these tasks request."""
@@ -336,6 +367,9 @@ class Fitting:
         return self._filters_everywhere
 
     def mark_failed(self) -> None:
+        """No room was found on any node. What was looked for in a domain alone says nothing about the others."""
+        if self.session.domain is not None:
+            return
         self._has_failed = True
         self._freed.renew()
         self._since_failed.renew()

@@ -93,7 +93,7 @@ def _lost_place(session: Session, task: Task, node: Node, room: Matrix) -> str |
     """`room`: what those before it have left; what it takes is subtracted."""
     if not node.ready or not node.schedulable:
         return f"node {node.name} is cordoned or not ready"
-    if not _fitting(session, task).mask[node.row]:
+    if not _fitting(session, task).is_open(node.row):
         return f"node {node.name} no longer matches the pod"
     room[node.row] -= task.request
     if bool((room[node.row] < 0).any()) and not _is_being_cleared(session, task):
