@@ -59,6 +59,7 @@ from stromboli.api import (
     key,
     names,
 )
+from stromboli.api.kinds.batch import NetworkTopology, SubGroupPolicy
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Cluster
 from stromboli.scheduling.configuration.arguments import Arguments
@@ -180,6 +181,8 @@ def group(
     priority_class: str = "",
     min_resources: Amounts | None = None,
     phase: str = "Inqueue",
+    topology: NetworkTopology | None = None,
+    sub_groups: Sequence[SubGroupPolicy] = (),
     created: float | None = None,
 ) -> PodGroup:
     """A PodGroup, already admitted unless `phase` says "Pending"."""
@@ -191,6 +194,8 @@ def group(
             queue=queue,
             priority_class_name=priority_class,
             min_resources=dict(min_resources or {}),
+            network_topology=topology,
+            sub_group_policy=list(sub_groups),
         ),
         status=PodGroupStatus(phase=phase),
     )

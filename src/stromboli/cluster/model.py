@@ -31,6 +31,7 @@ from stromboli.api.volumes.pod_volumes import NO_VOLUMES, PodVolumes
 
 from .refused_bind import RefusedBind
 from .resources import PODS, UNOFFERED, Unoffered, Vector, add_to
+from .topology.layout import Layout
 
 JobKey = NewType("JobKey", str)  # "namespace/podgroup"
 TaskKey = NewType("TaskKey", str)  # "namespace/pod"
@@ -228,6 +229,7 @@ class Job:
     # Each task is on its own: its group was generated for pods without one, and nobody said that they belong together.
     single_tasks: bool = False
     goes_whole: bool = False  # its owner stops or restarts all tasks when one is evicted
+    layout: Layout | None = None  # how close together its pods must be, and its sub-groups; None: it does not matter
     missing_class: str = ""  # a PriorityClass that does not exist, if no pods can be made without it
     put_aside: bool = False  # an error happened on it: its group is withdrawn, and its tasks are no victims
     stands_for: str = ""  # the Reservation that this job is placed for; it goes after other jobs of its priority

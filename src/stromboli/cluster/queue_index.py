@@ -26,6 +26,7 @@ from .object_warnings import ObjectWarning, ObjectWarnings
 from .queue_guarantees import full_name, guaranteed_amounts
 from .relevance import is_same_but_status
 from .resources import PODS, UNLIMITED, ResourceAxis, Vector
+from .topology.layout import layout_of
 
 Sum = TypeVar("Sum", Vector, Counter[str])
 Key = TypeVar("Key")
@@ -71,6 +72,7 @@ class QueueIndex:
         job.created = creation_time(obj)
         job.min_available = spec.min_member
         job.role_minimums = dict(spec.min_task_member)
+        job.layout = layout_of(spec)
         is_generated = is_generated_group(obj)
         job.single_tasks = is_generated and spec.min_member <= 1
         # The pods of a generated group exist already, so nothing has to be promised before they are created.

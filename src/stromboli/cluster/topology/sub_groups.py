@@ -1,0 +1,145 @@
+"""The sub-groups of a job: which of its tasks belong together, by the policies of its group.
+
+They follow from the labels of its pods. Nothing about them is stored, so they are right after any restart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stromboli.api.selectors import matches_labels
+
+from .layout import SubGroupPolicy
+
+if TYPE_CHECKING:
+    from ..model import Job, Task, TaskKey
+
+Values = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SubGroup:
+    policy: SubGroupPolicy
+    values: Values  # of the policy's keys
+    tasks: tuple[Task, ...]  # in the order of their indices, all of them: also those that end or have ended
+    members: int  # those of them that count: their pods neither have failed nor terminate
+
+    @property
+    def name(self) -> str:
+        return "/".join((self.policy.name, *self.values))
+
+    @property
+    def size(self) -> int:
+        """How many tasks make it whole."""
+        return self.members if self.policy.size is None else self.policy.size
+
+    @property
+    def is_too_large(self) -> bool:
+        return self.members > self.size
+
+    def __repr__(self) -> str:
+        return f"<SubGroup {self.name}: {self.members}/{self.size}>"
+
+
+@dataclass(frozen=True, eq=False)
+class SubGroups:
+    all: tuple[SubGroup, ...]  # in the order of the policies, then of the values
+    of_task: dict[TaskKey, SubGroup]
+    loose: tuple[Task, ...]  # of no policy: they count only in the minimum of the group
+    refused: dict[TaskKey, str]  # must not start, and why: tasks of several policies, or of a sub-group too large
+    reported: dict[TaskKey, str]  # those of the loose ones that probably should not be, and why they are
+
+    def of_policy(self, policy: SubGroupPolicy) -> list[SubGroup]:
+        return [one for one in self.all if one.policy is policy]
+
+
+NO_SUB_GROUPS = SubGroups((), {}, (), {}, {})
+_KEPT = object()
+
+
+def sub_groups(job: Job) -> SubGroups:
+    """Kept until a pod of the job or its group changes."""
+    if job.layout is None or not job.layout.policies:
+        return NO_SUB_GROUPS
+    known: SubGroups | None = job.memo.get(_KEPT)
+    if known is None:
+        known = job.memo[_KEPT] = _divide(job, job.layout.policies)
+    return known
+
+
+def _divide(job: Job, policies: tuple[SubGroupPolicy, ...]) -> SubGroups:
+    found: dict[tuple[int, Values], list[Task]] = {}
+    loose: list[Task] = []
+    refused: dict[TaskKey, str] = {}
+    reported: dict[TaskKey, str] = {}
+    for task in sorted(job.tasks.values(), key=lambda task: (task.index, task.created, task.key)):
+        labels = task.pod.metadata.labels
+        selecting = [number for number, policy in enumerate(policies) if _selects(policy, labels)]
+        has_values = [number for number in selecting if all(labels.get(key) for key in policies[number].keys)]
+        if len(has_values) == 1:
+            (number,) = has_values
+            found.setdefault((number, tuple(labels[key] for key in policies[number].keys)), []).append(task)
+        elif has_values:
+            refused[task.key] = _of_several([_shown(policies[number], number) for number in has_values])
+        else:
+            loose.append(task)
+            named = [number for number in selecting if policies[number].selector is not None]
+            if named:
+                missing = next(key for key in policies[named[0]].keys if not labels.get(key))
+                reported[task.key] = _without_label(_shown(policies[named[0]], named[0]), missing)
+    groups = tuple(_sub_group(policies[number], values, found[number, values]) for number, values in _ordered(found))
+    for group in groups:
+        if group.is_too_large:
+            refused.update(dict.fromkeys((task.key for task in group.tasks), _too_large(group)))
+    return SubGroups(
+        groups, {task.key: group for group in groups for task in group.tasks}, tuple(loose), refused, reported
+    )
+
+
+def _selects(policy: SubGroupPolicy, labels: dict[str, str]) -> bool:
+    return policy.selector is None or matches_labels(policy.selector, labels)
+
+
+def _ordered(found: dict[tuple[int, Values], list[Task]]) -> list[tuple[int, Values]]:
+    """By policy, then by values: numbers by their amount, before other values."""
+    return sorted(found, key=lambda one: (one[0], [_place(value) for value in one[1]]))
+
+
+def _place(value: str) -> tuple[bool, int, str]:
+    is_number = value.isascii() and value.isdigit()
+    return (not is_number, int(value) if is_number else 0, value)
+
+
+def _sub_group(policy: SubGroupPolicy, values: Values, tasks: list[Task]) -> SubGroup:
+    return SubGroup(policy, values, tuple(tasks), sum(_counts(task) for task in tasks))
+
+
+def _counts(task: Task) -> bool:
+    """By its pod alone: what a session decides must not change what a sub-group is."""
+    return task.pod.metadata.deletion_timestamp is None and task.pod.status.phase != "Failed"
+
+
+def _shown(policy: SubGroupPolicy, number: int) -> str:
+    return f'"{policy.name}"' if policy.name else f"number {number + 1}"
+
+
+def _of_several(policies: list[str]) -> str:
+    return (
+        f"The pod is selected by the sub-group policies {' and '.join(policies)}. A pod can be in one sub-group only: "
+        "change the labels of the pod, or the selectors of the policies."
+    )
+
+
+def _without_label(policy: str, key: str) -> str:
+    return (
+        f"The sub-group policy {policy} selects the pod, but the pod has no value of the label {key}, so it is in no "
+        "sub-group. Set that label on the pod."
+    )
+
+
+def _too_large(group: SubGroup) -> str:
+    return (
+        f'The sub-group "{group.name}" has {group.members} pods, but its policy makes sub-groups of {group.size}. '
+        "Remove pods, or raise subGroupSize."
+    )
