@@ -74,31 +74,37 @@ def _divide(job: Job, policies: tuple[SubGroupPolicy, ...]) -> SubGroups:
     refused: dict[TaskKey, str] = {}
     reported: dict[TaskKey, str] = {}
     for task in sorted(job.tasks.values(), key=lambda task: (task.index, task.created, task.key)):
-        labels = task.pod.metadata.labels
-        selecting = [number for number, policy in enumerate(policies) if _selects(policy, labels)]
-        has_values = [number for number in selecting if all(labels.get(key) for key in policies[number].keys)]
-        if len(has_values) == 1:
-            (number,) = has_values
-            found.setdefault((number, tuple(labels[key] for key in policies[number].keys)), []).append(task)
-        elif has_values:
-            refused[task.key] = _of_several([_shown(policies[number], number) for number in has_values])
+        selecting = [number for number, policy in enumerate(policies) if _selects(policy, task)]
+        complete = [number for number in selecting if _missing(policies[number], task) is None]
+        if len(complete) == 1:
+            (number,) = complete
+            found.setdefault((number, _values(policies[number], task)), []).append(task)
+        elif complete:
+            refused[task.key] = _of_several([_shown(policies[number], number) for number in complete])
         else:
             loose.append(task)
-            named = [number for number in selecting if policies[number].selector is not None]
-            if named:
-                missing = next(key for key in policies[named[0]].keys if not labels.get(key))
-                reported[task.key] = _without_label(_shown(policies[named[0]], named[0]), missing)
+            why = next((_without_label(policies[number], number, task) for number in selecting), "")
+            if why:
+                reported[task.key] = why
     groups = tuple(_sub_group(policies[number], values, found[number, values]) for number, values in _ordered(found))
     for group in groups:
         if group.is_too_large:
             refused.update(dict.fromkeys((task.key for task in group.tasks), _too_large(group)))
-    return SubGroups(
-        groups, {task.key: group for group in groups for task in group.tasks}, tuple(loose), refused, reported
-    )
+    of_task = {task.key: group for group in groups for task in group.tasks}
+    return SubGroups(groups, of_task, tuple(loose), refused, reported)
 
 
-def _selects(policy: SubGroupPolicy, labels: dict[str, str]) -> bool:
-    return policy.selector is None or matches_labels(policy.selector, labels)
+def _selects(policy: SubGroupPolicy, task: Task) -> bool:
+    return policy.selector is None or matches_labels(policy.selector, task.pod.metadata.labels)
+
+
+def _missing(policy: SubGroupPolicy, task: Task) -> str | None:
+    """The first of the policy's keys for which the pod has no value."""
+    return next((key for key in policy.keys if not task.pod.metadata.labels.get(key)), None)
+
+
+def _values(policy: SubGroupPolicy, task: Task) -> Values:
+    return tuple(task.pod.metadata.labels[key] for key in policy.keys)
 
 
 def _ordered(found: dict[tuple[int, Values], list[Task]]) -> list[tuple[int, Values]]:
@@ -131,10 +137,13 @@ def _of_several(policies: list[str]) -> str:
     )
 
 
-def _without_label(policy: str, key: str) -> str:
+def _without_label(policy: SubGroupPolicy, number: int, task: Task) -> str:
+    """ "" for a policy that selects pods by nothing but their keys: others are no business of it."""
+    if policy.selector is None:
+        return ""
     return (
-        f"The sub-group policy {policy} selects the pod, but the pod has no value of the label {key}, so it is in no "
-        "sub-group. Set that label on the pod."
+        f"The sub-group policy {_shown(policy, number)} selects the pod, but the pod has no value of the label "
+        f"{_missing(policy, task)}, so it is in no sub-group. Set that label on the pod."
     )
 
 
