@@ -16,6 +16,7 @@ from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import JobKey, Node, Task
 from stromboli.descheduling import Options
 from stromboli.descheduling.plugins.pending_room import PendingRoom
+from volumes.volume_scenes import claim, storage_class, with_claims
 
 
 def waiting(name: str, gpu: int, *, count: int = 1) -> list[object]:
@@ -268,3 +269,17 @@ def test_a_job_that_moves_make_room_for_has_not_starved() -> None:
     assert outcome.report["pods"]["default/big"]["phase"] == "Running"
     assert outcome.report["summary"]["starved"] == 0
     assert [one["phase"] for one in outcome.report["reservations"].values()] == ["Succeeded"]
+
+
+def test_nobody_moves_again_for_a_job_whose_volume_cannot_be_made() -> None:
+    """The first plan frees b, where the volume is tried in vain again and again. Nobody leaves another node as well."""
+    full = [("x", "a", 3), ("y", "b", 2), ("w", "b", 1), ("z", "c", 3)]
+    outcome = scene(
+        *(scenes_node(name, gpu=4) for name in "abc"),
+        *(scenes_replicas(name, on, count, gpu=1) for name, on, count in full),
+        storage_class(takes=2, fails="always"), claim("d"), with_claims(pending("big", gpu=3, at=1), "d"),
+        policy=scene_policy(defragment("gpu", forPending=True)), until=1800,
+    ).outcome  # fmt: skip
+    assert outcome.reasons("Warning").count("ProvisioningFailed") > 3
+    assert {where for _, _, _, where in outcome.events("Evicted")} == {"b"}
+    assert outcome.held == []

@@ -139,7 +139,7 @@ class PendingRoom:
             return f"queue {job.queue.name} may not have that much"
         if job.key not in holders(session) and len(holders(session)) >= rules.max_holders:
             return "too many jobs hold reserved nodes"
-        return None
+        return session.why_no_nodes(job)
 
     # -- a plan -------------------------------------------------------------------------------------------------
 
