@@ -150,6 +150,7 @@ class Users:
 
     def do_return(self, name: str) -> None:
         self.world.lost.discard(name)
+        self.world.processes["kubelets"].component.resume(name)
         self._patch(f"{make.NODES}/{name}", {"spec": {"taints": None}})
         self._patch(f"{make.NODES}/{name}/status", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
 

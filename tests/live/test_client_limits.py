@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from stromboli.kube.client import Backoff, TokenBucket
+from stromboli.kube.client import Backoff, TokenBucket, for_each_concurrently
 from stromboli.kube.client import rate_limit as limits_module
 
 
@@ -99,3 +99,27 @@ def test_pauses_double_up_to_a_ceiling_and_differ_between_clients() -> None:
     assert pauses[0] != other.next()
     one.reset()
     assert one.next() <= 1.0
+
+
+def test_no_more_workers_are_started_than_there_are_requests() -> None:
+    """Most passes of the controllers have nothing to write: thirty-two tasks for it would be most of their work."""
+    started: list[object] = []
+
+    async def begin(items: list[int]) -> list[int]:
+        done: list[int] = []
+
+        async def do(item: int) -> None:
+            started.append(asyncio.current_task())
+            await asyncio.sleep(0)
+            done.append(item)
+
+        before = len(asyncio.all_tasks())
+        work = asyncio.ensure_future(for_each_concurrently(items, do, limit=32))
+        await asyncio.sleep(0)
+        assert len(asyncio.all_tasks()) - before <= 1 + len(items)
+        await work
+        return done
+
+    assert asyncio.run(begin([])) == []
+    assert asyncio.run(begin([1, 2])) == [1, 2]
+    assert len(set(map(id, started))) == 2

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from stromboli.embedded.server import Request, Response
@@ -14,9 +15,22 @@ from .truth import SKEW, Document, Truth, cpu_of, is_leaving, is_over, millicore
 HAND_OVER: Final = 1.0  # seconds for which a new leader lets the requests of the last one end
 PENDING: Final = 15.0  # seconds after which somebody who waited is no reason for an eviction any more
 NOMINATES: Final = 6.0  # seconds in which it is written for whom somebody was evicted
+TOGETHER: Final = 2.0  # seconds in which all pods of one job are evicted
+ALL_PODS: Final = ("RestartJob", "AbortJob", "TerminateJob", "CompleteJob")  # what a job does that loses one
 JOBS: Final = "jobs.batch.volcano.sh"
 RESERVATIONS: Final = "reservations.scheduling.volcano.sh"
 LEASED: Final = ("scheduler", "controllers", "descheduler")
+
+
+@dataclass
+class _Unexplained:
+    """An eviction of which it is not written yet whom it was for."""
+
+    at: float
+    nodes: set[str]
+    who: str
+    victim: str
+    job: str  # its uid, if its pods go together; then one nomination explains all
 
 
 class AtOnce:
@@ -29,7 +43,8 @@ class AtOnce:
         self._bound_by: dict[str, object] = {}  # by uid of a pod: the process, in this life
         self._users: dict[str, set[str]] = {}  # by uid of a Reservation: who has ever used it
         self._evicting: Document | None = None
-        self._unexplained: list[tuple[float, str, str, str]] = []  # evictions: when, the node, by whom and of whom
+        self._unexplained: list[_Unexplained] = []
+        self._evicted: list[tuple[float, str, str]] = []  # of jobs whose pods go together: when, the job, the node
         self._waiting: dict[str, float] = {}  # by uid: pods and Reservations without a node, when they last were so
 
     # -- commits ----------------------------------------------------------------------------------------------------
@@ -200,9 +215,32 @@ class AtOnce:
             waits = [pod for pod in self._truth.pods() if not pod["spec"].get("nodeName") and uid(pod) != uid(victim)]
             if not (recent or waits or self._truth.is_stale(who, now)):
                 self._report("beneficiary", f"{who} evicts {name(victim)}, and nobody waits")
-            if not self._is_nominated(node):
-                self._unexplained.append((now, node, who, name(victim)))
+            self._ask_for_whom(now, node, who, victim)
         self._budget(who, victim)
+
+    def _ask_for_whom(self, now: float, node: str, who: str, victim: Document) -> None:
+        nodes, job = {node}, self._together(victim)
+        if job:
+            self._evicted = [one for one in self._evicted if now - one[0] <= TOGETHER] + [(now, job, node)]
+            nodes |= {place for _, other, place in self._evicted if other == job}
+            for one in self._unexplained:
+                if one.job == job and now - one.at <= TOGETHER:
+                    one.nodes.add(node)
+        self._unexplained.append(_Unexplained(now, nodes, who, name(victim), job))
+        nominated = set(self._nominated())
+        self._unexplained = [one for one in self._unexplained if not one.nodes & nominated]
+
+    def _together(self, victim: Document) -> str:
+        """The job of the victim, if it goes as a whole: it ends or restarts with each pod, or it is a gang, whose other
+        pods are no use to anybody."""
+        owners = {owner["uid"] for owner in victim["metadata"].get("ownerReferences") or ()}
+        for job in self._truth.of(JOBS).values():
+            if uid(job) in owners:
+                policies = job["spec"].get("policies") or ()
+                events = {event for one in policies if one.get("action") in ALL_PODS
+                          for event in (one.get("event"), *(one.get("events") or ()))}  # fmt: skip
+                return uid(job) if events & {"PodEvicted", "*"} or job["spec"].get("minAvailable", 1) > 1 else ""
+        return ""
 
     def _explain(self, resource: str, after: Document | None) -> None:
         """Whoever is evicted makes room for somebody, and a restarted scheduler has to know for whom."""
@@ -212,21 +250,20 @@ class AtOnce:
         elif resource in ("pods", RESERVATIONS) and after is not None:
             status = after.get("status", {})
             node = status.get("nominatedNodeName") or status.get("nodeName") or after["spec"].get("nodeName")
-            self._unexplained = [one for one in self._unexplained if one[1] != node]
-        due = [one for one in self._unexplained if now - one[0] > NOMINATES]
+            self._unexplained = [one for one in self._unexplained if node not in one.nodes]
+        due = [one for one in self._unexplained if now - one.at > NOMINATES]
         self._unexplained = [one for one in self._unexplained if one not in due]
-        for at, node, who, victim in due:
-            if not self._truth.is_stale(who, now):
-                self._report(
-                    "nominated", f"{who} evicted {victim} from {node} at {at:.2f}, and it is not written for whom"
-                )
+        for one in due:
+            if not self._truth.is_stale(one.who, now):
+                where = ", ".join(sorted(one.nodes))
+                text = f"{one.who} evicted {one.victim} from {where} at {one.at:.2f}, and it is not written for whom"
+                self._report("nominated", text)
 
-    def _is_nominated(self, node: str) -> bool:
-        pods = any(pod.get("status", {}).get("nominatedNodeName") == node for pod in self._truth.pods(""))
-        return pods or any(
-            reservation.get("status", {}).get("nodeName") == node
-            for reservation in self._truth.of(RESERVATIONS).values()
-        )
+    def _nominated(self) -> Iterator[str]:
+        for pod in self._truth.pods(""):
+            yield pod.get("status", {}).get("nominatedNodeName") or ""
+        for reservation in self._truth.of(RESERVATIONS).values():
+            yield reservation.get("status", {}).get("nodeName") or ""
 
     def _move(self, who: str, victim: Document) -> None:
         for reservation in self._truth.of(RESERVATIONS).values():

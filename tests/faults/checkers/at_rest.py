@@ -1,9 +1,9 @@
-"""What must hold a minute after the last fault, with room for everybody on the cluster."""
+"""What must hold half a minute after the last fault (statuses), and after a minute (everything), with room for all."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from .truth import Document, Truth, is_leaving, is_over, name, uid
@@ -18,23 +18,42 @@ _KINDS: Final = ("pods", "nodes", JOBS, GROUPS, QUEUES, RESERVATIONS)
 
 
 class AtRest:
-    def __init__(self, truth: Truth, report: Callable[[str, str], None]) -> None:
+    def __init__(self, truth: Truth) -> None:
         self._truth = truth
-        self._report = report
+        self._found: list[tuple[str, str]] = []
 
-    def check(self, late_writes: list[str], known: Mapping[str, Mapping[str, Mapping[str, str]]]) -> None:
-        """`known`: by process and resource, the versions that it has of objects."""
+    def _report(self, rule: str, text: str) -> None:
+        self._found.append((rule, text))
+
+    def check(
+        self, late_writes: list[str], known: Mapping[str, Mapping[str, Mapping[str, str]]]
+    ) -> list[tuple[str, str]]:
+        """Rules that do not hold, each with what is wrong. `known`: by process and resource, the versions that it has
+        of objects."""
+        self._found = []
         if late_writes:
             self._report("rest", f"{len(late_writes)} writes although nothing happens, the last: {late_writes[-1]}")
         self._pods()
         self._groups()
         self._jobs()
-        self._queues()
+        self._statuses()
         self._reservations()
         if self._truth.of("commands.bus.volcano.sh"):
             self._report("commands", f"nobody has obeyed {', '.join(self._truth.of('commands.bus.volcano.sh'))}")
         for process, by_resource in known.items():
             self._caches(process, by_resource)
+        return self._found
+
+    def statuses(self) -> list[tuple[str, str]]:
+        """Only those that say what is not true."""
+        self._found = []
+        self._statuses()
+        return self._found
+
+    def _statuses(self) -> None:
+        self._statuses_of_groups()
+        self._statuses_of_jobs()
+        self._statuses_of_queues()
 
     def _pods(self) -> None:
         for pod in self._truth.pods():
@@ -61,6 +80,10 @@ class AtRest:
             failed = phases["Failed"]
             if 0 < on_nodes < least and not failed and not phases["Succeeded"]:
                 self._report("gangs", f"group {name(group)} has {on_nodes} of {least} pods on nodes")
+
+    def _statuses_of_groups(self) -> None:
+        for group in self._truth.of(GROUPS).values():
+            phases = Counter(pod["status"].get("phase") for pod in self._members(group))
             status = group.get("status", {})
             for phase in ("Running", "Succeeded", "Failed"):
                 said = status.get(phase.lower(), 0)
@@ -68,6 +91,16 @@ class AtRest:
                     self._report("status", f"group {name(group)} says {said} {phase}, and has {phases[phase]}")
 
     def _jobs(self) -> None:
+        for job in self._truth.of(JOBS).values():
+            phase = job.get("status", {}).get("state", {}).get("phase", "")
+            pods = [pod for pod in self._truth.pods() if _owned(pod, job)]
+            wanted = sum(task["replicas"] for task in job["spec"]["tasks"])
+            if phase in ("Pending", "Running", "Restarting") and len(pods) != wanted:
+                self._report("jobs", f"job {name(job)} ({phase}) has {len(pods)} pods of {wanted}")
+            if phase not in (*_ENDED, "Running"):
+                self._report("jobs", f"job {name(job)} is {phase or 'without a phase'}, with room for everybody")
+
+    def _statuses_of_jobs(self) -> None:
         for job in self._truth.of(JOBS).values():
             status = job.get("status", {})
             phase = status.get("state", {}).get("phase", "")
@@ -77,13 +110,8 @@ class AtRest:
                 said = status.get(each.lower(), 0)
                 if said != phases[each] and not (phase in _ENDED and each in ("Succeeded", "Failed")):
                     self._report("status", f"job {name(job)} ({phase}) says {said} {each}, and has {phases[each]}")
-            wanted = sum(task["replicas"] for task in job["spec"]["tasks"])
-            if phase in ("Pending", "Running", "Restarting") and len(pods) != wanted:
-                self._report("jobs", f"job {name(job)} ({phase}) has {len(pods)} pods of {wanted}")
-            if phase not in (*_ENDED, "Running"):
-                self._report("jobs", f"job {name(job)} is {phase or 'without a phase'}, with room for everybody")
 
-    def _queues(self) -> None:
+    def _statuses_of_queues(self) -> None:
         for queue in self._truth.of(QUEUES).values():
             groups = [
                 group for group in self._truth.of(GROUPS).values()

@@ -119,7 +119,8 @@ class Process:
         self.stop = asyncio.Event()
         config = ClientConfig("http://server:80", None, StaticCredentials())
         try:
-            async with Client(config, random=Random(self.dice.getrandbits(64)), watch_seconds=60.0) as client:
+            seconds = self.dice.choice((20.0, 60.0, 290.0, 290.0))
+            async with Client(config, random=Random(self.dice.getrandbits(64)), watch_seconds=seconds) as client:
                 await self._main(self, client, self.stop)
         except BaseException as error:
             if not isinstance(error, asyncio.CancelledError):
@@ -242,6 +243,7 @@ def descheduler(configuration: str, policy: str) -> Callable[[Process, Client, a
 
 def kubelets(nodes: list[str], lost: set[str]) -> Callable[[Process, Client, asyncio.Event], Any]:
     async def main(process: Process, client: Client, stop: asyncio.Event) -> None:
-        await HollowKubelet(client, nodes, lost=lost, clock=process.machine.wall_clock).run()
+        process.component = HollowKubelet(client, nodes, lost=lost, clock=process.machine.wall_clock)
+        await process.component.run()
 
     return main

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from random import Random
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -159,10 +160,9 @@ class _Connection:
         self._body += body
 
     def on_message_complete(self) -> None:
-        address = urlsplit(self._url.decode())
-        query = dict(parse_qsl(address.query, keep_blank_values=True))
+        path, query = _address(self._url)
         method = self._parser.get_method().decode()
-        request = Request(method, unquote(address.path), query, self._headers, self._body)
+        request = Request(method, path, dict(query), self._headers, self._body)
         self._url, self._headers, self._body = b"", {}, b""
         self._arrived(request)
 
@@ -317,6 +317,12 @@ class _Watch:
         if not self._closed:
             self.stop()
             self._wire.send(b"0\r\n\r\n")
+
+
+@lru_cache(4096)
+def _address(url: bytes) -> tuple[str, dict[str, str]]:
+    address = urlsplit(url.decode())
+    return unquote(address.path), dict(parse_qsl(address.query, keep_blank_values=True))
 
 
 def name_of(request: Request) -> str:

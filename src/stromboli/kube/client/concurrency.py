@@ -25,6 +25,7 @@ async def for_each_concurrently(
 
     `on_progress` is called with the number of finished items.
     """
+    items = list(items)
     remaining = iter(items)
     finished = 0
 
@@ -36,7 +37,7 @@ async def for_each_concurrently(
             if on_progress is not None:
                 on_progress(finished)
 
-    workers = [asyncio.create_task(work()) for _ in range(limit)]
+    workers = [asyncio.create_task(work()) for _ in range(min(limit, len(items)))]
     try:
         await asyncio.gather(*workers)
     finally:
