@@ -12,7 +12,7 @@ from stromboli.api.rules.requests import REQUEST_RULES
 from stromboli.api.rules.walk import Part, parts
 from stromboli.kube.crds import definitions
 
-_ROOTS = (kinds.Queue, kinds.PodGroup, kinds.Job, kinds.Command, kinds.Reservation, kinds.Pod)
+_ROOTS = (kinds.Queue, kinds.PodGroup, kinds.Job, kinds.Command, kinds.Reservation, kinds.HyperNode, kinds.Pod)
 _DOORS = {Door.DEFINITION: "1.25", Door.POLICY: "1.30"}
 
 

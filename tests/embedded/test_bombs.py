@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded.api import Api, EmbeddedTransport, config_map
+from stromboli.api.validation.patterns import Pattern, TooCostly, pattern
 from stromboli.embedded.patches.strategic_merge import apply_strategic_merge
 from stromboli.embedded.schema import Schema
-from stromboli.embedded.schema.patterns import Pattern, TooCostly, pattern
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -37,6 +37,7 @@ SCHEDULER: Mapping[tuple[str, str], str] = {
     ("scheduling.volcano.sh", "queues/status"): "patch",
     ("scheduling.volcano.sh", "reservations"): "get list watch create delete",
     ("scheduling.volcano.sh", "reservations/status"): "patch",
+    ("topology.volcano.sh", "hypernodes"): "list watch",
     ("", "events"): "create patch",
 }
 
@@ -65,6 +66,8 @@ CONTROLLERS: Mapping[tuple[str, str], str] = {
     ("scheduling.volcano.sh", "podgroups/status"): "patch",
     ("scheduling.volcano.sh", "queues"): "list watch create patch",
     ("scheduling.volcano.sh", "queues/status"): "patch",
+    ("topology.volcano.sh", "hypernodes"): "list watch create patch delete",
+    ("topology.volcano.sh", "hypernodes/status"): "patch",
     ("bus.volcano.sh", "commands"): "list watch delete",
     ("", "persistentvolumeclaims"): "get create",
     ("", "events"): "create patch",
@@ -92,6 +95,7 @@ DESCHEDULER: Mapping[tuple[str, str], str] = {
     ("scheduling.volcano.sh", "podgroups/status"): "patch",
     ("scheduling.volcano.sh", "reservations"): "get list watch create patch delete",
     ("scheduling.volcano.sh", "reservations/status"): "patch",
+    ("topology.volcano.sh", "hypernodes"): "list watch",
     ("", "pods/eviction"): "create",
     ("metrics.k8s.io", "pods"): "list",
     ("authentication.k8s.io", "tokenreviews"): "create",
@@ -128,6 +132,10 @@ _PRESENT: Mapping[tuple[str, str], str] = {
     ("networking.k8s.io", "networkpolicies"): "get patch",
 }
 
+_FROM_LABELS: Mapping[tuple[str, str], str] = {
+    ("topology.volcano.sh", "hypernodes"): "create patch delete",
+}
+
 LEASES: set[Permission] = {(verb, "coordination.k8s.io", "leases") for verb in ("create", "get", "update")}
 """What Roles allow in our own namespace."""
 
@@ -145,6 +153,7 @@ NOT_SEEN: Mapping[str, Mapping[Permission, str]] = {
         **dict.fromkeys(permissions(_PRESENT), "when the object exists: whose it is, and a Job that was scaled"),
         ("create", "scheduling.volcano.sh", "queues"): "if the scheduler has not created the queue default",
         ("delete", "", "pods"): "when a Job is restarted, aborted or made smaller",
+        **dict.fromkeys(permissions(_FROM_LABELS), "only with --topology-keys"),
         ("delete", "scheduling.volcano.sh", "reservations"): "a day after they have ended",
         ("patch", "", "events"): "when an event happens again",
         ("patch", "scheduling.volcano.sh", "podgroups"): "when a Job, or the queue of its namespace, has changed",

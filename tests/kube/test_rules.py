@@ -26,6 +26,7 @@ PATHS = {
     "Job": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs",
     "Command": "/apis/bus.volcano.sh/v1alpha1/namespaces/{}/commands",
     "Reservation": "/apis/scheduling.volcano.sh/v1alpha1/reservations",
+    "HyperNode": "/apis/topology.volcano.sh/v1alpha1/hypernodes",
     "Pod": "/api/v1/namespaces/{}/pods",
 }
 

@@ -64,6 +64,16 @@ BASES: tuple[Document, ...] = (
         },
     },
     {
+        "apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "h"},
+        "spec": {
+            "tier": 2, "tierName": "block",
+            "members": [{"type": "HyperNode", "selector": {"exactMatch": {"name": "a"}}},
+                        {"type": "Node", "selector": {"exactMatch": {"name": "n1"}}},
+                        {"type": "Node", "selector": {"regexMatch": {"pattern": "^n[0-9]+$"}}},
+                        {"type": "Node", "selector": {"labelMatch": {"matchLabels": {"rack": "r1"}}}}],
+        },
+    },
+    {
         "apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "metadata": {"name": "c", "namespace": "default"},
         "action": "CloseQueue", "target": {"kind": "Queue", "name": "q"},
     },
@@ -75,13 +85,17 @@ BASES: tuple[Document, ...] = (
 )  # fmt: skip
 
 _EXTRAS: dict[str, tuple[tuple[tuple[str, ...], Any], ...]] = {
-    "Queue": ((("spec", "dequeueStrategy"), "lifo"), (("spec", "priority"), -1)),
+    "Queue": (
+        (("spec", "dequeueStrategy"), "lifo"), (("spec", "priority"), -1),
+        (("spec", "guarantee"), {"policy": "Guaranteed"}),
+    ),
     "Job": (
         (("spec", "networkTopology"), {"highestTierAllowed": 1, "highestTierName": "rack"}),
         (("spec", "runningEstimate"), "soon"), (("spec", "maxRetry"), -1), (("spec", "minSuccess"), 0),
         (("spec", "plugins", "magic"), []), 
         (("spec", "policies"), [{"event": event, "action": "AbortJob"} for event in ("*", "PodFailed")]),
-        (("spec", "queue"), "j" * 64), (("spec", "ttlSecondsAfterFinished"), -1),
+        (("spec", "queue"), "j" * 64), (("spec", "queue"), "root"), (("metadata", "name"), "j" * 64),
+        (("spec", "ttlSecondsAfterFinished"), -1), (("spec", "tasks"), [_task("a", dependsOn={"name": ["a"]})]),
     ),
     "PodGroup": (
         (("spec", "subGroupPolicy"), [{"labelSelector": {"matchLabels": {"-a": "b"}}}]),
@@ -92,6 +106,14 @@ _EXTRAS: dict[str, tuple[tuple[tuple[str, ...], Any], ...]] = {
         (("spec", "template", "spec", "nodeName"), "n2"), (("spec", "template", "spec", "priority"), 2_000_000_000),
         (("spec", "template", "spec", "priorityClassName"), "system-node-critical"),
         (("spec", "replaces"), {"uid": "u"}), (("spec", "allocateOnce"), True),
+    ),
+    "HyperNode": (
+        (("spec", "members"), [{"type": "HyperNode", "selector": {"exactMatch": {"name": "h"}}}]),
+        (("spec", "members"), [{"type": "HyperNode", "selector": {"regexMatch": {"pattern": "a"}}}]),
+        (("spec", "members"), [{"type": "Node", "selector": {
+            "exactMatch": {"name": "n1"}, "regexMatch": {"pattern": "a"}}}]),
+        (("spec", "members"), [{"type": "Node", "selector": {}}]),
+        (("spec", "tier"), -1), (("spec", "members"), []),
     ),
     "Pod": (
         (("metadata", "annotations", "volcano.sh/jdb-max-unavailable"), "10%"),

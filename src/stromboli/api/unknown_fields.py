@@ -1,7 +1,8 @@
 """Unknown fields in the documents of our own kinds.
 
 A misspelt field that is silently skipped is found weeks later, when a limit that nobody set is exceeded. So a field
-that a Queue, PodGroup, Job, Command or Reservation does not have is an error, which names the nearest one that exists.
+that a Queue, PodGroup, Job, Command, Reservation or HyperNode does not have is an error, which names the nearest one
+that exists.
 
 Kubernetes' own kinds are different: our types hold only the fields that we read of them, so unknown ones are skipped.
 That also holds inside our kinds, for metadata, conditions, selectors and pod templates.
@@ -22,9 +23,10 @@ from msgspec.structs import fields
 from stromboli.nearest_name import nearest_name
 
 from .errors import ApiError, member_path
-from .kinds import batch
+from .kinds import batch, topology
 from .kinds.metadata import ApiStruct
 
+_OURS: Final = (batch.__name__, topology.__name__)
 _OPEN: Final = (batch.PodGroupCondition, batch.JobCondition)
 """Kubernetes' conditions with a little more; other writers add fields of their own."""
 
@@ -47,7 +49,7 @@ def _hint(name: str, known: Collection[str]) -> str:
 
 
 def _is_ours(kind: type) -> bool:
-    return kind.__module__ == batch.__name__ and kind not in _OPEN
+    return kind.__module__ in _OURS and kind not in _OPEN
 
 
 def _check_struct(document: Mapping[str, Any], kind: type[ApiStruct], path: str) -> None:

@@ -1,6 +1,6 @@
 """The kinds we understand, as typed structs: `metadata` (parts of every object), `pods`, `core` (other Kubernetes
-kinds), `storage` (claims and volumes), `batch` (queues, groups, jobs, reservations) and `registry` (the table of all
-kinds).
+kinds), `storage` (claims and volumes), `batch` (queues, groups, jobs, reservations), `topology` (which nodes are close
+together) and `registry` (the table of all kinds).
 """
 
 from __future__ import annotations
@@ -122,6 +122,15 @@ from .storage import (
     VolumeNodeAffinity,
     VolumeNodeResources,
 )
+from .topology import (
+    ExactMatch,
+    HyperNode,
+    HyperNodeMember,
+    HyperNodeSpec,
+    HyperNodeStatus,
+    MemberSelector,
+    RegexMatch,
+)
 
 __all__ = [
     "CLUSTER_SCOPED",
@@ -147,8 +156,13 @@ __all__ = [
     "ContainerStateWaiting",
     "ContainerStatus",
     "DependsOn",
+    "ExactMatch",
     "Guarantee",
     "GuaranteePercentage",
+    "HyperNode",
+    "HyperNodeMember",
+    "HyperNodeSpec",
+    "HyperNodeStatus",
     "Job",
     "JobCondition",
     "JobSpec",
@@ -159,6 +173,7 @@ __all__ = [
     "LabelSelector",
     "LabelSelectorRequirement",
     "LifecyclePolicy",
+    "MemberSelector",
     "MigrationInfo",
     "MigrationState",
     "Namespace",
@@ -205,6 +220,7 @@ __all__ = [
     "QueueReservation",
     "QueueSpec",
     "QueueStatus",
+    "RegexMatch",
     "ReplicaSet",
     "ReplicaSetSpec",
     "ReplicaSetStatus",

@@ -8,6 +8,7 @@ from .batch import Command, Job, PodGroup, Queue, Reservation
 from .core import Namespace, Node, PodDisruptionBudget, PriorityClass, ReplicaSet, ResourceQuota, StatefulSet
 from .pods import Pod
 from .storage import CSIDriver, CSINode, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
+from .topology import HyperNode
 
 KObject = (
     Node
@@ -23,6 +24,7 @@ KObject = (
     | Job
     | Command
     | Reservation
+    | HyperNode
     | PersistentVolumeClaim
     | PersistentVolume
     | StorageClass
@@ -45,6 +47,7 @@ KINDS: dict[tuple[str, str], type[KObject]] = {
     ("batch.volcano.sh/v1alpha1", "Job"): Job,
     ("bus.volcano.sh/v1alpha1", "Command"): Command,
     ("scheduling.volcano.sh/v1alpha1", "Reservation"): Reservation,
+    ("topology.volcano.sh/v1alpha1", "HyperNode"): HyperNode,
     ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
     ("v1", "PersistentVolume"): PersistentVolume,
     ("storage.k8s.io/v1", "StorageClass"): StorageClass,
@@ -54,7 +57,7 @@ KINDS: dict[tuple[str, str], type[KObject]] = {
 }
 
 CLUSTER_SCOPED: frozenset[type[KObject]] = frozenset({
-    Node, Namespace, PriorityClass, Queue, Reservation, PersistentVolume, StorageClass, CSINode, CSIDriver,
+    Node, Namespace, PriorityClass, Queue, Reservation, HyperNode, PersistentVolume, StorageClass, CSINode, CSIDriver,
 })  # fmt: skip
 
 

@@ -6,7 +6,7 @@ side, and a property test compares them on mutated objects.
 
     rule       what a rule is, and who can judge it
     walk       the parts of an object that have rules
-    queues, groups, jobs, lifecycle_policies, reservations, others    the rules of our kinds
+    queues, groups, jobs, lifecycle_policies, reservations, hyper_nodes, others    the rules of our kinds
     quantities resource lists: what one states is within what another states
     unchanged  fields that must not change
     table      all of them, and what only the controllers can see

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from . import groups, jobs, lifecycle_policies, others, queues, reservations
+from . import groups, hyper_nodes, jobs, lifecycle_policies, others, queues, reservations
 from .rule import Rule
 from .walk import structs
 
@@ -21,6 +21,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *jobs.RULES,
     *lifecycle_policies.RULES,
     *reservations.RULES,
+    *hyper_nodes.RULES,
     *others.RULES,
 )
 
@@ -63,6 +64,14 @@ UNSEEN: Final = (
     Unseen("Job", "spec.plugins", "must have arguments that the plugin knows", "each plugin reads its own"),
     Unseen("PodGroup", "spec.queue", "must exist; the PodGroup waits until it does", _OTHERS),
     Unseen("Reservation", "spec.template", "must be a valid pod template that requests at least one resource", _LATER),
+    Unseen("HyperNode", "spec.members[].selector.regexMatch.pattern", "must be a regular expression",
+           "CEL cannot ask whether a text is one"),
+    Unseen("HyperNode", "spec.members", "must exist, and select at least one node", _OTHERS),
+    Unseen("HyperNode", "spec.members", "must not lead back to the HyperNode over others, and be in no other", _OTHERS),
+    Unseen("HyperNode", "spec.members", "must have no node that another one of its tier has, and all or none of the "
+           "nodes of one below it", _OTHERS),
+    Unseen("HyperNode", "spec.tier", "must be above the tiers of its members", _OTHERS),
+    Unseen("HyperNode", "spec.tierName", "must not be the name of another tier, too", _OTHERS),
     Unseen("Command", "action", "must be one that its target supports", "the target reports it as an event"),
 )  # fmt: skip
 

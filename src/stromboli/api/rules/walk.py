@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from stromboli.api.errors import member_path
-from stromboli.api.kinds import batch, metadata
+from stromboli.api.kinds import batch, metadata, topology
 
-_OURS: Final = (batch.__name__, metadata.__name__)
+_OURS: Final = (batch.__name__, topology.__name__, metadata.__name__)
 """Where the structs are defined in which we look for others: not those of pods, which Kubernetes judges."""
 
 

@@ -37,6 +37,8 @@ MAX_RESOURCES: Final = 64  # names in one list, and in one pod
 MAX_QUANTITY_LENGTH: Final = 64  # characters, in our own kinds
 MAX_OWNERS: Final = 64  # of a Reservation, each of which is compared with every pod that waits
 MAX_QUEUE_DEPTH: Final = 32  # levels of a tree of queues
+MAX_MEMBERS: Final = 5000  # of a HyperNode
+MAX_PATTERN: Final = 1000  # characters of the regular expression of a member
 
 MAX_CONTAINERS: Final = 256  # of a pod, with its init containers
 MAX_PORTS: Final = 1024  # of a pod

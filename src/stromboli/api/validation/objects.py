@@ -21,6 +21,7 @@ from stromboli.api.kinds.core import (
 from stromboli.api.kinds.metadata import ResourceList
 from stromboli.api.kinds.pods import Pod
 from stromboli.api.kinds.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
+from stromboli.api.kinds.topology import HyperNode
 from stromboli.api.names import NAMESPACE_WEIGHT
 from stromboli.api.rules import broken_rules, broken_update_rules
 from stromboli.api.rules.reservations import HIGHEST_USER_PRIORITY, SYSTEM_PREFIX
@@ -31,6 +32,7 @@ from . import rules
 from .batch import check_command, check_dependencies, check_job, check_pod_group, check_queue, check_reservation
 from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints, check_template
 from .storage import check_capacity, check_claim, check_storage_class, check_volume
+from .topology import check_hyper_node
 
 POD_PHASES = ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")
 
@@ -65,6 +67,8 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             check_command(obj)
         case Reservation():
             check_reservation(obj)
+        case HyperNode():
+            check_hyper_node(obj)
         case PersistentVolumeClaim():
             check_claim(obj)
         case PersistentVolume():

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from stromboli.api.validation.patterns import TooCostly, pattern
+
 from .custom import custom_schema
 from .field_errors import FieldError, duplicate, invalid, not_supported, required, type_invalid
-from .patterns import TooCostly, pattern
 from .schema import Json, Schema
 
 _DEEPEST: Final = 100

@@ -16,6 +16,7 @@ from stromboli.api import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
+    HyperNode,
     Job,
     Namespace,
     Node,
@@ -102,6 +103,7 @@ COMMANDS = Resource(Command, "bus.volcano.sh/v1alpha1", "commands", namespaced=T
 RESERVATIONS = Resource(
     Reservation, "scheduling.volcano.sh/v1alpha1", "reservations", namespaced=False, has_status=True
 )
+HYPER_NODES = Resource(HyperNode, "topology.volcano.sh/v1alpha1", "hypernodes", namespaced=False, has_status=True)
 
 PERSISTENT_VOLUME_CLAIMS = Resource(
     PersistentVolumeClaim, "v1", "persistentvolumeclaims", namespaced=True, has_status=True
@@ -144,6 +146,7 @@ _BY_TYPE: dict[type[ApiObject], Resource[Any]] = {
             JOBS,
             COMMANDS,
             RESERVATIONS,
+            HYPER_NODES,
             PERSISTENT_VOLUME_CLAIMS,
             PERSISTENT_VOLUMES,
             STORAGE_CLASSES,

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec.inspect as types
 from msgspec import Struct
 
-from stromboli.api import ApiObject, Command, Job, PodGroup, PodTemplateSpec, Queue, Reservation
+from stromboli.api import ApiObject, Command, HyperNode, Job, PodGroup, PodTemplateSpec, Queue, Reservation
 from stromboli.api.rules import RULES, Door, Rule
 from stromboli.api.rules.rule import DEFINITIONS, POLICIES
 from stromboli.api.validation.limits import MAX_RESOURCES
@@ -108,6 +108,17 @@ _KINDS: Final = (
             ("USED", "string", ".status.allocated"),
             ("QUEUE", "string", ".spec.queue"),
             ("TTL", "string", ".spec.ttl"),
+            _AGE,
+        ),
+    ),
+    _Kind(
+        HyperNode,
+        "Nodes that are close together, such as those of a rack.",
+        ("hn",),
+        (
+            ("TIER", "integer", ".spec.tier"),
+            ("TIERNAME", "string", ".spec.tierName"),
+            ("NODECOUNT", "integer", ".status.nodeCount"),
             _AGE,
         ),
     ),

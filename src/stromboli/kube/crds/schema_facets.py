@@ -15,8 +15,13 @@ from msgspec import Struct
 from stromboli.api import (
     Command,
     DependsOn,
+    ExactMatch,
     Guarantee,
     GuaranteePercentage,
+    HyperNode,
+    HyperNodeMember,
+    HyperNodeSpec,
+    HyperNodeStatus,
     Job,
     JobSpec,
     JobState,
@@ -33,6 +38,7 @@ from stromboli.api import (
     Queue,
     QueueSpec,
     QueueStatus,
+    RegexMatch,
     Reservation,
     ReservationOwner,
     ReservationSpec,
@@ -54,13 +60,16 @@ from stromboli.api.validation.batch import (
 )
 from stromboli.api.validation.limits import (
     MAX_JOB_VOLUMES,
+    MAX_MEMBERS,
     MAX_MOUNT_PATH,
     MAX_OWNERS,
+    MAX_PATTERN,
     MAX_POLICIES,
     MAX_QUANTITY_LENGTH,
     MAX_TASKS,
 )
 from stromboli.api.validation.rules import SELECTOR_OPERATORS
+from stromboli.api.validation.topology import MAX_TIER_NAME, MEMBER_TYPES
 
 Schema = dict[str, Any]
 
@@ -214,5 +223,21 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
     },
     ReservationStatus: {"properties": {"phase": _one_of(*RESERVATION_PHASES)}},
     ReservationOwner: {"properties": {"namespaces": {"items": {"maxLength": 63, "pattern": f"^{_LABEL}$"}}}},
+    HyperNode: {"required": ["spec"]},
+    HyperNodeSpec: {
+        "required": ["tier", "members"],
+        "properties": {
+            "tier": _between(0),
+            "tierName": {"maxLength": MAX_TIER_NAME},
+            "members": {"minItems": 1, "maxItems": MAX_MEMBERS},
+        },
+    },
+    HyperNodeMember: {"required": ["type", "selector"], "properties": {"type": _one_of(*MEMBER_TYPES)}},
+    ExactMatch: {"required": ["name"], "properties": {"name": {**_NAME, "minLength": 1}}},
+    RegexMatch: {
+        "required": ["pattern"],
+        "properties": {"pattern": {"minLength": 1, "maxLength": MAX_PATTERN}},
+    },
+    HyperNodeStatus: {"properties": {"nodeCount": _between(0)}},
 }
 """What is merged into the generated schema of a struct."""

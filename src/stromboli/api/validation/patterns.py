@@ -1,11 +1,13 @@
 """Regular expressions of others, matched in a time that grows with the text and not beyond.
 
-A definition of a resource may have any `pattern`. Python's `re` goes back and tries again, so that `(a+)+$` needs twice
-as long for each further `a`: thirty of them stop the server. Kubernetes matches with automata, and so do we: the
-expression becomes a list of instructions, and the text is read once, with the set of all instructions that could be
-next. Sets that were seen before are remembered, so a common pattern costs one look-up for each character.
+A definition of a resource may have any `pattern`, and a HyperNode selects its members with one. Python's `re` goes back
+and tries again, so that `(a+)+$` needs twice as long for each further `a`: thirty of them stop the process. Kubernetes
+matches with automata, and so do we: the expression becomes a list of instructions, and the text is read once, with the
+set of all instructions that could be next. Sets that were seen before are remembered, so a common pattern costs one
+look-up for each character.
 
-Go's dialect has neither references back nor looks around; an expression that has them is not checked.
+Go's dialect has neither references back nor looks around, and has classes such as `[[:digit:]]` that Python reads as
+something else: an expression with one of these cannot be matched here.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ _LONGEST: Final = 10_000
 _MOST_INSTRUCTIONS: Final = 5_000
 _MOST_STEPS: Final = 500_000  # of instructions, for one text: a few tenths of a second
 _MOST_REMEMBERED: Final = 5_000
+_CLASS: Final = re.compile(r"\[:\^?[a-z]+:\]")
 
 Test = Callable[[str], bool]
 _EDGE, _WORD, _LINE, _OTHER = "edge", "word", "line", "other"  # what stands before or after a place
@@ -38,6 +41,8 @@ class Pattern:
         """Raises ValueError for an expression that cannot be matched this way."""
         if len(text) > _LONGEST:
             raise ValueError("the expression is too long")
+        if _CLASS.search(text):
+            raise ValueError("classes such as [:digit:] are not supported: write [0-9]")
         try:
             tree = parser.parse(text.replace(r"\z", r"\Z"))
             self._code: list[tuple[Any, ...]] = []
