@@ -27,9 +27,14 @@ from stromboli.api import (
     Affinity,
     Condition,
     Container,
+    ExactMatch,
     Guarantee,
+    HyperNode,
+    HyperNodeMember,
+    HyperNodeSpec,
     KObject,
     LabelSelector,
+    MemberSelector,
     Namespace,
     Node,
     NodeSpec,
@@ -50,6 +55,7 @@ from stromboli.api import (
     Queue,
     QueueSpec,
     QueueStatus,
+    RegexMatch,
     ResourceQuota,
     ResourceQuotaSpec,
     ResourceRequirements,
@@ -228,6 +234,35 @@ def queue(
             parent=parent,
         ),
         status=QueueStatus(state=state),
+    )
+
+
+def hyper_node(
+    name: str,
+    tier: int,
+    *members: str,
+    nodes: Sequence[str] = (),
+    regex: str = "",
+    labels: Mapping[str, str] | None = None,
+    tier_name: str = "",
+) -> HyperNode:
+    """A HyperNode whose members are HyperNodes, or nodes by name, by a regular expression, or by labels."""
+    selectors = [MemberSelector(exact_match=ExactMatch(name=node)) for node in nodes]
+    if regex:
+        selectors.append(MemberSelector(regex_match=RegexMatch(pattern=regex)))
+    if labels is not None:
+        selectors.append(MemberSelector(label_match=LabelSelector(match_labels=dict(labels))))
+    inner = [
+        HyperNodeMember(type="HyperNode", selector=MemberSelector(exact_match=ExactMatch(name=member)))
+        for member in members
+    ]
+    return HyperNode(
+        metadata=_metadata(name, None),
+        spec=HyperNodeSpec(
+            tier=tier,
+            tier_name=tier_name,
+            members=[*inner, *(HyperNodeMember(type="Node", selector=selector) for selector in selectors)],
+        ),
     )
 
 

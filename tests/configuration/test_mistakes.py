@@ -216,7 +216,8 @@ def test_unknown_keys_are_warnings_in_the_order_of_the_file() -> None:
         "- name: allocate\n"
     )
     assert configuration.warnings == (
-        'scheduler.yaml, line 1: unknown key "verbosity" is ignored; known: actions, tiers, configurations, metrics',
+        'scheduler.yaml, line 1: unknown key "verbosity" is ignored; known: actions, tiers, configurations, '
+        "topologyKeys, metrics",
         'scheduler.yaml, line 4: unknown key "rank" is ignored; known: plugins',
         'scheduler.yaml, line 7: plugin "gang": unknown key "enableEverything" is ignored',
         'scheduler.yaml, line 10: unknown key "argument" is ignored; known: name, arguments',

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stromboli.api import (
+    HyperNode,
     KObject,
     Namespace,
     Pod,
@@ -45,6 +46,7 @@ from .resources import PODS, ResourceAxis, Vector
 from .shapes import ShapeRegistry
 from .snapshot import Snapshot
 from .task_index import TaskIndex
+from .topology import Topology
 from .volumes import VolumeIndex
 from .withdrawal import Withdrawal, WithdrawnObject, remainder
 
@@ -59,6 +61,7 @@ class Cluster:
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.quotas: dict[str, ResourceQuota] = {}  # those that give a weight
         self.volumes = VolumeIndex()
+        self.topology = Topology(lambda: [(node.name, node.labels) for node in self.ledger.table.nodes])
         self._warnings = ObjectWarnings()
         self._shapes = ShapeRegistry(self.axis)
         self._queues = QueueIndex(self.axis, self.ledger, self._warnings)
@@ -121,6 +124,8 @@ class Cluster:
                 return None if queue is None else queue.object
             case Reservation():
                 return self.reservations.get(obj.metadata.name)
+            case HyperNode():
+                return self.topology.known(obj.metadata.name)
             case _:
                 return None
 
@@ -145,6 +150,8 @@ class Cluster:
             case Reservation():
                 self._tasks.apply_reservation(obj)
                 self._reservations.apply(obj)
+            case HyperNode():
+                self.topology.apply(obj)
             case _:
                 # Of other kinds only those about volumes are kept. Of Jobs and ReplicaSets the scheduler reads only the
                 # pods and groups that controllers create.
@@ -174,6 +181,8 @@ class Cluster:
             case Reservation():
                 self._tasks.delete_reservation(obj.metadata.name)
                 self._reservations.delete(obj.metadata.name)
+            case HyperNode():
+                self.topology.delete(obj.metadata.name)
             case _:
                 self.volumes.delete(obj)
 
@@ -254,7 +263,9 @@ class Cluster:
             self.nodes[name] = node
             self._layout_changed = True
         node.object = obj
-        node.labels = dict(obj.metadata.labels)
+        if node.labels != obj.metadata.labels:
+            node.labels = dict(obj.metadata.labels)
+            self.topology.nodes_changed()
         node.ready = is_ready(obj)
         node.schedulable = not obj.spec.unschedulable
         node.allocatable = amounts(obj.status.allocatable or obj.status.capacity)
@@ -290,6 +301,7 @@ class Cluster:
             return False
         self._layout_changed = False
         self.ledger.table.lay_out(self.nodes.values())
+        self.topology.nodes_changed()
         self._tasks.rows_assigned()
         return True
 
@@ -352,6 +364,7 @@ class Cluster:
             self._reservations.former_users,
             self._reservations.hold_on,
             self.volumes,
+            self.topology,
             has_pod_terms=bool(self._shapes.with_pod_terms),
         )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stromboli.api import KObject, Node, ObjectMeta, Pod, PodGroup, PodGroupCondition, Queue, Reservation
+from stromboli.api import HyperNode, KObject, Node, ObjectMeta, Pod, PodGroup, PodGroupCondition, Queue, Reservation
 
 from .object_fields import WAITING_CONDITION, WaitingRecord, is_ready, waiting_record
 
@@ -45,6 +45,8 @@ def is_relevant(before: KObject | None, after: KObject) -> bool:
             used = after.status
             reservation_status = replace(before.status, conditions=used.conditions, allocated=used.allocated)
             return reservation_status != used or before.spec != after.spec
+        case HyperNode(), HyperNode():
+            return before.spec != after.spec
         case _:
             return True
 

@@ -14,6 +14,7 @@ from .node_table import NodeTable
 from .object_warnings import ObjectWarning
 from .reservations import FormerUsers
 from .resources import Vector
+from .topology import Topology
 from .volumes import VolumeIndex
 
 
@@ -42,6 +43,7 @@ class Snapshot:
     former_users: Callable[[], list[FormerUsers]] = list  # see ReservationIndex.former_users
     hold_reservations: Callable[[Iterable[str]], None] = lambda nodes: None  # see ReservationIndex.hold_on
     volumes: VolumeIndex = field(default_factory=VolumeIndex)
+    topology: Topology = field(default_factory=Topology)  # which nodes are close together
 
     has_pod_terms: bool = True  # whether some pod has inter-pod affinity or topology spread
 

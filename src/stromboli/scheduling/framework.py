@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from stromboli.cluster import Job, JobKey, Queue, QueueName, Snapshot, Task, Vector
-from stromboli.cluster.topology import Domain
+from stromboli.cluster.topology import Domain, Tree
 
 from . import callbacks as cb
 from .callbacks import EvictionKind, Refusal, Verdict
@@ -72,6 +72,11 @@ class Framework(ExtensionPoints):
         self.waiting_times: dict[JobKey, float] = {}
         # While decisions are made permanent. An error in between cannot be undone.
         self.is_settling = False
+
+    @property
+    def topology(self) -> Tree:
+        """Which nodes are close together: by HyperNodes, or else by the labels that the configuration names."""
+        return self.snapshot.topology.tree(self.configuration.topology_keys)
 
     def has_action(self, name: str) -> bool:
         return name in self._actions

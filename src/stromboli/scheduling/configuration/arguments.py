@@ -145,6 +145,17 @@ class Arguments(Mapping[str, object]):
             raise self.error(key, f"must be one of {', '.join(choices)}")
         return given
 
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of strings, or one string with commas in it; none by default."""
+        given = self._given(key)
+        if isinstance(given, str):
+            given = [part.strip() for part in given.split(",")]
+        if given is None:
+            return ()
+        if not isinstance(given, list | tuple) or not all(isinstance(one, str) and one for one in given):
+            raise self.error(key, "must be a list of strings")
+        return tuple(given)
+
     def duration(
         self, key: str, default: float, *, minimum: float | None = None, maximum: float | None = None
     ) -> float:

@@ -7,7 +7,8 @@ The format is Volcano's, so files written for Volcano work here. There are two w
     - name: allocate                        - name: allocate
       arguments: {...}                        arguments: {...}
 
-`tiers` is a list of lists of plugins. Flags of a plugin disable single kinds of its callbacks.
+`tiers` is a list of lists of plugins. Flags of a plugin disable single kinds of its callbacks. `topologyKeys` are
+labels of nodes, from the widest to the narrowest, that say which nodes are close together.
 
 We are stricter than Volcano on purpose. With an unknown name or a value of the wrong type, the scheduler would silently
 follow other rules than the file says, so both are errors that name the line. An unknown key changes nothing and may
@@ -27,6 +28,7 @@ from typing import Final, Literal, get_args
 
 from .arguments import Arguments, ConfigurationError, place, quoted
 from .located_yaml import Located, read_located
+from .topology_keys import read_topology_keys
 
 Flag = Literal[
     "allocatable", "bestNode", "clusterOrder", "hierarchy", "hyperNodeGradient", "hyperNodeOrder",
@@ -93,6 +95,7 @@ class Configuration:
     actions: tuple[ActionOption, ...]
     tiers: tuple[Tier, ...]
     warnings: tuple[str, ...] = ()
+    topology_keys: tuple[str, ...] = ()  # from the widest to the narrowest
     metrics: Mapping[str, object] = field(default_factory=dict)
 
     def plugins(self, *names: str) -> list[PluginOption]:
@@ -135,7 +138,8 @@ def configuration_text(configuration: Configuration) -> str:
         }
         for tier in configuration.tiers
     ]
-    return json.dumps({"actions": actions, "tiers": tiers})
+    keys = {"topologyKeys": configuration.topology_keys} if configuration.topology_keys else {}
+    return json.dumps({"actions": actions, **keys, "tiers": tiers})
 
 
 def default_configuration(*, actions: Collection[str], plugins: Collection[str]) -> Configuration:
@@ -175,7 +179,7 @@ class _File:
 
     def read(self, root: Located) -> Configuration:
         content = root.mapping("a configuration")
-        self._warn_of_unknown(content, ("actions", "tiers", "configurations", "metrics"))
+        self._warn_of_unknown(content, ("actions", "tiers", "configurations", "topologyKeys", "metrics"))
         actions = self._read_actions(content.get("actions", Located(None, root.line, self._where)))
         if "configurations" in content:
             actions = self._configured(actions, content["configurations"])
@@ -185,9 +189,11 @@ class _File:
         if not any(tier.plugins for tier in tiers):
             self._warn(root.line, "no plugins are configured, so there are no gangs, shares or priorities")
         metrics = content["metrics"].mapping('"metrics"') if "metrics" in content else {}
+        keys = read_topology_keys(content.get("topologyKeys"), [one for tier in tiers for one in tier.plugins])
         return Configuration(
             actions=actions,
             tiers=tiers,
+            topology_keys=keys,
             warnings=tuple(f"{place(self._where, line)}: {text}" for line, text in sorted(self._warnings)),
             metrics={key: value.plain() for key, value in metrics.items()},
         )
