@@ -23,7 +23,17 @@ from stromboli.api import (
 )
 from stromboli.api.reservations import user_reference
 from stromboli.api.waiting_reservations import waiting_pod_of, waiting_reservation
-from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted, JobKey, QueueName, Status, TaskKey
+from stromboli.cluster import (
+    Applied,
+    Cluster,
+    ClusterEvent,
+    Deleted,
+    JobKey,
+    QueueName,
+    ReservationWriteFailed,
+    Status,
+    TaskKey,
+)
 from stromboli.kube.client import Resource, TokenBucket
 from stromboli.kube.scheduler.binder import BindRequest, EvictRequest, Request
 from stromboli.kube.scheduler.dispatcher import Dispatcher, resolve_targets
@@ -636,6 +646,75 @@ def test_the_node_that_a_reservation_waits_for_is_written_at_once() -> None:
         assert harness.patches.enqueued == []
 
     play(story)
+
+
+SAID = Condition(type="Ready", status="False", reason="Preempted", message="It gives way to ns/a.")
+GIVES_WAY = PatchReservation("r", "u1", "Pending", "", {}, (SAID,))
+
+
+def hold_on_n1(harness: DispatcherHarness) -> None:
+    harness.api.put(held_reservation("Available", "n1"))
+    harness.cluster.apply(Applied(harness.api.all(Reservation)[0]))
+
+
+def test_nobody_is_bound_where_a_reservation_gives_way_before_that_is_written() -> None:
+    """A scheduler that is killed in between would leave a node on which the pod and the Reservation have the same
+    room."""
+
+    async def story(harness: DispatcherHarness) -> None:
+        hold_on_n1(harness)
+        harness.dispatch(GIVES_WAY, Bind(TaskKey("ns/b"), "n2", JOB))
+        harness.dispatch(Bind(A, "n1", JOB))
+        assert [request.task for request in harness.binder.sent] == ["ns/b"], "it goes to another node"
+        await until(lambda: len(harness.binder.sent) == 2)
+        assert [one.status.phase for one in harness.api.all(Reservation)] == ["Pending"]
+        harness.dispatch(Bind(A, "n1", JOB))
+        assert len(harness.binder.sent) == 3, "nothing is left to wait for"
+
+    play(story)
+
+
+def test_nobody_is_bound_where_a_reservation_could_not_give_way() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        hold_on_n1(harness)
+        harness.dispatch(GIVES_WAY, Bind(A, "n1", JOB))
+        await until(lambda: harness.binder.failed)
+        assert harness.binder.sent == []
+
+    play(story, fate=lambda verb, key: refused(403, "Forbidden") if verb == "patch" else Fate())
+
+
+def test_a_reservation_that_holds_nothing_any_more_stops_nobody() -> None:
+    """The controllers have ended it meanwhile."""
+
+    async def story(harness: DispatcherHarness) -> None:
+        hold_on_n1(harness)
+        harness.api.put(held_reservation("Expired", "n1"))
+        harness.dispatch(GIVES_WAY, Bind(A, "n1", JOB))
+        await until(lambda: harness.binder.sent)
+        assert [one.status.phase for one in harness.api.all(Reservation)] == ["Expired"]
+
+    play(story)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_reservation_gets_the_room_of_another_one_after_that_gave_way(written: bool) -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        hold_on_n1(harness)
+        other = held_reservation("Pending")
+        other.metadata.name, other.metadata.uid = "s", "u2"
+        harness.api.put(other)
+        for one in harness.api.all(Reservation):
+            harness.cluster.apply(Applied(one))
+        harness.dispatch(GIVES_WAY, PatchReservation("s", "u2", "Available", "n1", {"cpu": 1000}, (SAID,)))
+        await until(lambda: len(harness.observed) == 2 or ReservationWriteFailed("s") in harness.reported)
+        phases = {one.metadata.name: one.status.phase for one in harness.api.all(Reservation)}
+        assert phases == ({"r": "Pending", "s": "Available"} if written else {"r": "Available", "s": "Pending"})
+
+    def fate(verb: str, key: str) -> Fate:
+        return refused(403, "Forbidden") if (verb, key) == ("patch", "r") and not written else Fate()
+
+    play(story, fate=fate)
 
 
 # -- who uses a Reservation --------------------------------------------------------------------------------------------

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from builders import group, node, pod, priority_class
 from live.fake_api import FakeApi, Fate, until, with_virtual_time
 from live.scheduler_harness import InThread, assert_ledger_is_what_is_there, component, make, running
-from stromboli.api import Pod, key
-from stromboli.cluster import Status
-from stromboli.kube.scheduler.cycle_runner import Send
+from stromboli.api import ObjectMeta, ObjectReference, Pod, Reservation, ReservationStatus, key
+from stromboli.cluster import Applied, Cluster, JobKey, Status, TaskKey
+from stromboli.kube.scheduler.cycle_runner import Send, _Outbox
 from stromboli.kube.scheduler.dispatcher import TargetedDecision
 from stromboli.scheduling.cycle import Scheduler
-from stromboli.scheduling.decisions import Bind, Cycle, Decision
+from stromboli.scheduling.decisions import Bind, Cycle, Decision, DropUsers, Evict, PatchReservation
 from stromboli.scheduling.plugin import Action
 from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.session import Session
@@ -184,3 +184,45 @@ def test_all_decisions_of_a_cycle_are_sent_once_and_binds_first() -> None:
     assert {type(decision).__name__ for decision in decided[0]} >= {"Bind", "PatchPod", "PatchGroup"}
     binds_first = [sorted(cycle, key=lambda decision: not isinstance(decision, Bind)) for cycle in decided]
     assert sent == [decision for cycle in binds_first for decision in cycle]
+
+
+class Sent(list[Decision]):
+    def __call__(self, decisions: Sequence[TargetedDecision]) -> None:
+        self.extend(one.decision for one in decisions)
+
+
+def test_a_reservation_that_gives_way_leaves_with_the_binds() -> None:
+    """They wait for it on its node."""
+    gives_way = PatchReservation("r", "u1", "Pending", "", {}, ())
+    binds = [Bind(TaskKey(f"ns/{name}"), "n1", JobKey("ns/g")) for name in "ab"]
+    evicts = Evict(TaskKey("ns/old"), "n1", "Preempted", "for ns/a")
+    cycle, sent = Cycle(), Sent()
+    outbox = _Outbox(Cluster(), sent)
+    cycle.decisions += [binds[0], evicts, gives_way, binds[1]]
+    outbox.send_binds(cycle)
+    assert sent == [binds[0], gives_way, binds[1]]
+    outbox.send_rest(cycle, ())
+    assert sent == [binds[0], gives_way, binds[1], evicts]
+
+
+def test_a_pod_that_a_reservation_lists_is_bound_at_the_end_of_the_cycle() -> None:
+    """Only then it is known whether it stays on the list, and it is removed before it is bound."""
+    known = Cluster()
+    held = Reservation(
+        metadata=ObjectMeta(name="r", uid="u1"),
+        status=ReservationStatus(
+            phase="Available", node_name="n1",
+            current_owners=[ObjectReference(kind="Pod", namespace="ns", name="a", uid="a")],
+        ),
+    )  # fmt: skip
+    known.apply(Applied(held))
+    binds = [Bind(TaskKey(f"ns/{name}"), "n1", JobKey("ns/g")) for name in "ab"]
+    drops = DropUsers("r", "u1", (), ())
+    cycle, sent = Cycle(), Sent()
+    outbox = _Outbox(known, sent)
+    cycle.decisions += binds
+    outbox.send_binds(cycle)
+    assert sent == [binds[1]]
+    cycle.decisions.append(drops)
+    outbox.send_rest(cycle, ())
+    assert sent == [binds[1], drops, binds[0]]

@@ -19,12 +19,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from stromboli.api import ApiError, Pod, key
+from stromboli.api.reservations import AVAILABLE
 from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted
 from stromboli.containment import ContainedError, ObjectRef, contained_error
 from stromboli.kube.runtime import ConfigurationFile, LimitedLog, Log, first_of, garbage_collection
 from stromboli.scheduling.containment import CycleInputs, NotContained
 from stromboli.scheduling.cycle import Scheduler
-from stromboli.scheduling.decisions import Bind, Cycle, Decision
+from stromboli.scheduling.decisions import Bind, Cycle, Decision, DropUsers, PatchReservation
 from stromboli.scheduling.explanation import orphans
 
 from .binder import Binder
@@ -286,25 +287,40 @@ class CycleFailed(Exception):
 
 
 class _Outbox:
-    """What of the decisions of a running cycle has left the thread."""
+    """What of the decisions of a running cycle has left the thread.
+
+    Binds leave early, and with them Reservations that give way: binds on their nodes have to wait for that. A pod that
+    some Reservation lists, from an earlier attempt, may have to be removed from the list before its bind, and the end
+    of the cycle decides so. So its bind leaves then.
+    """
 
     def __init__(self, cluster: Cluster, send: Send) -> None:
         self._cluster = cluster
         self._send = send
-        self._seen = 0  # decisions so far; all binds among them are sent
+        self._seen = 0  # decisions so far; those of them that may leave early are sent
+        owners = [user for known in cluster.reservations.values() for user in known.status.current_owners]
+        self._listed = {f"{user.namespace}/{user.name}" for user in owners}
 
     def send_binds(self, cycle: Cycle) -> None:
         new = cycle.decisions[self._seen :]
         self._seen += len(new)
-        self._send_in_chunks([decision for decision in new if isinstance(decision, Bind)])
+        self._send_in_chunks([decision for decision in new if self._is_early(decision)])
 
     def send_rest(self, cycle: Cycle, more: Sequence[TargetedDecision]) -> None:
-        """In the order decided, without the binds that are sent already, and then some that no cycle decided."""
+        """In the order decided, without what is sent already, and then some that no cycle decided. Removals from lists
+        come first: binds wait for those that have begun."""
         decisions = cycle.decisions
-        self._send_in_chunks([decision for decision in decisions[: self._seen] if not isinstance(decision, Bind)])
-        self._send_in_chunks(decisions[self._seen :])
+        rest = [decision for decision in decisions[: self._seen] if not self._is_early(decision)]
+        rest += decisions[self._seen :]
+        rest.sort(key=lambda decision: not isinstance(decision, DropUsers))
+        self._send_in_chunks(rest)
         if more:
             self._send(more)
+
+    def _is_early(self, decision: Decision) -> bool:
+        if isinstance(decision, Bind):
+            return decision.task not in self._listed
+        return isinstance(decision, PatchReservation) and decision.phase != AVAILABLE
 
     def _send_in_chunks(self, decisions: Sequence[Decision]) -> None:
         for start in range(0, len(decisions), CHUNK):

@@ -1,5 +1,10 @@
 """Turns the decisions of a cycle into writes: binds and evictions go to the binder at once, statuses to the status
-writer, which takes its time, reservations to their own writer, and what only people read to the event recorder."""
+writer, which takes its time, reservations to their own writer, and what only people read to the event recorder.
+
+Some binds wait for a write. A pod is listed by the Reservation that it uses, and by no other, before it is bound. And
+nobody is bound to a node where a Reservation gives way until that is written: otherwise the next leader would count on
+the same room for the pods of the Reservation.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stromboli.api import KObject, ObjectReference, Pod, PodGroup, Queue, Reservation, is_marked_lent, key, names
-from stromboli.api.reservations import user_reference
+from stromboli.api.reservations import AVAILABLE, user_reference
 from stromboli.cluster import Cluster, JobKey, TaskKey
 from stromboli.containment import ObjectRef
 from stromboli.kube.runtime import EventRecorder, Log
@@ -39,7 +44,7 @@ from .volume_writer import VolumeWriter
 
 _log = Log("dispatcher")
 
-_NOT_LISTED: Final = "it could not be written which Reservation the pod uses"
+_NOT_WRITTEN: Final = "it could not be written which Reservation the pod uses, or which one gives way on its node"
 _DRAIN_TIMEOUT: Final = 10.0  # seconds, before a stop, for what is in flight
 
 
@@ -94,6 +99,8 @@ def _pod(cluster: Cluster, task_key: TaskKey) -> Pod | None:
 
 def _group(cluster: Cluster, job_key: JobKey) -> PodGroup | None:
     job = cluster.jobs.get(job_key)
+    if job_key in cluster.upstream.groups:  # also those that are no job of their own
+        return cluster.upstream.groups[job_key]
     if job is not None and job.object is not None:
         return job.object
     withdrawn = _withdrawn(cluster, "PodGroup", job_key)
@@ -114,6 +121,18 @@ def _annotations(bind: Bind, pod: KObject) -> dict[str, str]:
     return {}
 
 
+def _keep(writes: dict[str, list[asyncio.Task[bool]]], key: str, write: asyncio.Task[bool]) -> None:
+    """Until it is done."""
+
+    def done(_: object) -> None:
+        writes[key].remove(write)
+        if not writes[key]:
+            del writes[key]
+
+    writes.setdefault(key, []).append(write)
+    write.add_done_callback(done)
+
+
 class Dispatcher:
     def __init__(
         self,
@@ -130,6 +149,9 @@ class Dispatcher:
         self._volumes = volumes
         self._recorder = recorder
         self._waiting: set[asyncio.Task[None]] = set()  # binds that something else is written before
+        # What is being written: by uid, lists that lose a pod; by node, Reservations that give way there.
+        self._removals: dict[str, list[asyncio.Task[bool]]] = {}
+        self._giving_way: dict[str, list[asyncio.Task[bool]]] = {}
 
     def dispatch(self, decisions: Iterable[TargetedDecision]) -> None:
         """Start all writes, in the order decided, without waiting for any."""
@@ -176,6 +198,11 @@ class Dispatcher:
                 case _:
                     pass  # the object was deleted in the meantime
         before = self._write_users(drops, uses)
+        for request in requests:
+            if isinstance(request, BindRequest):
+                first = [*self._removals.get(request.uid, ()), *self._giving_way.get(request.node, ())]
+                if first:
+                    before[request.uid] = [*before.get(request.uid, ()), *first]
         self._binder.submit([request for request in requests if request.uid not in before])
         self._submit_later([request for request in requests if request.uid in before], before)
 
@@ -183,7 +210,10 @@ class Dispatcher:
         if (patch.phase, patch.node) == (target.status.phase, target.status.node_name):
             self._status_writer.write_reservation(patch, target)
         else:
-            self._reservations.write(patch, target)
+            gives_way = target.status.phase == AVAILABLE != patch.phase
+            written = self._reservations.write(patch, target, after=self._giving_way.get(patch.node, ()))
+            if gives_way:
+                _keep(self._giving_way, target.status.node_name, written)
             said = patch.conditions[-1]
             self._record(target, patch.phase, said.message or patch.conditions[0].message)
 
@@ -195,7 +225,7 @@ class Dispatcher:
         for drop in drops:
             written = self._reservations.drop_users(drop)
             for user in drop.pods:
-                before.setdefault(user.uid, []).append(written)
+                _keep(self._removals, user.uid, written)
         for (reservation, node), users in uses.items():
             name, _, uid = reservation.partition("/")
             written = self._reservations.list_users(name, uid, node, users)
@@ -209,7 +239,7 @@ class Dispatcher:
         for request in requests:
             together.setdefault(tuple(before[request.uid]), []).append(request)
         for writes, waiting in together.items():
-            task = asyncio.create_task(self._binder.submit_after(writes, waiting, _NOT_LISTED))
+            task = asyncio.create_task(self._binder.submit_after(writes, waiting, _NOT_WRITTEN))
             self._waiting.add(task)
             task.add_done_callback(self._waiting.discard)
 

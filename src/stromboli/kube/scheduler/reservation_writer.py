@@ -12,14 +12,14 @@ that takes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from stromboli.api import KObject, ObjectReference, Reservation
-from stromboli.api.reservations import is_user, with_users, without_users
+from stromboli.api.reservations import AVAILABLE, is_user, with_users, without_users
 from stromboli.cluster import Applied, ClusterEvent, Deleted, ReservationWriteFailed
 from stromboli.kube.client import (
     PODS,
@@ -78,13 +78,17 @@ class ReservationWriter:
         self._report(Deleted(reservation))
         self._start(reservation, self._delete)
 
-    def write(self, patch: PatchReservation, reservation: Reservation) -> None:
-        """Write the phase and the node of a Reservation."""
+    def write(
+        self, patch: PatchReservation, reservation: Reservation, *, after: Iterable[asyncio.Task[bool]] = ()
+    ) -> asyncio.Task[bool]:
+        """Write the phase and the node of a Reservation, if what comes before that was written. Whether it was, or need
+        not be: it holds nothing there any more."""
+        first = list(after)
 
-        async def write(reservation: Reservation) -> None:
-            await self._write_status(patch, reservation)
+        async def write() -> bool:
+            return await self._write_status(patch, reservation, first)
 
-        self._start(reservation, write)
+        return self._in_turn(reservation.metadata.name, write)
 
     def list_users(self, name: str, uid: str, node: str, users: Sequence[ObjectReference]) -> asyncio.Task[bool]:
         """List pods that are about to be bound to a node. Whether they may be bound now."""
@@ -181,21 +185,26 @@ class ReservationWriter:
                 _log.warning("cannot delete a reservation", reservation=name, failure=failure.message)
         await self._report_actual(reservation)
 
-    async def _write_status(self, patch: PatchReservation, reservation: Reservation) -> None:
+    async def _write_status(
+        self, patch: PatchReservation, reservation: Reservation, first: Sequence[asyncio.Task[bool]]
+    ) -> bool:
         name, meta = patch.reservation, reservation.metadata
         changed = object_and_status_patches(reservation, patch.applied_to(reservation))[1]
         body = {**changed, "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}}
+        may_write = all(await asyncio.gather(*first))
         await self._bucket.take()
-        if self._fence.is_leader:
+        if may_write and self._fence.is_leader:
             try:
                 written = await self._patch(name, body)
                 self._on_object(written)
-                return
+                return True
             except Failure as failure:
                 _log.warning("cannot write the status of a reservation", reservation=name, failure=failure.message)
         found = await reread(self._client, RESERVATIONS, name)
         self._report(Deleted(reservation) if found is None else Applied(found))
         self._report(ReservationWriteFailed(name))
+        place = (meta.uid, AVAILABLE, reservation.status.node_name)
+        return found is None or (found.metadata.uid, found.status.phase, found.status.node_name) != place
 
     async def _write_users(self, name: str, uid: str, change: Callable[[Reservation], Awaitable[Reservation]]) -> bool:
         present = self._cached(name)
