@@ -5,6 +5,7 @@ plan          a seed becomes a list of steps: faults, and what users do
 documents     the objects that users write
 world         what there is at the start
 users         carries out the steps
+meetings      what happens just before or after a write
 checkers      invariants, after every write and at the end
 run           one plan, from the start of its world to the verdict
 shrink        the fewest steps that still fail

@@ -60,7 +60,8 @@ def draw(seed: int) -> Plan:
     steps = [Step(0.0, "settings", {"guarantee": dice.random() < 0.3, "weight": dice.randint(1, 3)})]
     steps += _work(dice, nodes)
     steps += _faults(dice)
-    steps += _meetings(dice, steps)
+    steps += _traps(dice, steps)
+    steps += _meetings(dice)
     return Plan(seed, nodes, sorted((step for step in steps if step.at < CALM), key=lambda step: step.at))
 
 
@@ -81,7 +82,7 @@ def _work(dice: Random, nodes: dict[str, int]) -> list[Step]:
             "name": name, "queue": dice.choice(("q-a", "q-a", "q-b", "default")), "replicas": replicas,
             "least": dice.choice((replicas, replicas, max(1, replicas - 1), 1)), "cpu": dice.choice(cpu),
             "run": dice.choice((None, None, 4.0, 12.0, 30.0)), "priority": dice.choice(("", "low", "low", "high")),
-            "grace": dice.choice((0, 1, 2, 8, 15)), "fails": dice.random() < 0.1,
+            "grace": dice.choice((0, 1, 2, 8, 15, 30)), "fails": dice.random() < 0.1,
             "restarts": dice.choice(("", "", "RestartJob", "RestartTask")),
         }))  # fmt: skip
         if dice.random() < 0.7:
@@ -164,6 +165,9 @@ def _faults(dice: Random) -> list[Step]:
         ]
     if dice.random() < 0.2:
         steps.append(Step(_when(dice), "compact", {}))
+    if dice.random() < 0.15:  # a bind that is done although nobody waits for it any more
+        steps.append(_fault(_when(dice), "late-write", "scheduler-*", "POST pods/binding", times=dice.choice((1, 3)),
+                            lasts=15.0, amount=round(dice.uniform(4.9, 5.9), 2)))  # fmt: skip
     return steps
 
 
@@ -177,10 +181,22 @@ def _process_trouble(dice: Random, who: str, at: float) -> list[Step]:
             return [Step(at, "partition", {"who": who}), Step(round(at + lasts, 2), "heal", {"who": who})]
         case "clock":
             return [Step(at, "clock", {"who": who, "by": round(dice.uniform(-10, 10), 1)})]
-    return [Step(at, kind, {"who": who}), Step(round(at + min(lasts, 6), 2), "restart", {"who": who})]
+    back = round(at + min(lasts, 6), 2)
+    steps = [Step(at, kind, {"who": who}), Step(back, "restart", {"who": who})]
+    if dice.random() < 0.4:  # what it lists at its start is old
+        what = dice.choice(("LIST *", "LIST pods", "* reservations", "LIST jobs"))
+        steps.append(_fault(back, "stale-read", who, what,
+                            times=5, lasts=5.0, amount=round(dice.uniform(0.5, 8), 1)))  # fmt: skip
+    return steps
 
 
-def _meetings(dice: Random, steps: list[Step]) -> list[Step]:
+def _fault(at: float, fault: str, who: str, what: str, *, times: int, lasts: float, amount: float) -> Step:
+    return Step(
+        at, "fault", {"fault": fault, "who": who, "what": what, "times": times, "lasts": lasts, "amount": amount}
+    )
+
+
+def _traps(dice: Random, steps: list[Step]) -> list[Step]:
     """Trouble just when something is being done, which times drawn alone would rarely meet: a few awaits after a step
     of a user."""
     acts = [step for step in steps if step.do not in ("settings", "fault") and "who" not in step.arguments]
@@ -194,4 +210,27 @@ def _meetings(dice: Random, steps: list[Step]) -> list[Step]:
                 found.append(
                     Step(step.at, "trap", {"who": f"{kind}-{letter}", "act": act, "after": after, "lasts": lasts})
                 )
+    return found
+
+
+_MET: Final = ("POST pods/binding", "POST pods/binding", "POST pods/eviction", "POST pods/eviction", "POST pods",
+               "PATCH pods/status", "PATCH reservations*", "POST reservations", "DELETE reservations",
+               "PATCH podgroups*", "PATCH jobs*", "POST podgroups", "PUT leases")  # fmt: skip
+_ACTS: Final = {
+    "POST pods/binding": ("kill", "freeze", "partition", "delete-it", "cordon", "shrink", "lose", "rival"),
+    "POST pods/eviction": ("kill", "freeze", "delete-waiting", "delete-waiting", "delete-it", "rival", "rival"),
+}  # fmt: skip
+
+
+def _meetings(dice: Random) -> list[Step]:
+    """Trouble just before or after a write."""
+    found = []
+    for _ in range(dice.choice((0, 0, 1, 1, 2))):
+        what = dice.choice(_MET)
+        act = dice.choice(_ACTS.get(what, ("kill", "kill", "freeze", "delete-waiting", "rival", "delete-reservations")))
+        found.append(Step(round(dice.uniform(0.0, CALM - 15), 2), "meet", {
+            "what": what, "when": dice.choice(("before", "after")), "act": act, "skip": dice.choice((0, 0, 1, 2, 4)),
+            "delay": dice.choice((0.0, 0.0, 0.003, 0.02, 0.3)),
+            "lasts": round(dice.choice((dice.uniform(0.2, 4), dice.uniform(6, 18))), 2),
+        }))  # fmt: skip
     return found

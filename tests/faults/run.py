@@ -11,6 +11,7 @@ from typing import Final
 from stromboli.containment import Strictness
 from stromboli.embedded.store import Change
 
+from .checkers.acknowledged import Acknowledged
 from .checkers.at_once import AtOnce
 from .checkers.at_rest import AtRest
 from .checkers.truth import Truth
@@ -22,6 +23,8 @@ from .users import Users
 from .world import EPOCH, World
 
 REST: Final = 12.0  # seconds before the end, in which nothing may be written
+AWAKE: Final = 3.0  # seconds after which a process that was frozen has seen what it missed
+CONNECTED: Final = 20.0  # seconds after which one has that had no connection
 TRUE: Final = 30.0  # seconds after the last fault, when every status says what is true
 SETTLED: Final = 5.0  # seconds for which a status may follow what it is about
 EARLY: Final = CALM + 44.0  # most worlds end here, if everything is as it should be at the end
@@ -71,6 +74,7 @@ class _Run:
         clock = self.world.loop.time
         self.at_once = AtOnce(self.truth, clock, self.report)
         self.users = Users(self.world)
+        self.acknowledged = Acknowledged(self.truth, self.report)
         server = self.world.server
         for resource in list(server.store.resources()):
             for record in server.store.list(resource):
@@ -78,6 +82,7 @@ class _Run:
         server.listeners.append(self._committed)
         server.arriving = self.at_once.arrives
         server.handled = self.at_once.handled
+        server.meetings = self.users.meetings.met
         server.stale = self.truth.stale
 
     def report(self, rule: str, text: str) -> None:
@@ -92,6 +97,7 @@ class _Run:
             if self.truth.calm:
                 text = f"{change.type} {key.resource} {key.name} by {writer or 'the server'}"
                 self.writes.append((self.world.loop.time(), text))
+        self.acknowledged.committed(change, writer)
         self.at_once.committed(change, writer)
 
     def run(self) -> None:
@@ -109,6 +115,7 @@ class _Run:
             self.world.run_until(END)
             for rule, text in self._check(at_rest):
                 self.report(rule, text)
+        self.acknowledged.compare(self.world.server.store)
         for who, process in self.world.processes.items():
             for crash in process.crashes:
                 self.report("crash", f"{who}: {crash}")
@@ -133,13 +140,13 @@ class _Run:
     def _do(self, step: Step) -> None:
         world, who = self.world, step.arguments.get("who", "")
         world.run_until(step.at)
-        if step.do in ("freeze", "partition", "restart", "trap"):
-            self.truth.stale(who, CALM)
+        if step.do in ("freeze", "partition"):
+            self.truth.hold(who)
         if step.do in ("thaw", "heal"):
-            self.truth.stale(who, world.loop.time() + 20.0)
+            self.truth.let_go(who, world.loop.time() + (AWAKE if step.do == "thaw" else CONNECTED))
         if step.do in ("crash-server", "compact"):
             for each in world.processes:
-                self.truth.stale(each, world.loop.time() + 20.0)
+                self.truth.stale(each, world.loop.time() + CONNECTED)
         self.users.do(step)
 
 

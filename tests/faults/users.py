@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import documents as make
+from .meetings import Meetings
 from .plan import CALM, Step
 from .simulated.network import NOBODY
 from .simulated.rules import Rule
@@ -21,13 +22,14 @@ class Users:
         self.world = world
         self.commands = 0
         self.refused: list[str] = []
+        self.meetings = Meetings(self)
 
     def do(self, step: Step) -> None:
         self.world.say("STEP", f"{step.do} {' '.join(f'{name}={value}' for name, value in step.arguments.items())}")
         action: Callable[..., None] = getattr(self, "do_" + step.do.replace("-", "_"))
         action(**step.arguments)
 
-    def _try(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
+    def attempt(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
         status, answer = self.world.ask(method, path, body, kind)
         if status >= 300:
             self.world.say("users", f"{method} {path} -> {status} {answer.get('message', '')[:150]}")
@@ -36,7 +38,7 @@ class Users:
         return answer
 
     def _patch(self, path: str, body: Any) -> Any:
-        return self._try("PATCH", path, body, _MERGE)
+        return self.attempt("PATCH", path, body, _MERGE)
 
     # -- work -----------------------------------------------------------------------------------------------------
 
@@ -44,33 +46,33 @@ class Users:
         spec: dict[str, Any] = {"weight": weight}
         if guarantee:
             spec["guarantee"] = {"policy": "Best-Effort", "resource": {"cpu": "3"}}
-        self._try("POST", make.QUEUES, make.queue("q-a", weight=1, reclaimable=True))
-        self._try("POST", make.QUEUES, make.queue("q-b", reclaimable=True, **spec))
+        self.attempt("POST", make.QUEUES, make.queue("q-a", weight=1, reclaimable=True))
+        self.attempt("POST", make.QUEUES, make.queue("q-b", reclaimable=True, **spec))
 
     def do_job(self, restarts: str, **given: Any) -> None:
         given = dict(given)
         name, queue, replicas, least, cpu = (given.pop(key) for key in ("name", "queue", "replicas", "least", "cpu"))
         policies = [{"event": "PodEvicted", "action": restarts}] if restarts else None
-        self._try("POST", make.JOBS, make.job(name, queue, replicas, least, cpu, policies=policies, **given))
+        self.attempt("POST", make.JOBS, make.job(name, queue, replicas, least, cpu, policies=policies, **given))
 
     def do_bad_job(self, name: str) -> None:
-        self._try("POST", make.JOBS, make.job(name, "q-missing", 1, 1, 1, run=5.0))
+        self.attempt("POST", make.JOBS, make.job(name, "q-missing", 1, 1, 1, run=5.0))
 
     def do_correct_job(self, name: str) -> None:
-        self._try("DELETE", f"{make.JOBS}/{name}")
-        self._try("POST", make.JOBS, make.job(name, "q-a", 1, 1, 1, run=5.0))
+        self.attempt("DELETE", f"{make.JOBS}/{name}")
+        self.attempt("POST", make.JOBS, make.job(name, "q-a", 1, 1, 1, run=5.0))
 
     def do_delete_job(self, name: str, **_: Any) -> None:
-        self._try("DELETE", f"{make.JOBS}/{name}", {"propagationPolicy": "Background"})
+        self.attempt("DELETE", f"{make.JOBS}/{name}", {"propagationPolicy": "Background"})
 
     def do_recreate_job(self, name: str, replicas: int, **_: Any) -> None:
         """Another object with the same name at once."""
         status, old = self.world.ask("GET", f"{make.JOBS}/{name}")
-        if status < 300 and self._try("DELETE", f"{make.JOBS}/{name}", {"propagationPolicy": "Background"}):
+        if status < 300 and self.attempt("DELETE", f"{make.JOBS}/{name}", {"propagationPolicy": "Background"}):
             spec = {**old["spec"], "minAvailable": min(old["spec"].get("minAvailable", 1), replicas)}
             spec["tasks"] = [{**task, "replicas": replicas, "minAvailable": None} for task in spec["tasks"]]
             again = {"metadata": {"name": name, "namespace": make.NAMESPACE}, "spec": spec}
-            self._try("POST", make.JOBS, again | {"apiVersion": old["apiVersion"], "kind": "Job"})
+            self.attempt("POST", make.JOBS, again | {"apiVersion": old["apiVersion"], "kind": "Job"})
 
     def do_scale_job(self, name: str, replicas: int, **_: Any) -> None:
         status, job = self.world.ask("GET", f"{make.JOBS}/{name}")
@@ -90,31 +92,33 @@ class Users:
         if status < 300:
             self.commands += 1
             document = make.command(f"c{self.commands}", action, job, found["metadata"]["uid"])
-            self._try("POST", make.COMMANDS, document)
+            self.attempt("POST", make.COMMANDS, document)
 
     def do_delete_pod(self, name: str, pick: float, **_: Any) -> None:
         pods = [pod for pod in self.world.must("GET", make.PODS)["items"] if pod["metadata"]["name"].startswith(name)]
         if pods:
-            self._try("DELETE", f"{make.PODS}/{pods[int(pick * len(pods))]['metadata']['name']}")
+            self.attempt("DELETE", f"{make.PODS}/{pods[int(pick * len(pods))]['metadata']['name']}")
 
     def do_service(self, name: str, replicas: int, cpu: float, budget: int, priority: str) -> None:
         if budget:
-            self._try("POST", make.BUDGETS, make.budget(name, name, budget))
-        self._try("POST", make.REPLICA_SETS, make.service(name, replicas, cpu, priority))
+            self.attempt("POST", make.BUDGETS, make.budget(name, name, budget))
+        self.attempt("POST", make.REPLICA_SETS, make.service(name, replicas, cpu, priority))
 
     def do_scale_service(self, name: str, replicas: int) -> None:
         self._patch(f"{make.REPLICA_SETS}/{name}", {"spec": {"replicas": replicas}})
 
     def do_pod(self, name: str, cpu: float, app: str, run: float | None, priority: str) -> None:
-        self._try(
+        self.attempt(
             "POST", make.PODS, make.pod(name, cpu, run=run, priority=priority, labels={"app": app} if app else {})
         )
 
     def do_reservation(self, name: str, cpu: float, once: bool, ttl: str, priority: str) -> None:
-        self._try("POST", make.RESERVATIONS, make.reservation(name, name, cpu, once=once, ttl=ttl, priority=priority))
+        self.attempt(
+            "POST", make.RESERVATIONS, make.reservation(name, name, cpu, once=once, ttl=ttl, priority=priority)
+        )
 
     def do_delete_reservation(self, name: str) -> None:
-        self._try("DELETE", f"{make.RESERVATIONS}/{name}")
+        self.attempt("DELETE", f"{make.RESERVATIONS}/{name}")
 
     def do_queue_weight(self, name: str, weight: int) -> None:
         self._patch(f"{make.QUEUES}/{name}", {"spec": {"weight": weight}})
@@ -146,7 +150,7 @@ class Users:
         if node in self.world.lost or self.world.ask("GET", f"{make.NODES}/{node}")[0] == 404:
             for pod in self.world.must("GET", make.PODS)["items"]:
                 if pod["spec"].get("nodeName") == node:
-                    self._try("DELETE", f"{make.PODS}/{pod['metadata']['name']}", {"gracePeriodSeconds": 0})
+                    self.attempt("DELETE", f"{make.PODS}/{pod['metadata']['name']}", {"gracePeriodSeconds": 0})
 
     def do_return(self, name: str) -> None:
         self.world.lost.discard(name)
@@ -155,7 +159,7 @@ class Users:
         self._patch(f"{make.NODES}/{name}/status", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
 
     def do_delete_node(self, name: str) -> None:
-        self._try("DELETE", f"{make.NODES}/{name}")
+        self.attempt("DELETE", f"{make.NODES}/{name}")
         self.world.loop.call_later(EVICTED_AFTER, self._delete_pods_of, name)
 
     def do_create_node(self, name: str) -> None:
@@ -191,11 +195,15 @@ class Users:
         process = self.world.processes[who]
 
         def spring() -> None:
+            self.world.server.stale(who, self.world.loop.time() + lasts + 3.0)
             process.freeze() if act == "freeze" else process.kill()
             back = process.thaw if act == "freeze" else process.start
             self.world.loop.call_later(lasts, back, context=NOBODY)
 
         process.owner.set_trap(after, spring)
+
+    def do_meet(self, **meeting: Any) -> None:
+        self.meetings.arm(meeting)
 
     def do_partition(self, who: str) -> None:
         self.world.server.network.partition(who)
@@ -222,6 +230,8 @@ class Users:
         world = self.world
         world.say("STEP", "calm")
         world.rules.clear()
+        self.meetings.end()
+        world.server.gaps.clear()
         world.server.recover()
         for name, process in world.processes.items():
             while world.server.network.is_cut_off(name):

@@ -209,7 +209,8 @@ class AtOnce:
         if who.startswith("descheduler"):
             self._move(who, victim)
         elif is_over(victim) or not node:
-            self._report("eviction", f"{who} evicts {name(victim)}, which holds nothing")
+            if not self._truth.is_stale(who, now):
+                self._report("eviction", f"{who} evicts {name(victim)}, which holds nothing")
         else:
             recent = [one for one, at in self._waiting.items() if now - at < PENDING and one != uid(victim)]
             waits = [pod for pod in self._truth.pods() if not pod["spec"].get("nodeName") and uid(pod) != uid(victim)]

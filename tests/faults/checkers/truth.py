@@ -6,6 +6,7 @@ meanwhile can be wrong through no fault of its own. `is_stale` says for whom tha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,6 +26,8 @@ class Truth:
     """By resource, and by namespace and name."""
     stale_until: dict[str, float] = field(default_factory=dict)
     """By process: until when it may not have seen what is older."""
+    held: Counter[str] = field(default_factory=Counter)
+    """By process: how many things keep it from seeing anything, with no end yet."""
     calm: bool = False
     """Users take no room away any more."""
 
@@ -43,8 +46,15 @@ class Truth:
     def stale(self, who: str, until: float) -> None:
         self.stale_until[who] = max(self.stale_until.get(who, 0.0), until)
 
+    def hold(self, who: str) -> None:
+        self.held[who] += 1
+
+    def let_go(self, who: str, until: float) -> None:
+        self.held[who] = max(0, self.held[who] - 1)
+        self.stale(who, until)
+
     def is_stale(self, who: str, now: float) -> bool:
-        return now <= self.stale_until.get(who, 0.0)
+        return self.held[who] > 0 or now <= self.stale_until.get(who, 0.0)
 
     def pods(self, node: str | None = None) -> Iterator[Document]:
         for pod in self.of("pods").values():

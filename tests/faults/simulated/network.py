@@ -66,6 +66,8 @@ class Network:
         self._cut_off[name] = self._cut_off.get(name, 0) + 1
 
     def heal(self, name: str) -> None:
+        if not self.is_cut_off(name):  # the step that cut it off was taken away
+            return
         self._cut_off[name] -= 1
         if not self.is_cut_off(name):
             for wire in list(self._wires):

@@ -29,6 +29,7 @@ FAULTS: Final = {
     "stall-watch": "a watch shows nothing for some seconds, and then everything",
     "gone-watch": "a watch ends with 410",
     "repeat-watch": "a watch repeats old events",
+    "gap-watch": "no watch and no list for some seconds, and then what was missed is forgotten",
 }
 
 

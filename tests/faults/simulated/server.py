@@ -28,7 +28,7 @@ BOOKMARK_EVERY: Final = 60.0
 READ_AGAIN: Final = 45.0  # seconds until a read that got no answer was surely repeated
 WATCH_AGAIN: Final = 13.0  # seconds until a watch that broke has surely caught up
 LATE_ENOUGH: Final = 0.9  # seconds in which a server still acts for a client that has hung up
-_WATCHES: Final = ("cut-watch", "stall-watch", "gone-watch", "repeat-watch")
+_WATCHES: Final = ("cut-watch", "stall-watch", "gone-watch", "repeat-watch", "gap-watch")
 _READS: Final = ("stale-read",)
 
 
@@ -60,10 +60,14 @@ class Server:
         """With whose write it was."""
         self.arriving: Callable[[str, str, Request], None] = lambda who, what, request: None
         self.handled: Callable[[str, object, str, Request, Response], None] = lambda *arguments: None
+        self.meetings: Callable[[str, str, str, Request], None] = lambda *arguments: None
+        """Before and after a write: by whom, and what."""
         self.stale: Callable[[str, float], None] = lambda who, until: None
         """Some process may not know until then what happened before."""
         self.network = Network(loop, dice, lambda wire: _Connection(self, wire))
         self.waiting: dict[str, list[_Watch]] = {}
+        self.gaps: dict[tuple[str, str], float] = {}
+        """By process and resource: until when it can neither be watched nor listed. The next watch gets 410."""
         self._uids = Random(dice.getrandbits(64))
         self._upkeep_due = False
         self._open(Store())
@@ -171,6 +175,8 @@ class _Connection:
     def _arrived(self, request: Request) -> None:
         server, what = self._server, name_of(request)
         watching = what.startswith("WATCH")
+        if server.gaps and not self._pass_gap(what):
+            return
         rule = None if watching else server.rules.meet(self._wire.owner.name, what, server.loop.time())
         if rule is not None and not _fits(rule.fault, request.method):
             rule.times += 1
@@ -190,6 +196,19 @@ class _Connection:
                 delay += rule.amount
         server.loop.call_later(delay, self._handle, request, what, rule, context=NOBODY)
 
+    def _pass_gap(self, what: str) -> bool:
+        server, (method, _, resource) = self._server, what.partition(" ")
+        until = server.gaps.get((self._wire.owner.name, resource))
+        if until is None or method not in ("WATCH", "LIST"):
+            return True
+        if server.loop.time() < until:
+            self._wire.cut()
+            return False
+        if method == "WATCH":
+            del server.gaps[self._wire.owner.name, resource]
+            self._respond(_status(410, "Expired", "too old resource version"))
+        return method == "LIST"
+
     def _handle(self, request: Request, what: str, rule: Rule | None) -> None:
         server, wire = self._server, self._wire
         if server.network.is_down:
@@ -205,6 +224,7 @@ class _Connection:
             self._respond(server_stale(server, request, rule))
             return
         if request.method != "GET":
+            server.meetings("before", wire.owner.name, what, request)
             server.arriving(wire.owner.name, what, request)
             server.history.writer = wire.owner.name
         outcome = server.api.handle(request, server.now())
@@ -216,6 +236,8 @@ class _Connection:
         if request.method != "GET":
             server.history.request(server.loop.time(), wire.owner.name, what, request, outcome)
             server.handled(wire.owner.name, wire.owner, what, request, outcome)
+            if outcome.status < 300:
+                server.meetings("after", wire.owner.name, what, request)
         if rule is not None and rule.fault == "lose-response":
             wire.cut()
         elif rule is not None and rule.fault == "done-500":
@@ -276,13 +298,18 @@ class _Watch:
             rule = server.rules.meet(self._wire.owner.name, self._what, server.loop.time(), _WATCHES)
         if rule is not None:
             server.history.fault(server.loop.time(), self._wire.owner.name, self._what, None, rule.fault, rule.amount)
-            lasts = rule.amount if rule.fault == "stall-watch" else 0.0
+            lasts = rule.amount if rule.fault in ("stall-watch", "gap-watch") else 0.0
             server.stale(self._wire.owner.name, server.loop.time() + lasts + WATCH_AGAIN)
             if rule.fault == "cut-watch":
                 data = b"".join(lines)
                 self._send(data[: len(data) // 2])
                 server.loop.call_later(0.005, self._wire.cut, context=NOBODY)
                 self.stop()
+                return
+            if rule.fault == "gap-watch":
+                server.gaps[self._wire.owner.name, self._what.partition(" ")[2]] = server.loop.time() + rule.amount
+                self.stop()
+                self._wire.cut()
                 return
             if rule.fault == "gone-watch":
                 status = _status(410, "Expired", "too old resource version").body
