@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from stromboli.api import LabelSelector
 from stromboli.api.kinds.topology import MemberSelector
 from stromboli.api.selectors import matches_labels
-from stromboli.api.validation.patterns import Pattern, TooCostly
+from stromboli.api.validation.patterns import Pattern, TooCostly, quick_test
 
 Labels = Mapping[str, str]
 
@@ -48,8 +48,8 @@ class PatternMatches:
 def _matching(text: str, names: frozenset[str]) -> set[str]:
     """None of them, if the expression is invalid or would take too long: it is then reported as one without matches."""
     try:
-        pattern = Pattern(text)
-        return {name for name in names if pattern.found_in(name)}
+        matches = quick_test(text) or Pattern(text).found_in
+        return {name for name in names if matches(name)}
     except (ValueError, TooCostly):
         return set()
 
