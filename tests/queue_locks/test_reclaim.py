@@ -191,6 +191,16 @@ class TestGuaranteed:
         )  # fmt: skip
         assert sorted(who for _, who, _ in outcome.evictions()) == ["g-0", "g-1"]
 
+    def test_no_pod_of_a_gang_that_goes_is_spared(self) -> None:
+        """Of a gang of 4 pods, 3 must run. 2 CPUs are missing. One pod may go alone and gives 1 of them; the other
+        three go together, and would do without the first one, which would be left alone."""
+        outcome = play(
+            TWO_NODES, locking("q1", {"cpu": 2}, policy="Guaranteed"), queue("q2"),
+            gang("g", 1, 1, 1, 1, least=3, queue="q2", on="n1"), pods("stays", 4, on="n1", preemptable=False),
+            pods("b", 8, queue="q2", on="n2", preemptable=False),
+        )  # fmt: skip
+        assert sorted(who for _, who, _ in outcome.evictions()) == ["g-0", "g-1", "g-2", "g-3"]
+
     @pytest.mark.parametrize("others", [0, 4])
     @pytest.mark.parametrize(("cpu", "evicted"), [(5, 5), (1, 8)])
     def test_of_two_guarantees_the_one_that_counts_is_cleared_for(self, cpu: int, evicted: int, others: int) -> None:

@@ -37,6 +37,7 @@ class _Unit:
 
     tasks: tuple[Task, ...]
     frees: Vector
+    whole: bool = False  # all that is left of a gang
 
 
 def clear_locked_nodes(session: Session) -> None:
@@ -78,7 +79,7 @@ class _Clearing:
             if unit is None:
                 break
             self._evict(statement, unit)
-            evicted.append(unit)
+            evicted = _with(evicted, unit)
         for unit in evicted[:-1]:
             for task in unit.tasks:
                 statement.spare(task)
@@ -173,7 +174,7 @@ class _Clearing:
         if binding or not self._may_go(job, members, whole=True):
             return []
         here = (task.request for task in members if task.node is self._node)
-        return [_Unit(tuple(members), np.asarray(sum(here, start=self._session.axis.zeros())))]
+        return [_Unit(tuple(members), np.asarray(sum(here, start=self._session.axis.zeros())), whole=True)]
 
     def _order(self, task: Task) -> tuple[object, object]:
         assert task.job is not None
@@ -198,3 +199,14 @@ class _Clearing:
             self._session.protected("reclaimable", replace(task, job=None, node=None), task, whole=whole)
             for task in tasks
         )
+
+
+def _with(evicted: list[_Unit], unit: _Unit) -> list[_Unit]:
+    """If the rest of a gang goes, all of it does: spared pods above its minimum would be left alone."""
+    if not unit.whole:
+        return [*evicted, unit]
+    job = unit.tasks[0].job
+    gang = [one for one in evicted if one.tasks[0].job is job]
+    tasks = tuple(task for one in (*gang, unit) for task in one.tasks)
+    frees = np.asarray(sum((one.frees for one in gang), start=unit.frees))
+    return [*(one for one in evicted if one.tasks[0].job is not job), _Unit(tasks, frees, whole=True)]
