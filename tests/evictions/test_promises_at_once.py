@@ -9,7 +9,7 @@ import pytest
 from evictions.crowded_clusters import CONFIGURATIONS, decisions
 from stromboli.cluster import Task
 from stromboli.scheduling.eviction import nominations
-from stromboli.scheduling.gang import gang_placement, promise_rooms
+from stromboli.scheduling.gang import promise_rooms, task_placement
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -18,7 +18,7 @@ SEEDS = range(100, 125)
 
 
 def replace_promises(monkeypatch: pytest.MonkeyPatch, promise: object) -> None:
-    for module in (nominations, gang_placement):
+    for module in (nominations, task_placement):
         monkeypatch.setattr(module, "promise_rooms", promise)
 
 

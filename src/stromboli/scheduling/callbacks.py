@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stromboli.cluster import Job, Matrix, Node, Queue, QueueName, Shape, Task, Vector
+from stromboli.cluster.topology import Tree
 
 EvictionKind = Literal["preemptable", "reclaimable"]
 """By which rules pods are evicted: inside a queue, or for another one."""
@@ -212,6 +213,8 @@ NamespaceOrder = Callable[[Queue, str], OrderKey]
 TaskOrder = Callable[[Task], OrderKey]
 RoomAdjustment = Callable[[Matrix, Job | None], Matrix]
 """(room by row, job): the part of it that the job may use."""
+DomainScore = Callable[[Tree, Rows, Sequence[tuple[Task, int]]], Scores]
+"""(tree, indices of domains of one tier, tasks that are alike and how many there are): higher is better."""
 
 
 @dataclass(frozen=True, slots=True)

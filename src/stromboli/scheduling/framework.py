@@ -347,6 +347,21 @@ class Framework(ExtensionPoints):
             scores += score(task)
         return scores
 
+    def domain_scores(self, tree: Tree, domains: cb.Rows, tasks: Sequence[tuple[Task, int]]) -> cb.Scores:
+        """How good domains of one tier are for tasks, by their indices in the tree."""
+        scores = np.zeros(len(domains), dtype=np.float64)
+        for score in self.points.domain_score.calls:
+            scores += score(tree, domains, tasks)
+        return scores
+
+    def kept_rows(self, tasks: Sequence[Task]) -> Mapping[int, int]:
+        """By row: how many of these tasks of one job have room there that is kept for them, and counts as used."""
+        kept: dict[int, int] = {}
+        for find in self.points.kept_rows.calls:
+            for row, pods in find(tasks).items():
+                kept[row] = kept.get(row, 0) + pods
+        return kept
+
     def due(self, moment: float) -> None:
         """Something changes when `now` exceeds this time, even without an event. To be called in every session until
         then: worlds may skip cycles in which nothing can change."""

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from stromboli.cluster import Job, Snapshot, Status, Task
+from stromboli.cluster.topology import sub_groups
 
 from .configuration import Configuration
 from .explanation import Notes
@@ -67,6 +68,8 @@ class Session(Framework):
     def pending_tasks(self, job: Job) -> list[Task]:
         """Tasks of a job that wait for a node, in the order in which to place them; without gated ones."""
         waiting = [t for t in job.tasks.values() if t.status in _WAITING and not t.gated]
+        if job.layout is not None and (refused := sub_groups(job).refused):
+            waiting = [task for task in waiting if task.key not in refused]
         if len(waiting) > 1:
             waiting.sort(key=self._task_order())
             if job.roles_matter:

@@ -62,6 +62,8 @@ class JobKinds:
         """Whether it holds nothing and was promised nothing, and its tasks may share answers with others."""
         if not job.tasks or job.counts[_PENDING] != len(job.tasks) or job.gated or job.stands_for:
             return False
+        if job.layout is not None and job.layout.policies:
+            return False  # which tasks belong together differs
         if self._session.ledger.any_nominated and any(task.nominated for task in job.tasks.values()):
             return False
         return self._session.may_batch(job)
@@ -72,7 +74,7 @@ class JobKinds:
         if known is None:
             known = self._known[job.key] = self._facts(job)
         minimums = (job.min_available, *sorted(job.role_minimums.items()))
-        requested = (job.queue.name, job.namespace, job.priority, minimums, known.keys)
+        requested = (job.queue.name, job.namespace, job.priority, minimums, job.layout, known.keys)
         number = self._numbers.setdefault(requested, len(self._numbers))
         return number, session.placement.live_key(known.task, without)
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stromboli.cluster import Job, Ledger, Matrix, Queue, Status, Task, TaskKey, Vector
+from stromboli.scheduling.gang import whole_groups
 
 RUNS = frozenset({Status.BOUND, Status.RUNNING})
 _BOUND, _RUNNING = Status.BOUND, Status.RUNNING  # members of an enumeration take long to find
@@ -68,6 +69,10 @@ def runs_short_without(job: Job, tasks: Sequence[Task]) -> bool:
     """Whether a gang that can run now would lack some without these."""
     if job.ready_count - len(tasks) < job.min_available:
         return True
+    if job.layout is not None:
+        for policy in job.layout.policies:
+            if policy.least and whole_groups(job, policy, without=tasks) < policy.least:
+                return True
     if not job.roles_matter:
         return False
     roles = Counter(task.role for task in tasks)
@@ -207,14 +212,15 @@ class Candidates:
             flags &= np.array([task.best_effort for task in tasks], dtype=np.bool_)
         return flags
 
-    def places(self, wanted: Vector, room: Matrix, open_to: Flags, among: Flags) -> int:
-        """How many tasks that want this much fit on the nodes at most, if all of `among` were evicted."""
+    def places(self, wanted: Vector, room: Matrix, open_to: Flags, among: Flags) -> Integers:
+        """By row, how many tasks that want this much fit on a node at most, if all of `among` were evicted."""
         columns = np.flatnonzero(wanted)
         most = room[:, columns].copy()
         if self._requests is not None:
             np.add.at(most, self._rows[among], self._requests[among][:, columns])
-        each = np.maximum(most // wanted[columns], 0).min(axis=1)
-        return int(each[open_to].sum())
+        each: Integers = np.maximum(most // wanted[columns], 0).min(axis=1)
+        each[~open_to] = 0
+        return each
 
     def bounds(
         self, wanted: Vector, columns: Integers, room: Matrix, open_to: Flags, among: Flags, *, gangs: bool

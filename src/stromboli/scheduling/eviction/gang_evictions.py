@@ -9,16 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import numpy as np
-
-from stromboli.cluster import Job, JobKey, Node, Task
+from stromboli.cluster import Job, JobKey, Task
+from stromboli.cluster.topology import sub_groups
 from stromboli.scheduling.attempt import FailedAttempts
-from stromboli.scheduling.gang import EmptyNodes, TentativePlaces, conditionally_ready, is_eligible, with_choices
+from stromboli.scheduling.gang import (
+    EmptyNodes,
+    TentativePlaces,
+    conditionally_ready,
+    is_eligible,
+    needed_groups,
+    next_groups,
+    with_choices,
+)
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .broken_gangs import MOST_CHOICES, MOST_GANGS, MOST_PODS, broken_gangs, choices, harm
+from .close_gangs import NO_EVICTIONS, Cost, SubGroupPromises, cheapest_domain
 from .concessions import make_room
+from .free_places import fits_without, node_without_evictions
 from .reprieve import reprieve_needless
 from .returned_promises import ReturnedPromises
 from .search_turns import Turns
@@ -114,7 +123,35 @@ class _Attempt:
         return None
 
     def place(self, tasks: list[Task], give_up: Callable[[Statement], None] | None = None) -> bool:
-        """True, and committed, if evictions made the gang whole; else nothing is changed."""
+        """True, and committed, if evictions made the gang whole; else nothing is changed. A hard group gets all its
+        places in one domain."""
+        closeness = None if self._job.layout is None else self._job.layout.closeness
+        if closeness is None or not closeness.hard:
+            return self._place_here(tasks, give_up)
+        session, job = self._session, self._job
+        needed = min(len(tasks), max(1, job.min_available - job.ready_count - job.waiting_count))
+        members = list(job.tasks.values())
+        domain = cheapest_domain(
+            session, closeness, members, tasks, needed, self._search(), lambda: self._cost_here(tasks, give_up)
+        )
+        if domain is None:
+            return False
+        with session.inside(domain):
+            return self._place_here(tasks, give_up)
+
+    def _cost_here(self, tasks: list[Task], give_up: Callable[[Statement], None] | None) -> Cost | None:
+        """What it costs to make the gang whole in the domain that is looked at; None if it cannot be."""
+        before, self.found_place = self.found_place, False
+        made = self._make(tasks, give_up, trial=True)
+        found, self.found_place = self.found_place, before
+        if made is None:
+            return NO_EVICTIONS if found else None
+        statement, search = made
+        cost = (search.cost_of_all(), *harm(self._session, statement, search.gone))
+        statement.discard()
+        return cost
+
+    def _place_here(self, tasks: list[Task], give_up: Callable[[Statement], None] | None) -> bool:
         tasks, _ = with_choices(self._session, tasks)
         small = 1 < len(tasks) <= MOST_PODS
         made = self._make(tasks, give_up)
@@ -177,7 +214,10 @@ class _Attempt:
         statement = session.statement()
         if give_up is not None:
             give_up(statement)
-        victim_search = self._promise_places(statement, tasks, protected)
+        if job.layout is not None and job.layout.policies:
+            victim_search = self._promise_sub_groups(statement, tasks, protected)
+        else:
+            victim_search = self._promise_places(statement, tasks, protected)
         found_place = self._has_place(statement)
         self.found_place |= found_place
         if victim_search is None or not found_place or not statement.has_evictions:
@@ -206,6 +246,26 @@ class _Attempt:
                 make_room(statement, task, search)
         return search
 
+    def _promise_sub_groups(
+        self, statement: Statement, tasks: list[Task], protected: frozenset[JobKey]
+    ) -> VictimSearch | None:
+        """The same for a gang with sub-groups: each of them is promised all its places or none."""
+        session, job = self._session, self._job
+        assert job.layout is not None
+        promises = SubGroupPromises(session, statement, job, tasks, self._search, self._may_evict, protected)
+        if not all(promises.promise(group) for group in needed_groups(job, tasks)):
+            return promises.search
+        loose = set(sub_groups(job).loose)
+        for task in tasks:
+            if task in loose and not (self._only_while_starving and not session.job_starving(job)):
+                promises.promise_one(task)
+        for policy in job.layout.policies:
+            for group in next_groups(job, policy, tasks):
+                if self._only_while_starving and not session.job_starving(job):
+                    break
+                promises.promise(group)
+        return promises.search
+
     def _has_place(self, statement: Statement) -> bool:
         job = self._job
         if job.single_tasks and not statement.has_evictions:
@@ -217,7 +277,7 @@ class _Attempt:
 
 def _all_fit(session: Session, job: Job, tasks: list[Task]) -> bool:
     """A quick look for the common case: a job of equal tasks for which there is room without any eviction."""
-    if len(session.placement.kinds(tasks)) > 1:
+    if job.layout is not None or len(session.placement.kinds(tasks)) > 1:
         return False
     first = tasks[0]
     if session.allocatable(job.queue, first.request * len(tasks), job=job) is not None:
@@ -236,34 +296,3 @@ def _is_hopeless(session: Session, job: Job, tasks: list[Task], search: Callable
     if session.ledger.holdings and (session.points.concessions or session.points.kept_place):
         return False
     return search().most_places(tasks) < missing
-
-
-def fits_without(session: Session, statement: Statement, task: Task, *, lending: bool = False) -> bool:
-    """Promise the task what is idle, or is being released anyway; False if there is no such room. `lending`: its queue
-    may go beyond what it deserves."""
-    if session.take_kept_place(statement, task, promised=True):
-        return True
-    node = node_without_evictions(session, task, lending=lending)
-    return node is not None and statement.pipeline(task, node)
-
-
-def node_without_evictions(session: Session, task: Task, *, lending: bool = False) -> Node | None:
-    """Where a task may go once those who are leaving anyway have left."""
-    assert task.job is not None
-    fitting = session.placement.fitting(task, ahead=True)
-    if fitting.known_to_fail:
-        return None
-    later = session.placement.room_later(task.job)
-    room = session.placement.room_now(task.job) if later is None else later
-    own = session.books.own_rows(task)
-    if own is not None and session.allocatable_on_own_rows(task) is None:
-        rows = fitting.choose(task, 1, np.where(own[:, None], room, -1))
-        if rows:
-            return session.nodes.nodes[rows[0]]
-    if session.allocatable(task.job.queue, task.request, job=task.job, lending=lending) is not None:
-        return None
-    rows = fitting.choose(task, 1, room)
-    if not rows:
-        fitting.mark_failed()
-        return None
-    return session.nodes.nodes[rows[0]]

@@ -12,11 +12,11 @@ once: half a promise is of no use to the gang, and nobody else could use the roo
 from __future__ import annotations
 
 from stromboli.cluster import Job, JobKey
-from stromboli.scheduling.gang import conditionally_ready, promise_rooms, with_choices
+from stromboli.scheduling.gang import conditionally_ready, home_domain, promise_rooms, with_choices
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .gang_evictions import fits_without
+from .free_places import fits_without
 from .returned_promises import ReturnedPromises, returned_conditions
 
 
@@ -74,8 +74,11 @@ class Nominations:
         statement = session.statement()
         if job.key in self._kept:
             for task in with_choices(session, session.pending_tasks(job))[0]:
-                if session.job_pipelined(job) or not fits_without(session, statement, task):
+                if session.job_pipelined(job):
                     break
+                with session.inside(home_domain(session, task)):
+                    if not fits_without(session, statement, task):
+                        break
         if session.job_pipelined(job):
             for operation in statement.operations:
                 if operation.task.node is not None:

@@ -30,6 +30,8 @@ class OtherPlaces:
         self._rows: dict[Hashable, list[int]] = {}  # by kind of task: where there is room for one more
         self._change: dict[int, Vector] = {}  # by row: what moves so far, and those who stay, add to the room
         promised = [operation.task for operation in statement.operations if operation.kind is PIPELINE]
+        if claimant.layout is not None and claimant.layout.policies:
+            return  # each of its sub-groups has a domain of its own
         if not any(self._rows_for(first) for first, _ in session.placement.kinds(promised)):
             return
         tied = {operation.task.key for operation in statement.operations if operation.kind.ties}

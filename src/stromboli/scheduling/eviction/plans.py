@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 from stromboli.cluster import Node, Task
+from stromboli.cluster.topology import SubGroup
 
 
 class Way(IntEnum):
@@ -29,6 +30,7 @@ class EvictionUnit:
     harm: tuple[Any, bool, int]  # the rank of the most valuable task, `whole`, how many
     whole: bool
     was_ready: bool = False
+    sub_group: SubGroup | None = None  # that they are, if their gang can go on without it
 
 
 @dataclass(slots=True)

@@ -19,12 +19,13 @@ import numpy as np
 
 from stromboli.cluster import Job, JobKey, Queue, Task
 from stromboli.scheduling.callbacks import EvictionKind
+from stromboli.scheduling.gang import can_spare
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.queue_books import RowMask
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
-from .candidates import RUNS, Candidates, Flags, is_evictable
+from .candidates import RUNS, Candidates, Flags, Integers, is_evictable
 from .eviction_memory import EvictionMemory
 from .plans import EvictionPlan, EvictionUnit, Way
 from .prospects import Prospects
@@ -82,14 +83,19 @@ class VictimSearch:
 
     def most_places(self, tasks: Sequence[Task]) -> int:
         """How many of these tasks could have a place at most, if all candidates were evicted."""
-        placement = self.session.placement
-        candidates = self._candidates()
-        room, among = self.session.nodes.future_idle, self._among(candidates, best_effort=False)
-        total = 0
-        for first, number in placement.kinds(tasks):
-            open_to = self._open_rows(placement.fitting(first, ahead=True))
-            total += min(number, candidates.places(first.request, room, open_to, among))
-        return total
+        kinds = self.session.placement.kinds(tasks)
+        return sum(min(number, int(self.most_places_by_row(first).sum())) for first, number in kinds)
+
+    def most_places_by_row(self, task: Task) -> Integers:
+        """By row, how many tasks like this one could have a place at most, if all candidates were evicted."""
+        session, candidates = self.session, self._candidates()
+        open_to = self._open_rows(session.placement.fitting(task, ahead=True))
+        among = self._among(candidates, best_effort=False)
+        return candidates.places(task.request, session.nodes.future_idle, open_to, among)
+
+    def cost_of_all(self) -> Any:
+        """What all that was evicted so far costs, before ranks are compared."""
+        return self._planner.cost([victim for unit in self.gone for victim in unit.tasks])
 
     def make_room(self, statement: Statement, task: Task) -> bool:
         """Evict what is needed for `task` and promise it the room; False, and nothing done, if nothing works. Nodes of
@@ -103,7 +109,8 @@ class VictimSearch:
         """`only`: the nodes in question, if not all."""
         session, queue = self.session, self.job.queue
         fitting = session.placement.fitting(task, ahead=True)
-        kind = (self._kind_of_job, task.priority, fitting, only is not None)
+        domain = session.domain
+        kind = (self._kind_of_job, task.priority, fitting, only is not None, domain)
         # Tasks alike in this fare alike in a hunt, as long as nothing is committed in between: most of a long line of
         # waiting jobs need not be tried.
         signature = (kind, self._held())
@@ -237,6 +244,8 @@ class VictimSearch:
         closed = set(session.points.closed_to_evictions.of(task))
         if only is not None:
             closed |= set(np.flatnonzero(~only).tolist())
+        if session.domain is not None:
+            closed |= set(np.flatnonzero(~session.domain.mask).tolist())
         if prospects is None:
             candidates = self._candidates()
             bounds = candidates.bounds(
@@ -378,5 +387,8 @@ class VictimSearch:
     def _may_go(self, evictor: Task, unit: EvictionUnit) -> bool:
         ledger = self.session.ledger
         if not all((task.job is self.job) == self.inside and is_evictable(ledger, task) for task in unit.tasks):
+            return False
+        job = unit.tasks[0].job
+        if unit.sub_group is not None and job is not None and not can_spare(job, unit.sub_group):
             return False
         return all(self.session.may_evict(self.kind, evictor, task, whole=unit.whole) for task in unit.tasks)

@@ -6,12 +6,14 @@ valuable units are chosen until the task would fit, and then whoever is not need
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import add, ge, itemgetter, sub
 from typing import Any
 
 from stromboli.cluster import Job, JobKey, Node, Queue, Status, Task
+from stromboli.cluster.topology import SubGroup, sub_groups
 from stromboli.scheduling.callbacks import EvictionKind
+from stromboli.scheduling.gang import can_spare
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
@@ -34,7 +36,7 @@ class Planner:
         self._session = session
         self._kind = kind
         self._rank_of = rank
-        self._cost = cost
+        self.cost = cost
         self.protected: frozenset[JobKey] = frozenset()  # gangs that must not stop
         self._has_gangs = bool(session.points.job_ready)
         self._gangs: dict[JobKey, list[Task]] = {}  # what is known of gangs that may go as a whole
@@ -78,7 +80,7 @@ class Planner:
             worst, youngest = self._rank(victims[0]), victims[0].created
         else:
             worst, youngest = max(map(self._rank, victims)), max(victim.created for victim in victims)
-        return (self._cost(victims), worst, self.stopped(victims), len(victims), -youngest, node.name)
+        return (self.cost(victims), worst, self.stopped(victims), len(victims), -youngest, node.name)
 
     def stopped(self, victims: Sequence[Task]) -> int:
         """How many of these belong to gangs that can run now and could not without them."""
@@ -111,7 +113,7 @@ class Planner:
             least = [task for _, task in in_order]
         for task in least:
             if self._session.may_evict(self._kind, evictor, task):
-                victims, cost = [task], self._cost([task])
+                victims, cost = [task], self.cost([task])
                 units = [EvictionUnit(victims, victims, (worst, False, 1), False)]
                 key = (cost, worst, self.stopped(victims), 1, -task.created, node.name)
                 return EvictionPlan(key, node, units, units, cost == 0 and task is least[0], True)
@@ -121,9 +123,14 @@ class Planner:
         """Single tasks of one node that may go, and whole gangs; least valuable first."""
         units: list[EvictionUnit] = []
         together: dict[JobKey, list[Task]] = {}
+        spared: set[SubGroup] = set()
         for task in tasks:
             if self._session.may_evict(self._kind, evictor, task):
                 units.append(self._unit([task], [task], whole=False))
+            elif (group := self._sub_group(evictor, task)) is not None:
+                if group not in spared:
+                    spared.add(group)
+                    units.append(self._sub_group_unit(group, task))
             elif task.job is not None:
                 together.setdefault(task.job.key, []).append(task)
         for here in together.values():
@@ -141,6 +148,23 @@ class Planner:
             in_order = sorted(zip(orders, units, strict=True), key=itemgetter(0), reverse=True)
             units = sorted([unit for _, unit in in_order], key=_harm)
         return units
+
+    def _sub_group(self, evictor: Task, task: Task) -> SubGroup | None:
+        """That of a task, if it may go whole and its gang can go on without it."""
+        job = task.job
+        if job is None or job.layout is None or job is evictor.job or job.goes_whole:
+            return None
+        group = sub_groups(job).of_task.get(task.key)
+        if group is None or not can_spare(job, group):
+            return None
+        return group if self._all_may_go(evictor, group.tasks) else None
+
+    def _sub_group_unit(self, group: SubGroup, task: Task) -> EvictionUnit:
+        members = sorted((one for one in group.tasks if one.node is not None), key=lambda member: member.key)
+        members = [one for one in members if is_evictable(self._session.ledger, one)]
+        unit = self._unit(members, [one for one in members if one.node is task.node], whole=True)
+        unit.sub_group = group
+        return unit
 
     def _by_gangs(self, evictor: Task, units: list[EvictionUnit]) -> list[EvictionUnit]:
         """With gangs as a whole in place of those of their tasks that cannot all go one by one."""
@@ -211,15 +235,20 @@ class Planner:
         return members
 
     def _members(self, evictor: Task, job: Job) -> list[Task]:
-        members = []
-        for task in job.tasks.values():
+        if not self._all_may_go(evictor, job.tasks.values()):
+            return []
+        members = [task for task in job.tasks.values() if is_evictable(self._session.ledger, task)]
+        return sorted(members, key=lambda member: member.key)
+
+    def _all_may_go(self, evictor: Task, tasks: Iterable[Task]) -> bool:
+        """Whether those of these tasks that have a place may be evicted together."""
+        for task in tasks:
             if is_evictable(self._session.ledger, task):
                 if not self._session.may_evict(self._kind, evictor, task, whole=True):
-                    return []
-                members.append(task)
+                    return False
             elif task.node is not None and task.status is not Status.RELEASING:
-                return []  # one of them is just being bound
-        return sorted(members, key=lambda member: member.key)
+                return False  # one of them is just being bound
+        return True
 
     def _rank(self, task: Task) -> Any:
         assert task.job is not None

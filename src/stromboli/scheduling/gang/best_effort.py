@@ -12,6 +12,7 @@ from stromboli.cluster import Job
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
+from .home_domain import home_domain
 from .readiness import complete
 
 
@@ -30,7 +31,8 @@ def complete_with_best_effort(session: Session, statement: Statement, job: Job) 
         if not task.best_effort:
             continue
         fitting = session.placement.fitting(task)
-        rows = fitting.choose(task, 1, session.placement.room_now())
+        with session.inside(home_domain(session, task)):
+            rows = fitting.choose(task, 1, session.placement.room_now())
         if not rows or not statement.allocate(task, session.nodes.nodes[rows[0]]):
             session.notes.of(job).blocked = task
             return False

@@ -19,10 +19,11 @@ from __future__ import annotations
 from functools import partial
 
 from stromboli.cluster import Job, Task
+from stromboli.cluster.topology import sub_groups
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.explanation import Code
-from stromboli.scheduling.gang import HalfGangs
+from stromboli.scheduling.gang import STARTED, HalfGangs, can_spare, is_whole, sub_groups_reach
 from stromboli.scheduling.half_gangs import read_deadlock_timeout
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
@@ -42,7 +43,7 @@ class Gang(Plugin):
         session.add_job_valid(_missing_pods)
         session.add_job_ready(_is_ready, by_minimum=True)
         session.add_job_pipelined(_is_pipelined)
-        session.add_job_starving(lambda job: job.is_starving)
+        session.add_job_starving(_is_starving)
         session.add_job_order(partial(_rank, session.state(HalfGangs)))
         session.add_preemptable(_protect_minimum, protects=True, by_shares=True)
         session.add_reclaimable(_protect_minimum, protects=True, by_shares=True)
@@ -70,7 +71,7 @@ def _creator(job: Job) -> str:
 
 
 def _is_ready(job: Job) -> bool:
-    return job.is_ready and (not job.role_minimums or _roles_filled(job))
+    return job.is_ready and (not job.role_minimums or _roles_filled(job)) and _sub_groups_whole(job)
 
 
 def _rank(halves: HalfGangs, job: Job) -> int:
@@ -81,6 +82,7 @@ def _rank(halves: HalfGangs, job: Job) -> int:
 
 def _is_pipelined(job: Job) -> Vote:
     filled = job.is_pipelined and _roles_filled(job, with_pipelined=True)
+    filled = filled and (job.layout is None or sub_groups_reach(job, with_pipelined=True))
     return Vote.PERMIT if filled else Vote.REJECT
 
 
@@ -90,12 +92,30 @@ def _roles_filled(job: Job, *, with_pipelined: bool = False) -> bool:
     )
 
 
+def _is_starving(job: Job) -> bool:
+    return job.is_starving or (job.layout is not None and not sub_groups_reach(job, with_pipelined=True))
+
+
+def _keeps_sub_group_whole(job: Job, candidate: Task) -> bool:
+    """Whether a sub-group would be left in part without this task, or the job with too few of them."""
+    group = sub_groups(job).of_task.get(candidate.key)
+    if group is None or not is_whole(group, STARTED):
+        return False
+    return group.size > 1 or not can_spare(job, group)
+
+
+def _sub_groups_whole(job: Job) -> bool:
+    return job.layout is None or sub_groups_reach(job)
+
+
 def _protect_minimum(evictor: Task, candidate: Task, whole: bool) -> Verdict:
     job = candidate.job
     if whole or job is None:
         return _NOTHING
     ready = job.ready_count
     if job.goes_whole and ready > 1:
+        return _NO
+    if job.layout is not None and _keeps_sub_group_whole(job, candidate):
         return _NO
     if ready + job.pending_best_effort < job.min_available or (job.role_minimums and not _roles_filled(job)):
         return _NOTHING  # it is not ready anyway

@@ -82,6 +82,10 @@ class Points:
         # What counts as used already and is there for this job, when it is to be admitted, or for jobs that were
         # admitted before and are counted, too. Called with the queues that are meant; None: all.
         self.admission_credit: Point[Callable[[Job, Collection[str] | None], Vector | None]] = Point(desk, ours=True)
+        # By row: how many of these tasks of one job have room there that is kept for them, and counts as used.
+        self.kept_rows: Point[Callable[[Sequence[Task]], Mapping[int, int]]] = Point(desk, ours=True)
+        # How good domains of one tier are for tasks, by their indices in a tree.
+        self.domain_score: Point[cb.DomainScore] = Point(desk, ours=True)
         # Subtract from the room on all nodes what a job may not use.
         self.room: Point[cb.RoomAdjustment] = Point(desk, ours=True)
         # Which of the tasks of a gang can run on a few nodes only: they are placed first, so that the others do not

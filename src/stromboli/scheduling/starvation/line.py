@@ -199,7 +199,8 @@ class Line:
         if not attempt.complete:
             return self._what_is_in_the_way(job, others, attempt)
         before = self._keeps_number, self._kept_nodes
-        self._kept_nodes = self._kept_nodes | usable_rows(session, session.pending_tasks(job))
+        with session.inside(attempt.domain):  # of a group that must be close together, only the one it would get
+            self._kept_nodes = self._kept_nodes | usable_rows(session, session.pending_tasks(job))
         if not self._keeps_number and len(self._holders) < self._rules.max_holders:
             self._keeps_number = self._tried(job, (), most=len(session.nodes)).complete
         self._version += self._keeps_number != before[0] or bool((self._kept_nodes != before[1]).any())

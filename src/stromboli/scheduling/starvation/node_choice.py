@@ -10,6 +10,7 @@ import numpy as np
 
 from stromboli.cluster import PODS, Job, Matrix, Status, Task
 from stromboli.cluster.model import requests_by_row
+from stromboli.cluster.topology import Domain
 from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.explanation.node_reasons import TOO_MANY_PODS, insufficient
 from stromboli.scheduling.explanation.reasons import node_counts
@@ -63,7 +64,7 @@ class NodeChoice:
         self._own_use = requests_by_row(task for task in job.tasks.values() if task.status is not Status.RESERVED)
         # Others count on room there, and may start before the job.
         self._counted_on = (session.nodes.conditional != 0).any(axis=1)
-        self._kinds: dict[tuple[Hashable, str], _Kind] = {}
+        self._kinds: dict[tuple[Hashable, str, Domain | None], _Kind] = {}
         self.minds_neighbours = False  # whether some task has rules about its neighbours
 
     def row_for(self, task: Task) -> tuple[int | None, bool]:
@@ -132,6 +133,15 @@ class NodeChoice:
             left[row] -= used
         return np.asarray(left)
 
+    def mark(self) -> tuple[list[int], int]:
+        """What `go_back` needs when all that was set aside since is given up."""
+        return (list(self._mine), self._left)
+
+    def go_back(self, mark: tuple[list[int], int]) -> None:
+        mine, self._left = mark
+        self._mine = list(mine)
+        self._kinds.clear()
+
     def take(self, row: int) -> None:
         """Room was set aside on this node."""
         if row not in self._mine:
@@ -142,7 +152,7 @@ class NodeChoice:
 
     def _kind(self, task: Task) -> _Kind:
         # Not the shape: pods of one shape may have claims whose volumes are in different places.
-        key = (self._session.placement.key(task, without=(FEATURE,)), task.role)
+        key = (self._session.placement.key(task, without=(FEATURE,)), task.role, self._session.domain)
         known = self._kinds.get(key)
         if known is None:
             nodes = self._session.nodes

@@ -1,0 +1,39 @@
+"""The domain that a single task must be in, because the others of its group are there already.
+
+For whoever places tasks one by one: promises that are completed, pods without requests, explanations. Groups as a whole
+are placed by `close_placement`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stromboli.cluster import Task
+from stromboli.cluster.topology import Closeness, Domain, sub_groups
+from stromboli.scheduling.framework import Framework
+from stromboli.scheduling.topology import allowed_tiers, home_domains, tree_for
+
+from .sub_group_line import placed_rows
+
+
+def home_domain(session: Framework, task: Task) -> Domain | None:
+    """The widest one that a hard group or sub-group may still use; None if nothing binds the task."""
+    job = task.job
+    if job is None or job.layout is None:
+        return None
+    group = sub_groups(job).of_task.get(task.key)
+    inner = None if group is None else _home(session, group.policy.closeness, group.tasks)
+    return _home(session, job.layout.closeness, job.tasks.values()) if inner is None else inner
+
+
+def _home(session: Framework, closeness: Closeness | None, members: Iterable[Task]) -> Domain | None:
+    if closeness is None or not closeness.hard:
+        return None
+    members = list(members)
+    nodes = session.nodes.by_name
+    rows = placed_rows(members) + [nodes[task.nominated].row for task in members if task.nominated in nodes]
+    if not rows:
+        return None
+    tree = tree_for(session, closeness)
+    homes = home_domains(tree, allowed_tiers(tree, closeness), rows)
+    return homes[-1] if homes else None

@@ -1,0 +1,22 @@
+"""Domains for groups whose pods must be close together.
+
+`closeness` says which domains a group may be in at all, `room_in_domains` how many of its tasks have room in each.
+`choice` puts those with enough room in order, and `room_to_make` those in which room could be made. Placing the tasks
+there is for `gang`; evicting others in one domain is for `eviction`.
+"""
+
+from .choice import Wanted, domains_to_try
+from .closeness import allowed_tiers, home_domains, tree_for
+from .room_in_domains import RoomInDomains, sums_by_domain
+from .room_to_make import domains_to_clear
+
+__all__ = [
+    "RoomInDomains",
+    "Wanted",
+    "allowed_tiers",
+    "domains_to_clear",
+    "domains_to_try",
+    "home_domains",
+    "sums_by_domain",
+    "tree_for",
+]
