@@ -37,3 +37,18 @@ def test_only_pods_on_known_nodes_are_evicted(claimant: str) -> None:
     )
     assert len(found) == 2
     assert all(key.startswith("default/runs-") for key in found)
+
+
+def test_of_a_gang_that_goes_as_a_whole_only_pods_on_known_nodes_are_evicted() -> None:
+    """A node was deleted, and its pods are not yet. The rest of the gang has to go for one that is urgent."""
+    found = evicted(
+        node("n1", cpu=2),
+        queue("q"),
+        priority_class("high", 100),
+        group("runs", queue="q", min_member=4, phase="Running"),
+        [pod(f"runs-{number}", group="runs", cpu=1, node="n1") for number in range(2)],
+        [pod(f"runs-{number}", group="runs", cpu=1, node="gone") for number in range(2, 4)],
+        group("waits", queue="q", priority_class="high", phase="Inqueue"),
+        pod("waits-0", group="waits", cpu=1),
+    )
+    assert found == ["default/runs-0", "default/runs-1"]

@@ -237,7 +237,9 @@ class Planner:
     def _members(self, evictor: Task, job: Job) -> list[Task]:
         if not self._all_may_go(evictor, job.tasks.values()):
             return []
-        members = [task for task in job.tasks.values() if is_evictable(self._session.ledger, task)]
+        # Those on nodes that are gone hold nothing.
+        placed = [task for task in job.tasks.values() if task.node is not None]
+        members = [task for task in placed if is_evictable(self._session.ledger, task)]
         return sorted(members, key=lambda member: member.key)
 
     def _all_may_go(self, evictor: Task, tasks: Iterable[Task]) -> bool:
