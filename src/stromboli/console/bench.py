@@ -35,13 +35,15 @@ bench.add_command(cluster)
     With --running the cluster is in use already: these pods have 8 CPUs and 32Gi, a low priority and the first queue.
     Gangs of pods of the same size that need their room are added with --preemptor, --reclaim and --hopeless.
 
-    With --used-reservations some of the pending pods find resources held for them.
+    With --used-reservations some of the pending pods find resources held for them. With --topology every gang has to
+    be close together: nodes are in domains of 8, 32, 128 and 512 nodes, and `hard` allows the first two tiers.
 
     \b
     Examples:
       stromboli bench cycle --nodes 1000 --pods 10000 --jobs 100
       stromboli bench cycle --nodes 5000 --pods 50000 --jobs 500 --queues 1,2,3,4 --output json
       stromboli bench cycle --nodes 1000 --pods 10000 --claims new
+      stromboli bench cycle --nodes 1000 --pods 10000 --topology hard
       stromboli bench cycle --nodes 1000 --pods 0 --running 4000 --preemptor 500
       stromboli bench cycle --nodes 1000 --pods 0 --running 4000 --reclaim 500
       stromboli bench cycle --nodes 200 --pods 0 --running 800 --hopeless 900
@@ -99,12 +101,19 @@ bench.add_command(cluster)
     type=click.Choice(["none", "new", "bound"]),
     help="A claim for each pod, whose volume has to be made or exists, in three zones; nodes take 64 volumes.",
 )
+@click.option(
+    "--topology",
+    default="none",
+    show_default=True,
+    type=click.Choice(["none", "soft", "hard"]),
+    help="How close together the pods of each gang must be.",
+)
 @click.option("--repeat", default=3, show_default=True, type=click.IntRange(1), help="Measured repeats.")
 @click.option("-o", "--output", default="text", show_default=True, type=click.Choice(["text", "json"]))
 def cycle(
     nodes: int, pods: int, jobs: int, queues: str, namespaces: int, scorer: str, fill: float | None, running: int,
     running_jobs: int, preemptor: int, reclaim: int, hopeless: int, reservations: int, used_reservations: int,
-    claims: str, repeat: int, output: str,
+    claims: str, topology: str, repeat: int, output: str,
 ) -> None:  # fmt: skip
     from .bench_case import LARGE_PODS_PER_NODE, Case, Evictions
 
@@ -123,10 +132,21 @@ def cycle(
         raise UserError(f"--hopeless {hopeless} is not too large for the cluster; use more than {room}.")
     evictions = Evictions(running, running_jobs, preemptor, reclaim, hopeless)
     case = Case(
-        nodes, pods, jobs, weights, namespaces, scorer, fill, evictions, reservations, used_reservations, claims
+        nodes,
+        pods,
+        jobs,
+        weights,
+        namespaces,
+        scorer,
+        fill,
+        evictions,
+        reservations,
+        used_reservations,
+        claims,
+        topology,
     )
     _say("warming up: one small cycle that compiles the kernels …")
-    Case(max(nodes, 256), 512, 8, weights, 1, scorer, None, claims=claims).run()
+    Case(max(nodes, 256), 512, 8, weights, 1, scorer, None, claims=claims, topology=topology).run()
     runs = []
     for number in range(repeat):
         _say(f"repeat {number + 1} of {repeat} …")

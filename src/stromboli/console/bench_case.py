@@ -36,6 +36,8 @@ from stromboli.api import (
     ResourceRequirements,
     names,
 )
+from stromboli.api.kinds.batch import NetworkTopology
+from stromboli.api.kinds.topology import ExactMatch, HyperNode, HyperNodeMember, HyperNodeSpec, MemberSelector
 from stromboli.api.reservations import AVAILABLE
 from stromboli.cluster import Applied, Cluster
 from stromboli.scheduling.cycle import Scheduler, close_session
@@ -74,6 +76,7 @@ class Case:
     reservations: int = 0  # for pods that are still to come
     used_reservations: int = 0
     claims: str = "none"
+    topology: str = "none"
     kernel: str = ""
 
     def run(self) -> dict[str, float]:
@@ -127,6 +130,8 @@ class Case:
         for number in range(self.nodes):
             meta = ObjectMeta(name=f"node-{number:05d}", uid=f"n{number}", labels=zone_of(number))
             cluster.apply(Applied(Node(metadata=meta, status=NodeStatus(allocatable=offer))))
+        if self.topology != "none":
+            _add_domains(cluster, self.nodes)
         for number, weight in enumerate(self.weights):
             meta = ObjectMeta(name=f"queue-{number}", uid=f"q{number}")
             cluster.apply(Applied(Queue(metadata=meta, spec=QueueSpec(weight=weight))))
@@ -135,7 +140,7 @@ class Case:
         for number, size in enumerate(sizes):
             _add_gang(
                 cluster, f"team-{number % self.namespaces}", f"job-{number:05d}", size, cpus=1,
-                queue=f"queue-{number % len(self.weights)}", claims=claims,
+                queue=f"queue-{number % len(self.weights)}", claims=claims, topology=self.topology,
             )  # fmt: skip
         self._add_evictions(cluster)
         self._add_reservations(cluster)
@@ -186,6 +191,25 @@ class Case:
             _add_gang(cluster, "team-0", "reclaim", wanted.reclaim, cpus=LARGE_CPUS, queue="claimant")
 
 
+_TOPOLOGIES = {"hard": NetworkTopology(mode="hard", highest_tier_allowed=2), "soft": NetworkTopology(mode="soft")}
+_DOMAIN_SIZES = (8, 32, 128, 512)  # nodes, by tier
+
+
+def _add_domains(cluster: Cluster, nodes: int) -> None:
+    below, kind, names_below = 1, "Node", [f"node-{number:05d}" for number in range(nodes)]
+    for tier, size in enumerate(_DOMAIN_SIZES, 1):
+        step, made = size // below, list[str]()
+        for first in range(0, len(names_below), step):
+            made.append(f"tier-{tier}-{first // step:05d}")
+            members = [
+                HyperNodeMember(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=name)))
+                for name in names_below[first : first + step]
+            ]
+            meta = ObjectMeta(name=made[-1], uid=f"h-{made[-1]}")
+            cluster.apply(Applied(HyperNode(metadata=meta, spec=HyperNodeSpec(tier=tier, members=members))))
+        below, kind, names_below = size, "HyperNode", made
+
+
 def _divided(pods: int, jobs: int) -> list[int]:
     return [pods // jobs + (number < pods % jobs) for number in range(jobs)]
 
@@ -202,6 +226,7 @@ def _add_gang(
     nodes: list[str] | None = None,
     states_minimum: bool = True,
     claims: Claims | None = None,
+    topology: str = "none",
 ) -> None:
     """A PodGroup and its pods. `nodes`: where they run already; then one of them is enough for the group.
     `states_minimum`: with `minResources`, so that a group that is too large is not admitted."""
@@ -213,6 +238,7 @@ def _add_gang(
             queue=queue,
             min_resources={"cpu": size * cpus, "memory": size * 4 * cpus * GI} if states_minimum else {},
             priority_class_name=priority_class,
+            network_topology=_TOPOLOGIES.get(topology),
         ),
     )
     if nodes:

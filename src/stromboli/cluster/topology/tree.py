@@ -58,6 +58,8 @@ class Tree:
             Domain(index, name, tier, tier_name, placed[index], self._above(int(placed[index][0]), tier), size)
             for index, (name, tier, tier_name, _) in enumerate(ordered)
         )
+        tiers_of = np.array([domain.tier for domain in self.domains], dtype=np.int64)
+        self._indices: dict[int, Rows] = {tier: np.flatnonzero(tiers_of == tier) for tier in self.tiers}
         self.by_name = {domain.name: domain for domain in self.domains}
 
     def __bool__(self) -> bool:
@@ -74,6 +76,14 @@ class Tree:
     def of_rows(self, tier: int) -> Rows:
         """By row: the index of the domain of this tier; -1 if none has the row."""
         return self._of_row[tier]
+
+    def indices_in(self, tier: int, outer: Domain | None) -> Rows:
+        """The indices of the domains of this tier, in the order of their names. `outer`: only those that have a node of
+        this one, which may be a domain of another tree."""
+        if outer is None:
+            return self._indices[tier]
+        indices: Rows = np.unique(self._of_row[tier][outer.rows])
+        return indices[indices >= 0]
 
     def of_tier(self, tier: int) -> list[Domain]:
         return [domain for domain in self.domains if domain.tier == tier]

@@ -85,9 +85,7 @@ def _levels(tree: Tree, tiers: Sequence[int], wanted: Wanted, outer: Domain | No
             yield _Level(tree, np.array([domain.index], dtype=np.int64), outer)
         return
     for tier in tiers:
-        of_rows = tree.of_rows(tier)
-        indices = np.unique(of_rows if outer is None else of_rows[outer.rows])
-        yield _Level(tree, indices[indices >= 0], outer)
+        yield _Level(tree, tree.indices_in(tier, outer), outer)
 
 
 class _Counts:

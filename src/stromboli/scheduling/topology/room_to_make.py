@@ -41,11 +41,8 @@ def _open_domains(
         for domain in home_domains(tree, tiers, placed):
             yield domain.tier, np.array([domain.index], dtype=np.int64)
         return
-    outer = session.domain
     for tier in tiers:
-        of_rows = tree.of_rows(tier)
-        indices = np.unique(of_rows if outer is None else of_rows[outer.rows])
-        yield tier, indices[indices >= 0]
+        yield tier, tree.indices_in(tier, session.domain)
 
 
 def _places(tree: Tree, tier: int, by_kind: ByKind) -> Rows:
