@@ -150,6 +150,8 @@ class FakeApi:
 
     async def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None) -> bytes:
         plural = path.rpartition("/")[2]
+        if path.startswith("/apis/scheduling.k8s.io/") and plural != "priorityclasses":
+            raise Failure(404, "the server has no groups of pods", reason="NotFound")
         await self._request("list", plural, lambda: self._defined(plural))
         return b"{}"
 

@@ -1,7 +1,8 @@
 """What users write: typed Kubernetes objects (`kinds`), their defaults, and the rules they must follow (`validation`).
 
 Everything about objects can be imported from here. The modules `names` (labels and annotations), `quantity`,
-`selectors`, `timestamps`, `pod_requests`, `pod_timing`, `reservations` and `waiting_reservations` are public as well.
+`selectors`, `timestamps`, `pod_requests`, `pod_timing`, `reservations`, `upstream` and `waiting_reservations` are
+public as well.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .errors import ApiError
 from .generated_groups import generated_group_name, is_generated_group
 from .kinds import *  # noqa: F403
 from .merge_patch import merge_patch
-from .pod_annotations import group_name_of, is_backfill, is_marked_lent
+from .pod_annotations import group_name_of, is_backfill, is_marked_lent, names_two_groups
 from .unknown_fields import unknown_field
 from .validation import validate, validate_queue_tree, validate_submission, validate_update
 from .warnings import fields_without_effect, warnings_about
@@ -32,6 +33,7 @@ __all__ = [
     "is_marked_lent",
     "merge_patch",
     "names",
+    "names_two_groups",
     "unknown_field",
     "validate",
     "validate_queue_tree",

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from . import names
 from .kinds.pods import Pod
+from .upstream import SUFFIX
 
 
 def group_name_of(pod: Pod) -> str:
-    """The name of the pod's PodGroup; "" if it has none."""
+    """The name of the pod's PodGroup; "" if it has none. One of scheduling.k8s.io has the suffix of such names."""
     annotations = pod.metadata.annotations
-    return annotations.get(names.GROUP_NAME) or annotations.get(names.GROUP_NAME_VOLCANO, "")
+    named = annotations.get(names.GROUP_NAME) or annotations.get(names.GROUP_NAME_VOLCANO, "")
+    group = pod.spec.scheduling_group
+    if named or group is None or not group.pod_group_name:
+        return named
+    return f"{group.pod_group_name}{SUFFIX}"
+
+
+def names_two_groups(pod: Pod) -> bool:
+    """Whether it names a group of each kind. Nobody can tell then which of them is to start as a whole."""
+    group = pod.spec.scheduling_group
+    if group is None or not group.pod_group_name:
+        return False
+    return any(pod.metadata.annotations.get(name) for name in names.GROUP_NAMES)
 
 
 def is_backfill(pod: Pod) -> bool:

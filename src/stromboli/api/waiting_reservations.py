@@ -14,6 +14,7 @@ from .kinds.metadata import ObjectMeta, ObjectReference, OwnerReference, Resourc
 from .kinds.pods import Pod, PodTemplateSpec
 from .pod_requests import pod_requests
 from .quantity import format_amount
+from .upstream import as_written
 
 WAITING = "Waiting"
 
@@ -24,8 +25,9 @@ def waiting_name(pod: Pod) -> str:
 
 def waiting_reservation(pod: Pod, group: PodGroup, node: str) -> Reservation:
     """The object that reserves `node` for a pod."""
+    written = as_written(group)
     owner = OwnerReference(
-        api_version=group.api_version, kind=group.kind, name=group.metadata.name, uid=group.metadata.uid
+        api_version=written.api_version, kind=written.kind, name=written.metadata.name, uid=group.metadata.uid
     )
     pod_reference = ObjectReference(
         api_version="v1",

@@ -31,6 +31,7 @@ from stromboli.api import (
 from stromboli.api import Node as NodeObject
 from stromboli.api import Queue as QueueObject
 from stromboli.api.quantity import amounts
+from stromboli.api.upstream import UpstreamGroup, translated
 from stromboli.containment import ObjectRef
 
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
@@ -47,6 +48,7 @@ from .shapes import ShapeRegistry
 from .snapshot import Snapshot
 from .task_index import TaskIndex
 from .topology import Topology
+from .upstream import UpstreamIndex
 from .volumes import VolumeIndex
 from .withdrawal import Withdrawal, WithdrawnObject, remainder
 
@@ -70,6 +72,9 @@ class Cluster:
             self._shapes, self.ledger, self.nodes, self._queues,
             volumes=self.volumes, listed=listed, scheduler_name=scheduler_name,
         )  # fmt: skip
+        self.upstream = UpstreamIndex(self._queues, self._tasks.tasks, self.namespaces)
+        self.upstream.regroup = self._tasks.regroup
+        self._tasks.job_of = self.upstream.job_of
         self._reservations = ReservationIndex(
             self._shapes, self.ledger, self.nodes, self._tasks.tasks, self._queues,
             listed=listed, scheduler_name=scheduler_name,
@@ -86,8 +91,12 @@ class Cluster:
     # -- in -----------------------------------------------------------------------------------------------------
 
     def apply(self, event: ClusterEvent) -> None:
-        if self._withdrawal and isinstance(event, Applied | Deleted) and self._withdrawal.keeps(event):
-            return  # it is put aside
+        if isinstance(event, Applied | Deleted):
+            obj = translated(event.object)
+            if obj is not event.object:
+                event = Applied(obj) if isinstance(event, Applied) else Deleted(obj)
+            if self._withdrawal and self._withdrawal.keeps(event):
+                return  # it is put aside
         if not isinstance(event, Applied) or is_relevant(self._known(event.object), event.object):
             self.ledger.changes += 1
             self.ledger.node_changes += isinstance(event, Applied | Deleted) and isinstance(event.object, NodeObject)
@@ -112,10 +121,11 @@ class Cluster:
                 return None if task is None else task.pod
             case PodGroup():
                 job = self.jobs.get(JobKey(key(obj)))
-                if job is None or job.object is None:
-                    return None
+                group = self._group(JobKey(key(obj)))
+                if job is None or job.object is None or group is None:
+                    return group
                 # Sessions decide about the phase, and it counts as a change then, not when it is written.
-                return replace(job.object, status=replace(job.object.status, phase=job.phase))
+                return replace(group, status=replace(group.status, phase=job.phase))
             case NodeObject():
                 node = self.nodes.get(obj.metadata.name)
                 return None if node is None else node.object
@@ -133,6 +143,9 @@ class Cluster:
         match obj:
             case Pod():
                 self._tasks.apply_pod(obj)
+                self.upstream.pod_changed(obj, ours=self._tasks.is_ours(obj))
+            case UpstreamGroup():
+                self.upstream.apply(obj)
             case PodGroup():
                 self._queues.apply_group(obj)
             case NodeObject():
@@ -140,7 +153,7 @@ class Cluster:
             case QueueObject():
                 self._queues.apply_queue(obj)
             case Namespace():
-                self._namespace(obj.metadata.name).labels = dict(obj.metadata.labels)
+                self._apply_namespace(obj.metadata.name, obj.metadata.labels, obj.metadata.annotations)
             case ResourceQuota():
                 self._apply_quota(obj)
             case PodDisruptionBudget():
@@ -161,6 +174,9 @@ class Cluster:
         match obj:
             case Pod():
                 self._tasks.delete_pod(TaskKey(key(obj)))
+                self.upstream.pod_deleted(obj)
+            case UpstreamGroup():
+                self.upstream.delete(JobKey(key(obj)))
             case PodGroup():
                 self._queues.delete_group(JobKey(key(obj)))
             case NodeObject():
@@ -169,7 +185,7 @@ class Cluster:
                 self._unlock_nodes_of(QueueName(obj.metadata.name))
                 self._queues.delete_queue(QueueName(obj.metadata.name))
             case Namespace():
-                self._namespace(obj.metadata.name).labels = {}
+                self._apply_namespace(obj.metadata.name, {}, {})
             case ResourceQuota():
                 self._namespace(obj.metadata.namespace).weights.pop(obj.metadata.name, None)
                 self.quotas.pop(key(obj), None)
@@ -185,6 +201,14 @@ class Cluster:
                 self.topology.delete(obj.metadata.name)
             case _:
                 self.volumes.delete(obj)
+
+    def _apply_namespace(self, name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
+        info = self._namespace(name)
+        info.labels = dict(labels)
+        queue = annotations.get(names.QUEUE_NAME, "")
+        if queue != info.queue:
+            info.queue = queue
+            self.upstream.namespace_changed(name)
 
     def _apply_quota(self, obj: ResourceQuota) -> None:
         weights = self._namespace(obj.metadata.namespace).weights
@@ -237,8 +261,7 @@ class Cluster:
     def _object(self, ref: ObjectRef) -> KObject | None:
         match ref.kind:
             case "PodGroup":
-                job = self.jobs.get(JobKey(ref.key))
-                return None if job is None else job.object
+                return self._group(JobKey(ref.key))
             case "Queue":
                 queue = self.queues.get(QueueName(ref.key))
                 return None if queue is None else queue.object
@@ -246,6 +269,11 @@ class Cluster:
                 return self.reservations.get(ref.key)
             case _:
                 return None
+
+    def _group(self, job_key: JobKey) -> PodGroup | None:
+        upstream = self.upstream.groups.get(job_key)
+        job = self.jobs.get(job_key)
+        return upstream or (None if job is None else job.object)
 
     def _mark_put_aside(self, ref: ObjectRef, put_aside: bool) -> None:
         job = self.jobs.get(JobKey(ref.key)) if ref.kind == "PodGroup" else None
@@ -334,6 +362,7 @@ class Cluster:
         """Undo the tentative changes of the last session, and return the present state."""
         new_rows = self._assign_rows()
         self.ledger.restore()
+        self.upstream.refresh()
         self._reservations.refresh(everywhere=new_rows)
         self.ledger.log.clear()
         self.ledger.task_log.clear()

@@ -33,7 +33,7 @@ from .refused_bind import RefusedBind
 from .resources import PODS, UNOFFERED, Unoffered, Vector, add_to
 from .topology.layout import Layout
 
-JobKey = NewType("JobKey", str)  # "namespace/podgroup"
+JobKey = NewType("JobKey", str)  # "namespace/podgroup"; see `api.upstream` for those of scheduling.k8s.io
 TaskKey = NewType("TaskKey", str)  # "namespace/pod"
 QueueName = NewType("QueueName", str)
 GroupStatus = tuple[str, int, int, int, tuple[PodGroupCondition, ...]]
@@ -382,6 +382,7 @@ class Queue:
 class NamespaceInfo:
     name: str
     labels: dict[str, str] = field(default_factory=dict)
+    queue: str = ""  # of its pods and groups that name none
     weights: dict[str, int] = field(default_factory=dict)  # by the name of the ResourceQuota
 
     @property

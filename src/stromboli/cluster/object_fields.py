@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from stromboli.api import KObject, Node, Pod, PodGroup, group_name_of, names
+from stromboli.api import KObject, Node, Pod, PodGroup, group_name_of, names, names_two_groups
 from stromboli.api.quantity import QuantityError, parse_quantity
 from stromboli.api.timestamps import parse_timestamp
 
@@ -77,12 +77,16 @@ def waiting_record(group: PodGroup) -> WaitingRecord | None:
 
 
 def group_of(pod: Pod) -> JobKey | None:
-    """The group of a pod. A static pod is in none, whatever it says: its kubelet runs it, and asks nobody."""
-    group = "" if names.MIRROR in pod.metadata.annotations else group_name_of(pod)
+    """The group of a pod. A static pod is in none, whatever it says: its kubelet runs it, and asks nobody. Nor is one
+    that names a group of each kind."""
+    group = "" if names.MIRROR in pod.metadata.annotations or names_two_groups(pod) else group_name_of(pod)
     return JobKey(f"{pod.metadata.namespace}/{group}") if group else None
 
 
 def role_of(pod: Pod) -> str:
+    """In a group of scheduling.k8s.io, that is the group itself: a job may have several."""
+    if pod.spec.scheduling_group is not None:
+        return pod.spec.scheduling_group.pod_group_name
     return pod.metadata.annotations.get(names.TASK_SPEC) or pod.metadata.labels.get(names.TASK_SPEC, "")
 
 

@@ -18,6 +18,7 @@ from stromboli.api import PodGroup, PriorityClass, is_generated_group, key, name
 from stromboli.api import Queue as QueueObject
 from stromboli.api.kinds.batch import QueueSpec
 from stromboli.api.quantity import amounts
+from stromboli.api.upstream import UpstreamGroup
 
 from .ledger import Ledger
 from .model import Job, JobKey, Queue, QueueName, Status, Task
@@ -26,7 +27,7 @@ from .object_warnings import ObjectWarning, ObjectWarnings
 from .queue_guarantees import full_name, guaranteed_amounts
 from .relevance import is_same_but_status
 from .resources import PODS, UNLIMITED, ResourceAxis, Vector
-from .topology.layout import layout_of
+from .topology.layout import Closeness, Layout, layout_of
 
 Sum = TypeVar("Sum", Vector, Counter[str])
 Key = TypeVar("Key")
@@ -72,14 +73,14 @@ class QueueIndex:
         job.created = creation_time(obj)
         job.min_available = spec.min_member
         job.role_minimums = dict(spec.min_task_member)
-        job.layout = layout_of(spec)
+        job.layout = _layout_of(obj)
         is_generated = is_generated_group(obj)
-        job.single_tasks = is_generated and spec.min_member <= 1
+        job.single_tasks = (is_generated and spec.min_member <= 1) or _is_basic(obj)
         # The pods of a generated group exist already, so nothing has to be promised before they are created.
         has_minimum = bool(spec.min_resources) and not is_generated
         self._read_minimum(job, amounts(spec.min_resources) if has_minimum else None)
         job.goes_whole = obj.metadata.annotations.get(names.GOES_WHOLE, "").lower() == "true"
-        self._set_priority(job, spec.priority_class_name)
+        self._set_priority(job, obj)
         self._read_status(job, before)
         queue = self.queue(QueueName(spec.queue or names.DEFAULT_QUEUE))
         if queue is not job.queue:
@@ -267,14 +268,16 @@ class QueueIndex:
             self._priorities_changed = False
             for job in self.jobs.values():
                 if job.object is not None:
-                    self._set_priority(job, job.object.spec.priority_class_name)
+                    self._set_priority(job, job.object)
         for job_key, job in self._without_class.items():
             assert job.object is not None
             self._warnings.report(ObjectWarning("PodGroup", job_key, job.object.spec.priority_class_name))
         self._without_class.clear()
 
-    def _set_priority(self, job: Job, class_name: str) -> None:
-        priority = self._priority(class_name)
+    def _set_priority(self, job: Job, group: PodGroup) -> None:
+        class_name = group.spec.priority_class_name
+        stated = group.priority if isinstance(group, UpstreamGroup) else None
+        priority = self._priority(class_name) if stated is None else stated
         job.priority = priority or 0
         job.missing_class = class_name if priority is None and _is_of_a_job(job) else ""
         if priority is None:
@@ -370,6 +373,18 @@ def _is_visible(job: Job) -> bool:
 
 def _key(job: Job) -> JobKey:
     return job.key
+
+
+def _layout_of(group: PodGroup) -> Layout | None:
+    if not isinstance(group, UpstreamGroup):
+        return layout_of(group.spec)
+    label = group.topology_key
+    return Layout(Closeness(hard=True, label_key=label)) if label else None
+
+
+def _is_basic(group: PodGroup) -> bool:
+    """Whether each of its pods starts on its own, and nobody asked that they start together."""
+    return isinstance(group, UpstreamGroup) and not group.is_composite and group.is_basic
 
 
 def _is_of_a_job(job: Job) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stromboli.api import HyperNode, KObject, Node, ObjectMeta, Pod, PodGroup, PodGroupCondition, Queue, Reservation
+from stromboli.api.upstream import OF_KUBERNETES
 
 from .object_fields import WAITING_CONDITION, WaitingRecord, is_ready, waiting_record
 
@@ -73,8 +74,11 @@ def _clock(group: PodGroup) -> WaitingRecord | str:
     return "had a place" if any(c.type == "Scheduled" for c in group.status.conditions) else _NEW
 
 
+_FOR_PEOPLE = frozenset({"Unschedulable", WAITING_CONDITION, "Scheduled", *OF_KUBERNETES})
+
+
 def _of_features(group: PodGroup) -> list[PodGroupCondition]:
-    return [c for c in group.status.conditions if c.type not in ("Unschedulable", WAITING_CONDITION, "Scheduled")]
+    return [c for c in group.status.conditions if c.type not in _FOR_PEOPLE]
 
 
 def _same_metadata(before: ObjectMeta, after: ObjectMeta) -> bool:

@@ -6,7 +6,7 @@ snapshot. Such a task is recorded under the name of its node and put there as so
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from stromboli.api import Pod, Reservation, is_backfill, key
 from stromboli.api.validation import limits
@@ -51,6 +51,7 @@ class TaskIndex:
     ) -> None:
         self.tasks: dict[TaskKey, Task] = {}
         self.reservations: dict[str, Reservation] = {}
+        self.job_of: Callable[[JobKey], JobKey] = lambda group: group  # that the pods of a group are in
         self._shapes = shapes
         self._ledger = ledger
         self._nodes = nodes
@@ -69,7 +70,7 @@ class TaskIndex:
         if task is not None and task.uid != pod.metadata.uid:
             self.delete_pod(task_key)
             task = None
-        if not pod.spec.node_name and not self._is_ours(pod):
+        if not pod.spec.node_name and not self.is_ours(pod):
             self.delete_pod(task_key)
             return
         former = None
@@ -135,13 +136,18 @@ class TaskIndex:
         if task is not None and task.true_status is Status.RELEASING:
             self._ledger.settle(task, status_of(task.pod), task.true_node)
 
-    def _is_ours(self, pod: Pod) -> bool:
+    def is_ours(self, pod: Pod) -> bool:
         return self._scheduler_name is None or pod.spec.scheduler_name == self._scheduler_name
 
     def _group_of(self, pod: Pod) -> JobKey | None:
         """Pods that another scheduler placed only occupy their nodes. They are in no group and no queue, whatever they
         say about themselves."""
-        return group_of(pod) if self._is_ours(pod) else None
+        group = group_of(pod) if self.is_ours(pod) else None
+        return None if group is None else self.job_of(group)
+
+    def regroup(self, task: Task) -> None:
+        """Its group has become part of another job."""
+        self._refresh_task(task, task.pod)
 
     def _settle(self, task: Task, status: Status) -> None:
         node_name = task.pod.spec.node_name

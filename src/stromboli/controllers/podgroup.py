@@ -41,6 +41,7 @@ from stromboli.api import (
 from stromboli.api.namespace_queue import queue_in_namespace
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import LARGEST_AMOUNT, QuantityError, amounts, format_amount
+from stromboli.api.upstream import UpstreamGroup
 from stromboli.api.validation import limits
 
 from .changes import Change, Create, Delete, Objects, Update
@@ -167,6 +168,8 @@ class PodGroupController:
         return [*without_group, *(pod for _, pod in waiting)]
 
     def _changes_of(self, group: PodGroup, objects: Objects, now: float) -> list[Change]:
+        if isinstance(group, UpstreamGroup):
+            return []  # the scheduler chooses its queue, and the API server has judged it
         has_pods = self._pods_by.has_pods(group.metadata.namespace, group.metadata.name)
         if not has_pods and is_generated_group(group) and not _may_get_pods(group, objects):
             return [Delete(group, reason="no pod or owner needs this group")]

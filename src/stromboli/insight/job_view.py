@@ -7,13 +7,14 @@ whose group is gone, by its own object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from stromboli.api import ApiError, OwnerReference, key
 from stromboli.api import Job as JobObject
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.pod_timing import pod_timing
 from stromboli.api.timestamps import parse_timestamp
+from stromboli.api.upstream import shown_key
 from stromboli.cluster import OCCUPYING, WAITING, Cluster, Job, Status, Task
 from stromboli.cluster.ledger import SHARED
 from stromboli.cluster.object_fields import creation_time, waiting_record
@@ -28,10 +29,10 @@ _NO_CODES = frozenset({"Unschedulable", "NotEnoughResources"})
 """Reasons of conditions that programs written for Kubernetes and Volcano look for. They say nothing about the cause."""
 
 
-def name_of(job: Job) -> str:
-    """ "namespace/name" of what the user created."""
+def name_of(job: Job, known: Container[str] = ()) -> str:
+    """ "namespace/name" of what the user created. `known`: the keys of all groups, of which two may have one name."""
     owner = _owner(job)
-    return job.key if owner is None else f"{job.namespace}/{owner.name}"
+    return shown_key(job.key, known) if owner is None else f"{job.namespace}/{owner.name}"
 
 
 def _owner(job: Job) -> OwnerReference | None:
@@ -52,7 +53,7 @@ def job_pictures(cluster: Cluster, jobs: Iterable[JobObject], now: float) -> lis
 
 def _job(cluster: Cluster, job: Job, objects: dict[str, JobObject], now: float) -> JobPicture:
     owner = _owner(job)
-    name = name_of(job)
+    name = name_of(job, cluster.jobs)
     kind = owner.kind if owner is not None else "PodGroup"
     user_job = objects.get(name) if kind == "Job" else None
     # A finished Job has no group that would say which queue it was in.

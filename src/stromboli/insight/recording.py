@@ -27,6 +27,7 @@ from typing import Any, Final
 import msgspec
 
 from stromboli.api import KINDS, KObject
+from stromboli.api.upstream import as_written
 from stromboli.cluster import (
     Applied,
     BindFailed,
@@ -151,7 +152,8 @@ def _event(event: ClusterEvent) -> dict[str, msgspec.Raw]:
     match event:
         case Applied(obj) | Deleted(obj):
             name = "applied" if isinstance(event, Applied) else "deleted"
-            return {"kind": _raw(type(obj).__name__), name: _raw(without_secrets(obj))}
+            written = as_written(obj)
+            return {"kind": _raw(type(written).__name__), name: _raw(without_secrets(written))}
         case BindFailed():
             return {"bindFailed": _raw(event)}
         case EvictFailed():

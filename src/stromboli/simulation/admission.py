@@ -6,6 +6,8 @@ rejects objects because of the state of the cluster. Objects that are invalid by
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from stromboli.api import (
@@ -20,6 +22,7 @@ from stromboli.api import (
     validate_queue_tree,
     validate_submission,
 )
+from stromboli.api.upstream import UpstreamGroup, as_pod_group, as_written
 from stromboli.grammar import plural
 
 from .store import Store
@@ -36,6 +39,8 @@ def admit(obj: KObject, store: Store, *, before: KObject | None = None, by_user:
             return obj if same_class else _with_priority(obj, store)
         case Job() if before is None:
             _check_queue(obj.spec.queue, "jobs", store)
+        case UpstreamGroup():
+            return obj if before is not None else _with_group_priority(obj, store)
         case PodGroup() if before is None and by_user:
             _check_queue(obj.spec.queue, "groups", store)
         case Queue() if not isinstance(before, Queue) or _place(before) != _place(obj):
@@ -70,6 +75,18 @@ def _with_priority(pod: Pod, store: Store) -> Pod:
     policy = spec.preemption_policy or (found.preemption_policy if found is not None else "")
     scheduler = spec.scheduler_name or names.DEFAULT_SCHEDULER
     return replace(pod, spec=replace(spec, priority=priority, preemption_policy=policy, scheduler_name=scheduler))
+
+
+def _with_group_priority(group: UpstreamGroup, store: Store) -> UpstreamGroup:
+    written, spec = as_written(group), group.original.spec
+    found = store.get(PriorityClass, spec.priority_class_name) if spec.priority_class_name else _default_class(store)
+    if found is None and spec.priority_class_name:
+        raise ApiError("spec.priorityClassName", f'there is no PriorityClass "{spec.priority_class_name}"')
+    priority = 0 if found is None else found.value
+    if spec.priority not in (None, priority):
+        raise ApiError("spec.priority", f"must not be given: it comes from the class, and is {priority}")
+    filled: Any = replace(spec, priority=priority)
+    return as_pod_group(replace(group.original, metadata=written.metadata, spec=filled))
 
 
 def _default_class(store: Store) -> PriorityClass | None:

@@ -19,6 +19,7 @@ from stromboli.api import (
     names,
 )
 from stromboli.api.reservations import is_user, user_reference, with_users, without_users
+from stromboli.api.upstream import UpstreamGroup, with_status
 from stromboli.api.volumes.claims import is_bound, is_for, is_free, reference_to
 from stromboli.cluster import BindFailed
 from stromboli.controllers import Change, Create, Delete, Notify, Update
@@ -43,7 +44,7 @@ from stromboli.scheduling.decisions import (
 
 from .journal import EVENT_TYPES, REFUSED, Journal
 from .store import Conflict
-from .virtual_time import Microseconds, wall_clock
+from .virtual_time import Microseconds, timestamp, wall_clock
 from .world import World
 
 
@@ -108,9 +109,7 @@ class ObjectWriter:
                 if pod is not None and not pod.spec.node_name:
                     self._world.explain(pod, decision, at)
             case PatchGroup():
-                group = store.get(PodGroup, decision.job)
-                if group is not None:
-                    self._put(decision.applied_to(group), at)
+                self._patch_group(decision, at)
             case PatchQueue():
                 queue = store.get(Queue, decision.queue)
                 if queue is not None:
@@ -120,6 +119,15 @@ class ObjectWriter:
             case Notice():
                 self._record_event(at, decision.key, decision.reason, decision.message, warning=decision.warning)
         return None
+
+    def _patch_group(self, decision: PatchGroup, at: Microseconds) -> None:
+        group = self._world.store.get(PodGroup, decision.job)
+        if group is None:
+            return
+        patched = decision.applied_to(group)
+        if isinstance(group, UpstreamGroup):  # it has this in other words
+            patched = with_status(group, patched.status, timestamp(at))
+        self._put(patched, at)
 
     def _change_reservation(
         self, reservation: Reservation, decision: PatchReservation | DropUsers, at: Microseconds

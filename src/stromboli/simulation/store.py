@@ -17,7 +17,7 @@ from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from stromboli.api import CLUSTER_SCOPED, KINDS, KObject, OwnerReference, is_namespaced, key
+from stromboli.api import CLUSTER_SCOPED, KINDS, KObject, OwnerReference, PodGroup, is_namespaced, key
 from stromboli.cluster import Applied, Deleted
 
 from .virtual_time import Microseconds, timestamp
@@ -30,6 +30,11 @@ KindAndKey = tuple[str, str]  # kind and key
 
 class Conflict(Exception):
     """The object exists already, was deleted, or has changed since the caller read it."""
+
+
+def _name(kind: type) -> str:
+    """Groups of scheduling.k8s.io are among the other groups."""
+    return PodGroup.__name__ if issubclass(kind, PodGroup) else kind.__name__
 
 
 class _Collection:
@@ -51,11 +56,11 @@ class Store:
     # -- reading --------------------------------------------------------------------------------------------
 
     def get(self, kind: type[T], key: str) -> T | None:
-        return cast("T | None", self._collection(kind.__name__).objects.get(key))
+        return cast("T | None", self._collection(_name(kind)).objects.get(key))
 
     def list(self, kind: type[T]) -> Sequence[T]:
         """All objects of a kind in the order of their keys."""
-        collection = self._collection(kind.__name__)
+        collection = self._collection(_name(kind))
         return [cast(T, collection.objects[key]) for key in collection.keys]
 
     def everything(self) -> Sequence[KObject]:

@@ -114,6 +114,12 @@ class PodSchedulingGate(ApiStruct):
     name: str = ""
 
 
+class PodSchedulingGroup(ApiStruct):
+    """The PodGroup of scheduling.k8s.io that a pod is in. It never changes."""
+
+    pod_group_name: str = ""
+
+
 class PodResourceClaim(ApiStruct):
     """A device that the pod needs, by dynamic resource allocation."""
 
@@ -139,6 +145,7 @@ class PodSpec(ApiStruct):
     restart_policy: str = ""
     termination_grace_period_seconds: int | None = None
     scheduling_gates: list[PodSchedulingGate] = field(default_factory=list)
+    scheduling_group: PodSchedulingGroup | None = None
     volumes: list[dict[str, Any]] = field(default_factory=list)
     resource_claims: list[PodResourceClaim] = field(default_factory=list)
     host_network: bool = False

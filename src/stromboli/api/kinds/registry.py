@@ -9,6 +9,7 @@ from .core import Namespace, Node, PodDisruptionBudget, PriorityClass, ReplicaSe
 from .pods import Pod
 from .storage import CSIDriver, CSINode, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
 from .topology import HyperNode
+from .workloads import CompositePodGroup, WorkloadPodGroup
 
 KObject = (
     Node
@@ -31,6 +32,8 @@ KObject = (
     | CSINode
     | CSIDriver
     | CSIStorageCapacity
+    | WorkloadPodGroup
+    | CompositePodGroup
 )
 
 KINDS: dict[tuple[str, str], type[KObject]] = {
@@ -48,6 +51,8 @@ KINDS: dict[tuple[str, str], type[KObject]] = {
     ("bus.volcano.sh/v1alpha1", "Command"): Command,
     ("scheduling.volcano.sh/v1alpha1", "Reservation"): Reservation,
     ("topology.volcano.sh/v1alpha1", "HyperNode"): HyperNode,
+    ("scheduling.k8s.io/v1beta1", "PodGroup"): WorkloadPodGroup,
+    ("scheduling.k8s.io/v1alpha3", "CompositePodGroup"): CompositePodGroup,
     ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
     ("v1", "PersistentVolume"): PersistentVolume,
     ("storage.k8s.io/v1", "StorageClass"): StorageClass,

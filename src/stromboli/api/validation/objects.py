@@ -22,6 +22,7 @@ from stromboli.api.kinds.metadata import ResourceList
 from stromboli.api.kinds.pods import Pod
 from stromboli.api.kinds.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
 from stromboli.api.kinds.topology import HyperNode
+from stromboli.api.kinds.workloads import CompositePodGroup, WorkloadPodGroup
 from stromboli.api.names import NAMESPACE_WEIGHT
 from stromboli.api.rules import broken_rules, broken_update_rules
 from stromboli.api.rules.reservations import HIGHEST_USER_PRIORITY, SYSTEM_PREFIX
@@ -33,6 +34,7 @@ from .batch import check_command, check_dependencies, check_job, check_pod_group
 from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints, check_template
 from .storage import check_capacity, check_claim, check_storage_class, check_volume
 from .topology import check_hyper_node
+from .workloads import check_group_update, check_workload_group
 
 POD_PHASES = ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")
 
@@ -69,6 +71,8 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             check_reservation(obj)
         case HyperNode():
             check_hyper_node(obj)
+        case WorkloadPodGroup() | CompositePodGroup():
+            check_workload_group(obj)
         case PersistentVolumeClaim():
             check_claim(obj)
         case PersistentVolume():
@@ -87,6 +91,9 @@ def validate_update(old: KObject, new: KObject) -> None:
     """Raise an `ApiError` if a valid object changes an immutable field."""
     for broken in broken_update_rules(old, new):
         raise ApiError(broken.field, broken.sentence)
+    of_workloads = WorkloadPodGroup | CompositePodGroup
+    if isinstance(old, of_workloads) and isinstance(new, of_workloads):
+        check_group_update(old, new)
 
 
 def _node_resources(offered: ResourceList, at: str) -> None:

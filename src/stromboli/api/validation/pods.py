@@ -32,6 +32,7 @@ from stromboli.api.quantity import amount, format_amount
 
 from . import limits, rules
 from .storage import check_described_claim
+from .workloads import check_scheduling_group
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 PREEMPTION_POLICIES = ("", "PreemptLowerPriority", "Never")
@@ -65,6 +66,7 @@ def check_pod_spec(spec: PodSpec, at: str) -> None:
         _toleration(toleration, f"{at}.tolerations[{index}]")
     for index, constraint in enumerate(spec.topology_spread_constraints):
         _spread(constraint, f"{at}.topologySpreadConstraints[{index}]")
+    check_scheduling_group(spec.scheduling_group, f"{at}.schedulingGroup")
     for index, gate in enumerate(spec.scheduling_gates):
         rules.label_key(gate.name, f"{at}.schedulingGates[{index}].name")
     for index, volume in enumerate(spec.volumes):

@@ -10,6 +10,7 @@ from collections import Counter
 
 from stromboli.api import Job, Pod, ReplicaSet, StatefulSet, names
 from stromboli.api.migration_reservations import controlling_owner
+from stromboli.api.upstream import UpstreamGroup
 from stromboli.cluster import Status, Task, TaskKey
 from stromboli.descheduling.planning import View
 
@@ -48,6 +49,8 @@ class Owners:
 
     def refusal(self, task: Task) -> str | None:
         """Why a successor is not certain; None if it is."""
+        if task.job is not None and isinstance(task.job.object, UpstreamGroup):
+            return "it is in a PodGroup of scheduling.k8s.io, which has no place to write down how far a move is"
         owner = controlling_owner(task.pod)
         if owner is None:
             return "it has no owner that would replace it"

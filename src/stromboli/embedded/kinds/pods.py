@@ -141,7 +141,7 @@ class PodStrategy(Strategy):
         spec = obj.setdefault("spec", {})
         _set_scheduler(spec, context)
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
-        _set_priority(obj, context)
+        set_priority(obj, context, "pods")
         _tolerate_lost_nodes(spec)
 
     def before_update(self, obj: Object, old: Object, context: Context) -> None:
@@ -194,16 +194,16 @@ def qos_class(spec: Object) -> str:
     return "Guaranteed" if guaranteed else "Burstable"
 
 
-def _set_priority(pod: Object, context: Context) -> None:
-    """What the admission plugin Priority does."""
-    spec = pod["spec"]
+def set_priority(obj: Object, context: Context, plural: str) -> None:
+    """What the admission plugin Priority does, for pods and for groups of them."""
+    spec = obj["spec"]
     given = spec.get("priority")
     name = spec.get("priorityClassName", "")
     found: Object | None = None
     if name:
         record = context.store.get(ObjectKey(PRIORITY_CLASSES, "", name))
         if record is None:
-            raise refused("pods", pod["metadata"].get("name", ""), f"no PriorityClass with name {name} was found")
+            raise refused(plural, obj["metadata"].get("name", ""), f"no PriorityClass with name {name} was found")
         found = record.value()
     else:
         defaults = [record.value() for record in context.store.list(PRIORITY_CLASSES)]
@@ -214,13 +214,13 @@ def _set_priority(pod: Object, context: Context) -> None:
     value = int(found["value"]) if found else 0
     if given is not None and given != value:
         problem = (
-            f"the integer value of priority ({given}) must not be provided in pod spec; priority admission controller "
-            f"computed {value} from the given PriorityClass name"
+            f"the integer value of priority ({given}) must not be provided in {plural.removesuffix('s')} spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name"
         )
-        raise refused("pods", pod["metadata"].get("name", ""), problem)
+        raise refused(plural, obj["metadata"].get("name", ""), problem)
     spec["priority"] = value
-    policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
-    spec.setdefault("preemptionPolicy", policy)
+    if plural == "pods":
+        spec.setdefault("preemptionPolicy", (found or {}).get("preemptionPolicy", "PreemptLowerPriority"))
 
 
 def _tolerate_lost_nodes(spec: Object) -> None:

@@ -31,6 +31,7 @@ from .rate_limit import TokenBucket
 from .reflector import Reflector
 from .resources import (
     COMMANDS,
+    COMPOSITE_POD_GROUPS,
     CONFIG_MAPS,
     CSI_DRIVERS,
     CSI_NODES,
@@ -58,6 +59,7 @@ from .resources import (
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
+    WORKLOAD_POD_GROUPS,
     Resource,
     resource_of,
 )
@@ -65,6 +67,7 @@ from .wire import Envelope, ObjectList, Page, WatchEvent
 
 __all__ = [
     "COMMANDS",
+    "COMPOSITE_POD_GROUPS",
     "CONFIG_MAPS",
     "CSI_DRIVERS",
     "CSI_NODES",
@@ -94,6 +97,7 @@ __all__ = [
     "STATEFUL_SETS",
     "STORAGE_CLASSES",
     "UNREACHABLE",
+    "WORKLOAD_POD_GROUPS",
     "Backoff",
     "Client",
     "ClientConfig",

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from stromboli.api import (
     ApiObject,
     Command,
+    CompositePodGroup,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -32,6 +33,7 @@ from stromboli.api import (
     ResourceQuota,
     StatefulSet,
     StorageClass,
+    WorkloadPodGroup,
 )
 
 from .kinds import Event, Lease
@@ -105,6 +107,14 @@ RESERVATIONS = Resource(
 )
 HYPER_NODES = Resource(HyperNode, "topology.volcano.sh/v1alpha1", "hypernodes", namespaced=False, has_status=True)
 
+# Kubernetes' own. Servers have them from 1.37 on, and only if their gates are on.
+WORKLOAD_POD_GROUPS = Resource(
+    WorkloadPodGroup, "scheduling.k8s.io/v1beta1", "podgroups", namespaced=True, has_status=True
+)
+COMPOSITE_POD_GROUPS = Resource(
+    CompositePodGroup, "scheduling.k8s.io/v1alpha3", "compositepodgroups", namespaced=True, has_status=True
+)
+
 PERSISTENT_VOLUME_CLAIMS = Resource(
     PersistentVolumeClaim, "v1", "persistentvolumeclaims", namespaced=True, has_status=True
 )
@@ -147,6 +157,8 @@ _BY_TYPE: dict[type[ApiObject], Resource[Any]] = {
             COMMANDS,
             RESERVATIONS,
             HYPER_NODES,
+            WORKLOAD_POD_GROUPS,
+            COMPOSITE_POD_GROUPS,
             PERSISTENT_VOLUME_CLAIMS,
             PERSISTENT_VOLUMES,
             STORAGE_CLASSES,

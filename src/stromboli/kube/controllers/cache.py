@@ -72,5 +72,5 @@ class Cache:
 
 
 def kind_of(obj: KObject) -> type[KObject]:
-    """The kind of the object. A LiveJob is a Job."""
-    return Job if isinstance(obj, Job) else type(obj)
+    """The kind of the object. A LiveJob is a Job, and groups of scheduling.k8s.io are among the other groups."""
+    return next((kind for kind in (Job, PodGroup) if isinstance(obj, kind)), type(obj))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -25,14 +25,13 @@ from stromboli.api import (
     KObject,
     Node,
     Pod,
-    PodGroup,
     Queue,
-    Reservation,
     default,
     key,
     names,
 )
 from stromboli.api.timestamps import format_timestamp
+from stromboli.api.upstream import translated
 from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 from stromboli.cluster import Applied, Deleted
 from stromboli.containment import ObjectRef
@@ -75,10 +74,11 @@ from stromboli.kube.runtime import (
     missing_definitions,
 )
 from stromboli.kube.runtime.object_containment import MOST_ERRORS, ObjectContainment
+from stromboli.kube.runtime.served import served_workload_groups, watch_workload_groups
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.error_reasons import internal_error
 
-from .cache import KINDS, Cache, kind_of
+from .cache import KINDS, Cache
 from .change_writer import ChangeWriter
 from .command_queue import CommandQueue
 from .essential_nodes import EssentialNodes
@@ -154,9 +154,8 @@ class ControllersComponent:
             NAMESPACES, PRIORITY_CLASSES, NODES, QUEUES, REPLICA_SETS, LIVE_JOBS, POD_GROUPS, PODS, RESERVATIONS,
             COMMANDS,
         )  # fmt: skip
-        self._reflectors: dict[str, Reflector[Any]] = {}
-        for resource in resources:
-            self._watch(resource)
+        self._reflectors: dict[type, Reflector[Any]] = {}
+        self._watch(resources)
         self._events: list[Applied | Deleted] = []
         self._wake = asyncio.Event()
         self._foreign: set[str] = set()  # keys of Jobs with another schedulerName
@@ -165,14 +164,18 @@ class ControllersComponent:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="controllers")
         self._crashes = 0
 
-    def _watch(self, resource: Resource[Any]) -> None:
-        reflector = Reflector(self._client, resource, self._receive, on_relist=self._metrics.relisted)
-        self._reflectors[resource.plural] = reflector
+    def _watch(self, resources: Iterable[Resource[Any]]) -> list[Reflector[Any]]:
+        new = {
+            resource.type: Reflector(self._client, resource, self._receive, on_relist=self._metrics.relisted)
+            for resource in resources
+        }
+        self._reflectors |= new
+        return [*new.values()]
 
     # -- health -------------------------------------------------------------------------------------------------
 
     def not_ready_reason(self) -> str | None:
-        waiting = [plural for plural, reflector in self._reflectors.items() if not reflector.synced.is_set()]
+        waiting = [one.resource.plural for one in self._reflectors.values() if not one.synced.is_set()]
         return f"it has not listed all {waiting[0]} yet" if waiting else None
 
     def unhealthy_reason(self) -> str | None:
@@ -184,12 +187,13 @@ class ControllersComponent:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set; then finish what is in flight."""
-        if await serves_stateful_sets(self._client, stop):
-            self._watch(STATEFUL_SETS)
+        groups = await served_workload_groups(self._client)
+        self._watch([*groups, *([STATEFUL_SETS] if await serves_stateful_sets(self._client, stop) else [])])
         background: list[Coroutine[Any, Any, None]] = [
             *(reflector.run() for reflector in self._reflectors.values()),
             self._recorder.run(),
             self._wake_up(stop),
+            watch_workload_groups(self._client, groups, self._watch),
         ]
         if self._lock_rules is not None:
             background.append(self._lock_rules.run(lambda rules: self._wake.set(), lambda reason: None))
@@ -368,11 +372,14 @@ class ControllersComponent:
             event = reduced
         elif isinstance(event, Applied):
             default(event.object)
+        group = translated(event.object)
+        if group is not event.object:
+            event = Applied(group) if isinstance(event, Applied) else Deleted(group)
         self._events.append(event)
         self._wake.set()
 
     def _observe_write(self, obj: KObject) -> None:
-        self._reflectors[_PLURALS[kind_of(obj)]].observe_write(obj)
+        self._reflectors[type(obj)].observe_write(obj)
 
     def _deleted(self, obj: KObject) -> None:
         if isinstance(obj, Pod):
@@ -438,12 +445,3 @@ def _reconcile(controllers: ControllerManager, objects: Objects, now: float) -> 
     changes = controllers.reconcile(objects, now)
     garbage_collection.collect_if_due()
     return changes
-
-
-_PLURALS: Final[dict[type[KObject], str]] = {
-    Job: LIVE_JOBS.plural,
-    Pod: PODS.plural,
-    PodGroup: POD_GROUPS.plural,
-    Queue: QUEUES.plural,
-    Reservation: RESERVATIONS.plural,
-}

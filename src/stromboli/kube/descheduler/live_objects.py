@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from stromboli.api import KObject
+from stromboli.api import CompositePodGroup, KObject, PodGroup, WorkloadPodGroup, key
+from stromboli.api.upstream import as_pod_group
 
 T = TypeVar("T", bound=KObject)
 
@@ -13,6 +14,9 @@ T = TypeVar("T", bound=KObject)
 class LiveObjects:
     def __init__(self, objects: Mapping[type[KObject], Mapping[str, Any]]) -> None:
         self._objects: dict[type, dict[str, Any]] = {kind: dict(of_kind) for kind, of_kind in objects.items()}
+        for kind in (WorkloadPodGroup, CompositePodGroup):  # they are among the other groups
+            groups = [as_pod_group(group) for group in self._objects.pop(kind, {}).values()]
+            self._objects.setdefault(PodGroup, {}).update((key(group), group) for group in groups)
 
     def get(self, kind: type[T], key: str) -> T | None:
         found: T | None = self._objects.get(kind, {}).get(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from stromboli.kube.client import (
     Reflector,
     Resource,
 )
+from stromboli.kube.runtime.served import served_workload_groups, watch_workload_groups
 
 from .pod_history import EVICTION_REASONS
 
@@ -49,6 +50,7 @@ class WatchedObjects:
         self._events: list[Event] = []
         self._jobs = Reflector(client, JOBS, self._note)
         self._required = [self._jobs if kind is JOBS else Reflector(client, kind, self._note) for kind in _KINDS]
+        self._optional: list[Reflector[Any]] = []
 
     def _note(self, change: Change) -> None:
         self._changes.append(change)
@@ -68,14 +70,27 @@ class WatchedObjects:
         return self._jobs.objects.get(name)
 
     def everything(self) -> list[KObject]:
-        return [obj for reflector in self._required for obj in reflector.objects.values()]
+        return [obj for reflector in (*self._required, *self._optional) for obj in reflector.objects.values()]
 
     def not_synced(self) -> str | None:
         """A kind that was not listed yet."""
         return next((one.resource.plural for one in self._required if not one.synced.is_set()), None)
 
     def watches(self) -> list[Coroutine[Any, Any, None]]:
-        return [*(one.run() for one in self._required), self._follow_events()]
+        return [*(one.run() for one in self._required), self._watch_groups(), self._follow_events()]
+
+    async def _watch_groups(self) -> None:
+        """Kubernetes' own, where the server has them."""
+        served = await served_workload_groups(self._client)
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._watch_more(served):
+                group.create_task(reflector.run())
+            group.create_task(watch_workload_groups(self._client, served, self._watch_more))
+
+    def _watch_more(self, kinds: Iterable[Resource[Any]]) -> list[Reflector[Any]]:
+        new = [Reflector(self._client, kind, self._note) for kind in kinds]
+        self._optional += new
+        return new
 
     async def _follow_events(self) -> None:
         """Events are not kept: each is handled once. Those who may not read them see everything but evictions."""

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from stromboli.api import KINDS, KObject, is_namespaced
 from stromboli.api.timestamps import format_timestamp
+from stromboli.api.upstream import plain_name, written_type
 from stromboli.api.validation.limits import MAX_MESSAGE
 from stromboli.kube.client import EVENTS, Client, Failure, FairQueue, TokenBucket, is_not_found
 
@@ -40,7 +41,7 @@ _WARNINGS_AT_ONCE: Final = 100
 _BATCH: Final = 50  # events that are written before binds may go first again
 _YIELD_TO_BINDS: Final = 5.0  # seconds
 
-_VERSIONS: Final = {kind: version for (version, _), kind in KINDS.items()}
+_KINDS: Final = {struct: (version, kind) for (version, kind), struct in KINDS.items()}
 
 _log = Log("events")
 
@@ -56,9 +57,9 @@ class InvolvedObject(NamedTuple):
 
     @classmethod
     def of(cls, kind: type[KObject], key: str, uid: str) -> InvolvedObject:
-        api_version = _VERSIONS[kind]
-        namespace, _, name = key.rpartition("/") if is_namespaced(kind) else ("", "", key)
-        return cls(api_version, kind.__name__, namespace, name, uid)
+        api_version, shown = _KINDS[written_type(key) or kind]
+        namespace, _, name = plain_name(key).rpartition("/") if is_namespaced(kind) else ("", "", key)
+        return cls(api_version, shown, namespace, name, uid)
 
 
 class _Event(NamedTuple):

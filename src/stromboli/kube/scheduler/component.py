@@ -51,6 +51,7 @@ from stromboli.kube.runtime import (
     volume_kinds,
     watch_more,
 )
+from stromboli.kube.runtime.served import served_workload_groups, watch_workload_groups
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.placement.kernel_choice import need_compiled
 
@@ -227,6 +228,9 @@ class SchedulerComponent:
                 lambda: self._configuration.current.configuration,
                 self._add_reflectors,
             ),
+            watch_workload_groups(
+                self._client, [reflector.resource for reflector in self._reflectors.values()], self._add_reflectors
+            ),
             self._configuration.run(self._reconfigured, self._reporter.configuration_refused),
         ]
         tasks = [asyncio.create_task(work) for work in background]
@@ -280,7 +284,8 @@ class SchedulerComponent:
         kinds: list[Resource[Any]] = [
             PRIORITY_CLASSES, NAMESPACES, RESOURCE_QUOTAS, budgets, QUEUES, NODES, RESERVATIONS, POD_GROUPS, PODS,
         ]  # fmt: skip
-        self._add_reflectors([*kinds, *await volume_kinds(self._client, self._configuration.current.configuration)])
+        kinds += await volume_kinds(self._client, self._configuration.current.configuration)
+        self._add_reflectors([*kinds, *await served_workload_groups(self._client)])
         return True
 
     def _add_reflectors(self, kinds: Iterable[Resource[Any]]) -> list[Reflector[Any]]:

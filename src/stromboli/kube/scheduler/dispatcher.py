@@ -99,6 +99,8 @@ def _pod(cluster: Cluster, task_key: TaskKey) -> Pod | None:
 
 def _group(cluster: Cluster, job_key: JobKey) -> PodGroup | None:
     job = cluster.jobs.get(job_key)
+    if job_key in cluster.upstream.groups:  # also those that are no job of their own
+        return cluster.upstream.groups[job_key]
     if job is not None and job.object is not None:
         return job.object
     withdrawn = _withdrawn(cluster, "PodGroup", job_key)

@@ -30,6 +30,7 @@ from stromboli.api import (
     key,
     validate,
 )
+from stromboli.api.upstream import UpstreamGroup, translated
 from stromboli.api.validation.acceptance import rejection_of
 from stromboli.cluster import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
 
@@ -53,9 +54,9 @@ class Inbox:
     def put(self, event: ClusterEvent) -> None:
         match event:
             case Applied(obj):
-                self._applied(obj)
+                self._applied(translated(obj))
             case Deleted(obj):
-                self._deleted(obj)
+                self._deleted(translated(obj))
             case BindFailed() | EvictFailed() | ReservationWriteFailed():
                 # Not urgent: it would fail again a moment later.
                 self._events.append(event)
@@ -118,7 +119,7 @@ class Inbox:
 
 
 def _validation_error(obj: KObject) -> str | None:
-    if not isinstance(obj, Queue | PodGroup | Reservation):
+    if not isinstance(obj, Queue | PodGroup | Reservation) or isinstance(obj, UpstreamGroup):
         return None  # Kubernetes validates its own kinds
     try:
         default(obj)

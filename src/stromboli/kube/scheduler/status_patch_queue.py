@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from stromboli.api import KObject
+from stromboli.api.upstream import plain_name
 from stromboli.kube.client import (
     Client,
     Failure,
@@ -55,7 +56,7 @@ class StatusPatch:
     """The status that an object should have from now on."""
 
     resource: Resource[Any]
-    key: str
+    key: str  # as the scheduler knows it
     uid: str
     status: Mapping[str, Any]
     version: str = ""  # write it only while the object has this resourceVersion
@@ -219,7 +220,7 @@ class StatusPatchQueue:
             # The status written before is about to be replaced: from here on a patch with it is no echo.
             self._last.pop(patch.slot, None)
             patching = self._client.patch(
-                patch.resource, patch.key, body, subresource="status", strategic=patch.strategic
+                patch.resource, plain_name(patch.key), body, subresource="status", strategic=patch.strategic
             )
             result = await in_time(patching, self._timeout)
         except Failure as failure:

@@ -16,9 +16,10 @@ import msgspec
 from stromboli.api import KObject, Pod, PodGroup, Queue, Reservation, key
 from stromboli.api.quantity import format_amount
 from stromboli.api.timestamps import format_timestamp
+from stromboli.api.upstream import UpstreamGroup, conditions_to_write
 from stromboli.cluster import TaskKey
 from stromboli.cluster.refused_bind import REFUSED_CONDITION
-from stromboli.kube.client import POD_GROUPS, PODS, QUEUES, RESERVATIONS
+from stromboli.kube.client import POD_GROUPS, PODS, QUEUES, RESERVATIONS, resource_of
 from stromboli.kube.runtime import EventRecorder
 from stromboli.scheduling.decisions import PatchGroup, PatchPod, PatchQueue, PatchReservation
 from stromboli.scheduling.explanation.reasons import Code
@@ -81,6 +82,9 @@ class StatusWriter:
 
     def write_group(self, patch: PatchGroup, group: PodGroup) -> None:
         """Phase, conditions and counts of a PodGroup."""
+        if isinstance(group, UpstreamGroup):
+            self._write_upstream_group(patch, group)
+            return
         before = group.status
         if patch.phase == "Inqueue" and before.phase != "Inqueue":
             # The job controller creates a Job's pods once its group is admitted: only this phase is waited for.
@@ -107,6 +111,25 @@ class StatusWriter:
         status_patch = StatusPatch(
             POD_GROUPS, patch.job, group.metadata.uid, status, reworded=reworded, on_written=on_written
         )
+        self._patches.enqueue(status_patch, delay=REWORDED if reworded else SOON)
+
+    def _write_upstream_group(self, patch: PatchGroup, group: UpstreamGroup) -> None:
+        """The conditions of a group of scheduling.k8s.io. Those of others stay as they are."""
+        written, gone = conditions_to_write(group, patch.applied_to(group).status, format_timestamp(int(self._clock())))
+        conditions: list[dict[str, Any]] = msgspec.to_builtins(written)
+        conditions += ({"type": kind, "$patch": "delete"} for kind in gone)
+        waits = next((c for c in patch.conditions if c.type == "Unschedulable"), None)
+        before = next((c for c in group.status.conditions if c.type == "Unschedulable"), None)
+
+        def on_written() -> None:
+            if waits is not None and (before is None or before.message != waits.message):
+                self._warn(group, "Unschedulable", waits.message)
+
+        reworded = waits is not None and before is not None and patch.phase == group.status.phase
+        status_patch = StatusPatch(
+            resource_of(type(group.original)), patch.job, group.metadata.uid, {"conditions": conditions},
+            strategic=True, reworded=reworded, on_written=on_written,
+        )  # fmt: skip
         self._patches.enqueue(status_patch, delay=REWORDED if reworded else SOON)
 
     def write_queue(self, patch: PatchQueue, queue: Queue) -> None:

@@ -14,11 +14,19 @@ import numpy as np
 from stromboli.api import PodGroupCondition
 from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
+from stromboli.api.upstream import UpstreamGroup
 from stromboli.cluster import Job, JobKey, Status, TaskKey, group_status
 from stromboli.cluster.object_fields import WAITING_CONDITION, WAITING_STOPPED, waiting_record
 from stromboli.cluster.queue_index import with_queues_below
-from stromboli.scheduling.decisions import Explanation, Notice, PatchGroup, PatchPod, PatchQueue
-from stromboli.scheduling.explanation import Code, gang_reasons, reasons, waiting_counts, waiting_since
+from stromboli.scheduling.decisions import Evict, Explanation, Notice, PatchGroup, PatchPod, PatchQueue
+from stromboli.scheduling.explanation import (
+    Code,
+    gang_reasons,
+    reasons,
+    upstream_conditions,
+    waiting_counts,
+    waiting_since,
+)
 from stromboli.scheduling.explanation.conditions import SCHEDULED, UNSCHEDULABLE
 from stromboli.scheduling.gang import holds_nodes, reached_minimum
 from stromboli.scheduling.reservations import still_waits
@@ -134,10 +142,12 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
         # Nothing is left to place, so no action gave a reason. A controller may be about to create the missing pod.
         unschedulable, explanation = True, Explanation(refusal.code, reasons.refused(refusal))
     session.ledger.set_phase(job, phase)
-    conditions = _conditions(session, job, explanation if unschedulable else None)
-    group, counts = job.object, job.counts
+    why = explanation if unschedulable else None
+    evicted = _evicted_whole(session, job)
+    conditions = upstream_conditions.of_job(job, _conditions(session, job, why), session.now, why, evicted)
+    group = job.object
     assert group is not None
-    running, succeeded, failed = counts[_RUNNING], counts[_SUCCEEDED], counts[_FAILED]
+    running, succeeded, failed = _counts(job)
     said = (phase, running, succeeded, failed, conditions)
     # What explains a job in this cycle may not do so in the next.
     job.said = said if explanation is None else None
@@ -146,6 +156,21 @@ def _conclude_job(session: Session, job: Job, explanation: Explanation | None) -
             job.said = None
         else:
             session.cycle.decisions.append(PatchGroup(job.key, phase, conditions, running, succeeded, failed))
+
+
+def _counts(job: Job) -> tuple[int, int, int]:
+    """Groups of scheduling.k8s.io have no fields for them."""
+    if isinstance(job.object, UpstreamGroup):
+        return 0, 0, 0
+    return job.counts[_RUNNING], job.counts[_SUCCEEDED], job.counts[_FAILED]
+
+
+def _evicted_whole(session: Session, job: Job) -> str:
+    """The sentence for its pods if this cycle has evicted the last of them; only for groups that can say so."""
+    if not isinstance(job.object, UpstreamGroup) or not job.counts[_RELEASING] or job.ready_count:
+        return ""
+    evictions = (one for one in session.cycle.decisions if isinstance(one, Evict))
+    return next((one.message for one in evictions if one.task in job.tasks), "")
 
 
 def _conditions(session: Session, job: Job, unschedulable: Explanation | None) -> tuple[PodGroupCondition, ...]:

@@ -6,6 +6,7 @@ users, so the owner is named instead.
 
 from __future__ import annotations
 
+from stromboli.api.upstream import plain_name
 from stromboli.cluster import Job, Task
 
 from .reasons import RESERVATION
@@ -22,7 +23,7 @@ def display_name(job: Job) -> str:
         for owner in job.object.metadata.owner_references:
             if owner.controller:
                 return f"{job.namespace}/{owner.name}"
-    return job.key
+    return plain_name(job.key)
 
 
 def what_waits(job: Job) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stromboli.api.quantity import format_duration
+from stromboli.api.upstream import plain_name
 from stromboli.grammar import plural
 
 _SCHEDULED = "All pods that must start together have a node."
@@ -58,4 +59,15 @@ def waiting_not_counted() -> str:
     return (
         "Waiting time counts only while the pods that must start together exist without scheduling gates and the queue "
         "is open."
+    )
+
+
+def no_upstream_group(group: str) -> str:
+    return f"PodGroup {plain_name(group)} of scheduling.k8s.io does not exist; create it: no pod starts before that."
+
+
+def two_groups(volcano: str, upstream: str) -> str:
+    return (
+        f"The pod names two PodGroups: {volcano} in an annotation, and {upstream} in spec.schedulingGroup. It can be "
+        "in one: create it without the annotation, or without schedulingGroup."
     )

@@ -9,16 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stromboli.api import Condition, PodGroup, PodGroupCondition, Reservation
+from stromboli.api import Condition, PodGroup, PodGroupCondition, Reservation, group_name_of, names_two_groups
 from stromboli.api.reservations import PENDING, queue_of
 from stromboli.api.timestamps import format_timestamp
+from stromboli.api.upstream import UpstreamGroup
 from stromboli.cluster import Cluster, Job, JobKey, Status, Task
 from stromboli.containment import ObjectRef
 from stromboli.scheduling.decisions import Decision, Explanation, PatchGroup, PatchPod, PatchReservation
 
-from . import reasons
+from . import gang_reasons, reasons
 from .conditions import SCHEDULED, UNSCHEDULABLE
 from .reasons import Code
+from .upstream_conditions import with_own
+
+_CODES = {
+    "invalid": Code.INVALID_OBJECT,
+    "missing": Code.NO_POD_GROUP,
+    "incomplete": Code.NOT_ENOUGH_PODS,
+    "later": Code.GANG_SHORT,
+}
+"""By what is wrong with a group of scheduling.k8s.io."""
 
 
 def orphans(cluster: Cluster, now: float) -> Iterator[Decision]:
@@ -26,6 +36,7 @@ def orphans(cluster: Cluster, now: float) -> Iterator[Decision]:
     for job_key in sorted(key for key, job in cluster.jobs.items() if job.object and job.queue.object is None):
         if not _is_put_aside(cluster, cluster.jobs[job_key]):  # otherwise the cycle has said so
             yield from _group(cluster.jobs[job_key], now)
+    yield from _upstream_groups(cluster, now)
     for reservation in cluster.reservations_without_queue():
         if ObjectRef("Reservation", reservation.metadata.name) not in cluster.put_aside:
             yield from _reservation(reservation, now)
@@ -44,15 +55,54 @@ def _is_put_aside(cluster: Cluster, job: Job) -> bool:
 
 def _why_not_considered(cluster: Cluster, task: Task) -> Explanation | None:
     job = task.job
+    if job is None and names_two_groups(task.pod):
+        return Explanation(Code.INVALID_OBJECT, gang_reasons.two_groups(group_name_of(task.pod), _upstream_name(task)))
     if job is None:
         return Explanation(Code.NO_POD_GROUP, reasons.no_group(""))
     if cluster.put_aside and _is_put_aside(cluster, job):
         return None
+    if (refused := cluster.upstream.refused.get(job.key)) is not None:
+        return Explanation(_CODES[refused.trouble], refused.why)
     if job.object is None:
         return Explanation(Code.NO_POD_GROUP, reasons.no_group(job.key))
     if job.queue.object is None:
         return Explanation(Code.NO_QUEUE, reasons.no_queue(job.queue.name))
     return None
+
+
+def _upstream_name(task: Task) -> str:
+    group = task.pod.spec.scheduling_group
+    return "" if group is None else group.pod_group_name
+
+
+def _upstream_groups(cluster: Cluster, now: float) -> Iterator[Decision]:
+    """The groups of scheduling.k8s.io that are no job, but part of one, or that something is wrong with."""
+    index = cluster.upstream
+    for group_key in sorted(index.groups):
+        group = index.groups[group_key]
+        job_key = index.job_of(group_key)
+        refused = index.refused.get(job_key)
+        if refused is not None:
+            why = Explanation(_CODES[refused.trouble], refused.why)
+            yield from unschedulable(group_key, group, why, now)
+        elif job_key != group_key:
+            yield from _part_of_job(cluster, group_key, group, cluster.jobs.get(job_key), now)
+
+
+def _part_of_job(
+    cluster: Cluster, group_key: JobKey, group: UpstreamGroup, job: Job | None, now: float
+) -> Iterator[PatchGroup]:
+    """It has what its job has, apart from whether its own pods have nodes."""
+    if job is None or job.object is None:
+        return
+    status = group.status
+    waits = [c for c in job.object.status.conditions if c.type == UNSCHEDULABLE]
+    placed = cluster.upstream.members(group_key).placed >= group.least
+    why = Explanation(waits[0].reason, waits[0].message) if waits and not placed else None
+    kept = [] if why is None else waits
+    conditions = with_own(group, kept, now, why, placed=placed, queue=job.queue.name)
+    if (list(conditions), job.phase) != (status.conditions, status.phase):
+        yield PatchGroup(group_key, job.phase, conditions, 0, 0, 0)
 
 
 def _says(task: Task, message: str) -> bool:
@@ -74,8 +124,10 @@ def unschedulable(job: JobKey, group: PodGroup, why: Explanation, now: float) ->
         type=UNSCHEDULABLE, status="True", reason=why.code, message=why.message,
         last_transition_time=stamp, transition_id=stamp,
     )  # fmt: skip
-    others = [condition for condition in status.conditions if condition.type != UNSCHEDULABLE]
-    yield PatchGroup(job, status.phase, (said, *others), status.running, status.succeeded, status.failed)
+    conditions = (said, *(condition for condition in status.conditions if condition.type != UNSCHEDULABLE))
+    if isinstance(group, UpstreamGroup):
+        conditions = with_own(group, conditions, now, why, placed=False, queue=group.spec.queue)
+    yield PatchGroup(job, status.phase, conditions, status.running, status.succeeded, status.failed)
 
 
 def _reservation(reservation: Reservation, now: float) -> Iterator[Decision]:

@@ -14,12 +14,14 @@ from collections.abc import Collection, Iterable, Sequence
 
 from stromboli.api import names
 from stromboli.api.quantity import format_duration, stated_amount
+from stromboli.api.upstream import written_type
 from stromboli.cluster.volumes import HELD
 from stromboli.grammar import are, have, plural
 from stromboli.scheduling.callbacks import Refusal
 
 from .admission_reasons import not_admitted
 from .amounts import amount as _amount
+from .gang_reasons import no_upstream_group
 
 
 class Code:
@@ -39,6 +41,11 @@ class Code:
     CONDITIONALLY_READY = "ConditionallyReady"
     STARVING_RESERVED = "StarvingReserved"
     GANG_SHORT = "GangShort"
+    DOMAIN_SHORT = "DomainShort"
+    NO_DOMAIN = "NoDomain"
+    SUB_GROUP_SHORT = "SubGroupShort"
+    NOT_ENOUGH_SUB_GROUPS = "NotEnoughSubGroups"
+    SUB_GROUP_UNCLEAR = "SubGroupUnclear"
     SCHEDULING_GATED = "SchedulingGated"
     QUEUE_FIRST_IN_LINE = "QueueFirstInLine"
     BIND_REFUSED = "BindRefused"
@@ -106,6 +113,8 @@ def refused(refusal: Refusal, *, guaranteed: bool = False) -> str:
                 "weight."
             )
         case Code.NAMESPACE_SHARE_AHEAD | Code.CLAIM_MISSING | Code.CLAIM_UNBOUND | Code.RESOURCE_CLAIMS_UNSUPPORTED:
+            return subject
+        case Code.NOT_ENOUGH_SUB_GROUPS:
             return subject
         case Code.NOT_ENOUGH_PODS:
             what, remedy = (f"pods of role {subject}", "") if subject else ("pods", " or lower minMember")
@@ -256,6 +265,8 @@ def no_group(group: str) -> str:
     """`group` is the group the pod names, or "" if it names none."""
     if not group:
         return "The pod has no PodGroup. The controllers create one for it; check that they are running."
+    if written_type(group) is not None:
+        return no_upstream_group(group)
     return f"PodGroup {group} does not exist; create it, or correct the pod's annotation."
 
 
@@ -300,18 +311,20 @@ def node_counts(
     *,
     gang: bool = False,
     for_the_next: Collection[tuple[str, int]] = (),
+    domain: str = "",
 ) -> str:
     """Which nodes can run a pod, and why the others cannot: (problem, number of nodes) pairs. The most frequent problem
     comes first. All numbers together are the number of nodes. `gang`: it is about the first pod of a gang that has no
     node once the others have theirs; before that, there may be nodes for it. `for_the_next`: what is wrong with them
-    after that."""
+    after that. `domain`: whose nodes these are, if not all nodes of the cluster."""
     if nodes == 0:
         return "The cluster has no nodes; add some."
     problems = (": " + _listed(counts)) if counts else ""
+    of = f" of {domain}" if domain else ""
     if gang and available:
         then = f" For the next one: {_listed(for_the_next)}." if for_the_next else ""
-        return f"{available} of {nodes} nodes {have(available)} room for some of them{problems}.{then}"
-    return f"{available} of {nodes} nodes {are(available)} available{problems}."
+        return f"{available} of {nodes} nodes{of} {have(available)} room for some of them{problems}.{then}"
+    return f"{available} of {nodes} nodes{of} {are(available)} available{problems}."
 
 
 def _listed(counts: Iterable[tuple[str, int]]) -> str:
@@ -319,9 +332,10 @@ def _listed(counts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{number} {text}" for text, number in sorted(counts, key=lambda pair: (-pair[1], pair[0])))
 
 
-def some_nodes(number: int, nodes: int, phrase: str) -> str:
-    """One problem alone, and on how many nodes it is."""
-    return f"{number} of {nodes} nodes {are(number)} not available: {phrase}."
+def some_nodes(number: int, nodes: int, phrase: str, domain: str = "") -> str:
+    """One problem alone, and on how many nodes it is. `domain`: see `node_counts`."""
+    of = f" of {domain}" if domain else ""
+    return f"{number} of {nodes} nodes{of} {are(number)} not available: {phrase}."
 
 
 def share_ahead(

@@ -8,7 +8,7 @@ journal, and the reason of a pending pod from the last cycle.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +16,13 @@ import msgspec
 
 from stromboli.api import Condition, Job, Pod, PodGroup, Queue, Reservation, key, names
 from stromboli.api.quantity import amounts, format_amount
-from stromboli.api.timestamps import parse_timestamp
+from stromboli.api.timestamps import format_timestamp, parse_timestamp
+from stromboli.api.upstream import UpstreamGroup, shown_key, with_status
 from stromboli.cluster import Cluster, JobKey, QueueName, ResourceAxis, Status, TaskKey, Vector
 from stromboli.cluster.ledger import ON_NODE, SHARED
 from stromboli.cluster.queue_guarantees import nodes_in_force
 from stromboli.cluster.queue_index import unoffered_by, with_queues_below
-from stromboli.scheduling.decisions import PatchGroup, PatchReservation
+from stromboli.scheduling.decisions import PatchGroup, PatchPod, PatchReservation
 from stromboli.scheduling.explanation.orphans import orphans, why_reservation_waits
 from stromboli.scheduling.explanation.reasons import Code, no_group, no_queue
 from stromboli.simulation.engine import Engine
@@ -43,7 +44,7 @@ def build_report(engine: Engine) -> Section:
     return {
         "end": engine.end,
         "events": msgspec.to_builtins(engine.journal.events),
-        "pods": _pods(engine),
+        "pods": _pods(engine, {one.task: one for one in orphaned if isinstance(one, PatchPod)}),
         "podGroups": _groups(engine, {one.job: one for one in orphaned if isinstance(one, PatchGroup)}),
         "jobs": _jobs(engine),
         "queues": _queues(engine),
@@ -66,14 +67,17 @@ def encode_event(event: Event) -> bytes:
     return msgspec.json.encode(event) + b"\n"
 
 
-def _pods(engine: Engine) -> Section:
+def _pods(engine: Engine, orphaned: Mapping[TaskKey, PatchPod]) -> Section:
     pods: Section = {}
     for pod_key in sorted(engine.journal.pods):
         record = engine.journal.pods[pod_key]
         section: Section = msgspec.to_builtins(record)
         section["queue"] = engine.journal.queue_of(record)
+        section["podGroup"] = shown_key(record.podGroup, engine.journal.groups.groups)
         if record.phase == "Pending":
-            section["reason"], section["message"] = _pending_reason(engine, pod_key, record)
+            orphan = orphaned.get(TaskKey(pod_key))
+            told = _pending_reason(engine, pod_key, record) if orphan is None else (orphan.reason, orphan.message)
+            section["reason"], section["message"] = told
         pods[pod_key] = section
     return pods
 
@@ -114,18 +118,25 @@ def _groups(engine: Engine, orphaned: Mapping[JobKey, PatchGroup]) -> Section:
     for group in engine.world.store.list(PodGroup):
         migration = group.status.migration_state
         orphan = orphaned.get(JobKey(key(group)))
-        groups[key(group)] = {
+        groups[shown_key(key(group), engine.journal.groups.groups)] = {
             "phase": group.status.phase,
             "running": counted[key(group)]["Running"],
             "pending": counted[key(group)]["Pending"],
-            "conditions": [
-                _condition(condition) for condition in (orphan.conditions if orphan else group.status.conditions)
-            ],
+            "conditions": [_condition(condition) for condition in _conditions(group, orphan, engine.end)],
             "migrationState": None if migration is None else migration.phase,
             **_times(engine, engine.journal.groups.groups[key(group)], _group_end(members[key(group)])),
             "pods": _phases(members[key(group)]),
         }
     return groups
+
+
+def _conditions(group: PodGroup, orphan: PatchGroup | None, end: float) -> Sequence[Condition]:
+    """Those of a group of scheduling.k8s.io are as they are written."""
+    if isinstance(group, UpstreamGroup):
+        if orphan is not None:
+            group = with_status(group, orphan.applied_to(group).status, format_timestamp(wall_clock(microseconds(end))))
+        return group.original.status.conditions
+    return orphan.conditions if orphan else group.status.conditions
 
 
 def _jobs(engine: Engine) -> Section:
@@ -247,9 +258,11 @@ def _nodes(cluster: Cluster, kept: Mapping[str, Iterable[JobKey]], locked_by: Ma
             "used": _format({**none, **used, **occupying.get(node.name, {})}),
             "held": _format({**none, **held}),
             "reserved": _format(_without_pods(cluster.axis, table.reserved[node.row])),
-            "reservedFor": sorted({*_reserved_for(cluster, node.name), *kept.get(node.name, ())}),
+            "reservedFor": sorted(
+                shown_key(job, cluster.jobs) for job in {*_reserved_for(cluster, node.name), *kept.get(node.name, ())}
+            ),
             "promised": _format(_without_pods(cluster.axis, kept_free)),
-            "promisedTo": sorted({task.job.key for task in waiting if task.job is not None}),
+            "promisedTo": sorted({shown_key(task.job.key, cluster.jobs) for task in waiting if task.job is not None}),
             "lockedBy": locked_by.get(node.name),
             **_scale_down(node.object.metadata.annotations),
         }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from stromboli.api import ApiError, KObject, Pod, decode, key, merge_patch, names, validate_update
+from stromboli.api.upstream import as_written, translated
 
 from .lifetimes import extract_lifetime
 from .model import ScenarioPatch
@@ -17,12 +18,14 @@ from .model import ScenarioPatch
 
 def apply_patch(obj: KObject, patch: ScenarioPatch) -> KObject:
     """The patched object; raises ApiError if it is not valid."""
-    document = msgspec.to_builtins(obj)
+    before = as_written(obj)
+    document = msgspec.to_builtins(before)
     merged = merge_patch(document, patch.patch)
     for name in ("apiVersion", "kind"):
         if merged.get(name) != document[name]:
             raise ApiError(name, "must not change")
-    result = decode(merged)
+    written = decode(merged)
+    result = translated(written)
     if key(result) != patch.key or result.metadata.uid != obj.metadata.uid:
         raise ApiError("metadata", "name, namespace and uid must not change")
     if isinstance(obj, Pod) and isinstance(result, Pod) and obj.spec.node_name != result.spec.node_name:
@@ -31,7 +34,7 @@ def apply_patch(obj: KObject, patch: ScenarioPatch) -> KObject:
         if name in result.metadata.annotations:
             raise ApiError(f"metadata.annotations[{name}]", "must not be patched: it is read before the run")
     extract_lifetime(result)  # validates the remaining scenario annotations
-    validate_update(obj, result)
+    validate_update(before, written)
     return result
 
 

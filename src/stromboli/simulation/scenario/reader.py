@@ -18,6 +18,7 @@ import msgspec
 from stromboli.api import KINDS, ApiError, KObject, decode, is_namespaced, key, names, unknown_field
 from stromboli.api.errors import quote
 from stromboli.api.quantity import QuantityError, parse_duration
+from stromboli.api.upstream import translated, translated_place
 from stromboli.errors import UserError
 from stromboli.nearest_name import did_you_mean
 from stromboli.simulation.virtual_time import Microseconds, microseconds
@@ -67,7 +68,7 @@ def _read(document: Document, scenario: Scenario) -> None:
         bare, lifetime = extract_lifetime(obj)
     except ApiError as error:
         raise origin.error(error.message, title=kind_and_key(type(obj), key(obj)), field=error.field) from None
-    scenario.objects.append(ScenarioObject(bare, lifetime, origin))
+    scenario.objects.append(ScenarioObject(translated(bare), lifetime, origin))
 
 
 class _Fields:
@@ -89,6 +90,7 @@ class _Fields:
         namespace = self._text(target, "namespace", required=False) or names.DEFAULT_NAMESPACE
         object_key = f"{namespace}/{name}" if is_namespaced(kind) else name
         self._title = f"Patch of {kind_and_key(kind, object_key)}"
+        kind, object_key = translated_place(kind, object_key)
         patch = self._mapping("patch")
         if not patch:
             raise self._error("patch", "must change at least one field")

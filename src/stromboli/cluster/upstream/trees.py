@@ -1,0 +1,190 @@
+"""Composite groups, divided into jobs.
+
+A composite needs so many of its children at once (`minGroupCount`), each with as many pods as that child needs. The
+scheduler knows one unit that starts as a whole, the job. So those children are one job, and each of them is a role of
+it, with a minimum of its own. The other children are jobs of their own and may start after that one has.
+
+Which children these are follows from the pods: those that run, then those whose pods exist, then the smallest, then by
+name. A child may be a composite, too, down to four levels. The groups of a composite whose policy is `basic` are on
+their own, unless it must start with others: then one of them does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from stromboli.api.upstream import UpstreamGroup, plain_name
+
+from ..model import JobKey
+
+MAX_DEPTH: Final = 4
+
+Trouble = Literal["", "invalid", "missing", "incomplete", "later"]
+"""Why a job is not considered: it is wrong by itself; a group is missing; it has too few groups; others go first."""
+
+
+class Members(NamedTuple):
+    """The pods of a group."""
+
+    placed: int  # those that have a node, or have succeeded
+    all: int  # with those that may get one
+
+
+@dataclass(slots=True)
+class Plan:
+    """A job."""
+
+    job: JobKey
+    top: UpstreamGroup  # the group that the job is, or the composite whose groups it has
+    root: JobKey  # the composite above all
+    leaves: dict[JobKey, UpstreamGroup] = field(default_factory=dict)
+    trouble: Trouble = ""
+    why: str = ""
+
+    @property
+    def least(self) -> int:
+        return sum(leaf.least for leaf in self.leaves.values())
+
+
+NO_PLANS: Final[Mapping[JobKey, Plan]] = {}
+
+
+def plans_of(groups: Mapping[JobKey, UpstreamGroup], members: Callable[[JobKey], Members]) -> dict[JobKey, Plan]:
+    """The job of each group that is in a tree, by the key of the group."""
+    return _Trees(groups, members).plans()
+
+
+class _Trees:
+    def __init__(self, groups: Mapping[JobKey, UpstreamGroup], members: Callable[[JobKey], Members]) -> None:
+        self._groups = groups
+        self._members = members
+        self._children: dict[JobKey, list[JobKey]] = {}
+        self._plans: dict[JobKey, Plan] = {}
+        for key in sorted(groups):
+            if groups[key].parent:
+                self._children.setdefault(JobKey(groups[key].parent), []).append(key)
+
+    def plans(self) -> dict[JobKey, Plan]:
+        for key in sorted(self._groups):
+            group = self._groups[key]
+            if group.is_composite and not group.parent:
+                self._start(key, key, depth=1)
+        for key in sorted(self._groups):  # the rest hangs on nothing, or in a circle
+            group = self._groups[key]
+            if group.parent and key not in self._plans:
+                self._plans[key] = self._without_root(key, group)
+        return self._plans
+
+    def _start(self, key: JobKey, root: JobKey, *, depth: int, after: Plan | None = None) -> None:
+        """A group that may start by itself; `after`: once this job has started."""
+        group = self._groups[key]
+        if group.is_composite and group.is_basic:
+            self._plans[key] = Plan(key, group, root)
+            if self._too_deep(key, root, depth):
+                return
+            for child in self._children.get(key, []):
+                self._start(child, root, depth=depth + 1, after=after)
+            return
+        plan = Plan(key, group, root)
+        if after is not None and not self._has_started(after):
+            plan.trouble, plan.why = "later", _later(after.top)
+        self._add(plan, key, depth)
+        if not plan.leaves and not plan.trouble:
+            plan.trouble, plan.why = "incomplete", _too_few(group, 0)
+
+    def _add(self, plan: Plan, key: JobKey, depth: int) -> None:
+        """The group must start together with the others of this job."""
+        group = self._groups[key]
+        self._plans[key] = plan
+        if not group.is_composite:
+            plan.leaves[key] = group
+            return
+        if self._too_deep(key, plan.root, depth):
+            plan.trouble, plan.why = "invalid", self._plans[key].why
+            return
+        children = sorted(self._children.get(key, []), key=self._rank)
+        if len(children) < group.least and not plan.trouble:
+            plan.trouble, plan.why = "incomplete", _too_few(group, len(children))
+        for child in children[: group.least]:
+            self._add(plan, child, depth + 1)
+        for child in children[group.least :]:
+            self._start(child, plan.root, depth=depth + 1, after=plan)
+
+    def _too_deep(self, key: JobKey, root: JobKey, depth: int) -> bool:
+        if depth < MAX_DEPTH or not self._children.get(key):
+            return False
+        why = (
+            f"The tree of groups below {_name(self._groups[root])} has more than {MAX_DEPTH} levels. Put the groups "
+            f"below {_name(self._groups[key])} further up."
+        )
+        for below in (key, *self._below(key)):
+            self._plans[below] = Plan(below, self._groups[below], root, trouble="invalid", why=why)
+        return True
+
+    def _below(self, key: JobKey) -> Iterator[JobKey]:
+        left = list(self._children.get(key, []))
+        while left:  # as deep as somebody has made it
+            child = left.pop()
+            yield child
+            left += self._children.get(child, [])
+
+    def _rank(self, key: JobKey) -> tuple[bool, bool, int, JobKey]:
+        placed, whole, size = self._state(key, MAX_DEPTH)
+        return (not placed, not whole, size, key)
+
+    def _state(self, key: JobKey, depth: int) -> tuple[bool, bool, int]:
+        """Whether as much of it runs as must, whether the pods for that exist, and how many these are."""
+        group = self._groups[key]
+        if not group.is_composite:
+            placed, all_ = self._members(key)
+            return placed >= group.least, all_ >= group.least, group.least
+        found = sorted(
+            (self._state(child, depth - 1) for child in self._children.get(key, ()) if depth),
+            key=lambda state: (not state[0], not state[1], state[2]),
+        )
+        needed = found[: group.least]
+        enough = len(needed) == group.least
+        return (
+            enough and all(state[0] for state in needed),
+            enough and all(state[1] for state in needed),
+            sum(state[2] for state in needed),
+        )
+
+    def _has_started(self, plan: Plan) -> bool:
+        return bool(plan.leaves) and all(self._members(key).placed >= leaf.least for key, leaf in plan.leaves.items())
+
+    def _without_root(self, key: JobKey, group: UpstreamGroup) -> Plan:
+        seen = [key]
+        parent = JobKey(group.parent)
+        while parent in self._groups and parent not in seen and self._groups[parent].parent:
+            seen.append(parent)
+            parent = JobKey(self._groups[parent].parent)
+        if parent in self._groups:
+            why = (
+                f"{_name(self._groups[parent])} is a parent of itself, over parentCompositePodGroupName. Create the "
+                "groups anew without the circle."
+            )
+            return Plan(key, group, parent, trouble="invalid", why=why)
+        why = (
+            f"CompositePodGroup {plain_name(parent)}, the parent of {_name(self._groups[seen[-1]])}, does not exist; "
+            "create it."
+        )
+        return Plan(key, group, parent, trouble="missing", why=why)
+
+
+def _name(group: UpstreamGroup) -> str:
+    kind = group.original.kind
+    return f"{kind} {group.metadata.namespace}/{group.original.metadata.name}"
+
+
+def _too_few(group: UpstreamGroup, found: int) -> str:
+    return (
+        f"{_name(group)} needs {group.least} groups to start, and has {found}. Create the others, or lower "
+        "minGroupCount."
+    )
+
+
+def _later(top: UpstreamGroup) -> str:
+    return f"The group starts after the {top.least} groups that {_name(top)} needs to start."
