@@ -6,7 +6,7 @@ from typing import Final
 
 from stromboli.embedded.schema import object_schema
 
-from . import cluster_kinds, other_kinds, workloads
+from . import cluster_kinds, other_kinds, pod_groups, policies, workloads
 from .definitions import DefinitionStrategy
 from .pods import PodStrategy
 from .strategy import ResourceType, ScalePaths, Strategy
@@ -57,6 +57,13 @@ def builtin_resources() -> list[ResourceType]:
             short=("pc",), namespaced=False,
         ),
         _in_group(
+            "scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", pod_groups.PodGroupStrategy(), has_status=True,
+        ),
+        _in_group(
+            "scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup",
+            pod_groups.CompositePodGroupStrategy(), has_status=True,
+        ),
+        _in_group(
             "storage.k8s.io", "v1", "storageclasses", "StorageClass", other_kinds.StorageClassStrategy(), short=("sc",),
             namespaced=False,
         ),
@@ -65,11 +72,37 @@ def builtin_resources() -> list[ResourceType]:
         _in_group("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", other_kinds.PlainStrategy()),
         _in_group("coordination.k8s.io", "v1", "leases", "Lease", cluster_kinds.LeaseStrategy()),
         _in_group("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", Strategy(), short=("netpol",)),
+        _policy("validatingadmissionpolicies", "ValidatingAdmissionPolicy", policies.ValidatingPolicyStrategy()),
+        _policy("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", policies.BindingStrategy()),
+        _policy("mutatingadmissionpolicies", "MutatingAdmissionPolicy", policies.MutatingPolicyStrategy()),
+        _policy("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", policies.BindingStrategy()),
+        _role("roles", "Role"),
+        _role("rolebindings", "RoleBinding"),
+        _role("clusterroles", "ClusterRole", namespaced=False),
+        _role("clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+        _in_group(
+            "apps", "v1", "deployments", "Deployment", workloads.DeploymentStrategy(), short=("deploy",),
+            categories=_ALL, has_status=True, scale=workloads.REPLICA_SCALE,
+            warning="this server stores Deployments and creates no pods for them",
+        ),
         _in_group(
             "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition",
             DefinitionStrategy(), short=("crd", "crds"), namespaced=False, has_status=True,
         ),
     ]  # fmt: skip
+
+
+def _policy(plural: str, kind: str, strategy: Strategy) -> ResourceType:
+    is_validating = kind == "ValidatingAdmissionPolicy"
+    return _in_group(
+        "admissionregistration.k8s.io", "v1", plural, kind, strategy, namespaced=False, has_status=is_validating
+    )
+
+
+def _role(plural: str, kind: str, *, namespaced: bool = True) -> ResourceType:
+    """Stored, and nobody acts on it: who has the token may do everything."""
+    strategy = other_kinds.RoleStrategy()
+    return _in_group("rbac.authorization.k8s.io", "v1", plural, kind, strategy, namespaced=namespaced)
 
 
 def _core(
@@ -85,7 +118,7 @@ def _core(
 def _in_group(
     group: str, version: str, plural: str, kind: str, strategy: Strategy, *, short: tuple[str, ...] = (),
     categories: tuple[str, ...] = (), namespaced: bool = True, has_status: bool = False,
-    scale: ScalePaths | None = None, storage_version: str = "",
+    scale: ScalePaths | None = None, storage_version: str = "", warning: str = "",
 ) -> ResourceType:  # fmt: skip
     return ResourceType(
         group=group,
@@ -100,4 +133,5 @@ def _in_group(
         has_status=has_status,
         scale=scale,
         storage_version=storage_version,
+        warning=warning,
     )
