@@ -111,11 +111,11 @@ def filled_in(value: Any, schema: Document) -> Any:
 def cel_broken(document: Document, was: Document | None = None) -> list[Found]:
     """The rules that an object, or its change, breaks: with the field and the sentence that a server would name."""
     kind = KINDS[document["apiVersion"], document["kind"]]
-    now, before = (None if one is None else _seen(one) for one in (document, was))
+    now, before = (None if one is None else seen_by_a_server(one) for one in (document, was))
     return [found for rule in RULES for found in _found(rule, kind, now, before, "", was is not None)]
 
 
-def _seen(document: Document) -> Document:
+def seen_by_a_server(document: Document) -> Document:
     seen = filled_in(document, schemas().get(document["kind"], {}))
     if KINDS[document["apiVersion"], document["kind"]] not in CLUSTER_SCOPED:
         # A request has a namespace, and an object gets that of its request.

@@ -16,6 +16,7 @@ from stromboli.api.unknown_fields import check_fields
 from stromboli.api.validation.conversion import convert
 from stromboli.embedded.schema import custom_schema, validate_custom
 from validation.cel_rules import Document, cel_broken, filled_in, schemas
+from validation.embedded_rules import expected_of_it, said_by_the_embedded_server
 from validation.mutations import BASES, mutated
 
 OBJECTS = 10_000
@@ -48,6 +49,7 @@ def compare(document: Document) -> str:
     default(typed)
     in_python = {(found.rule.message, found.field, found.sentence) for found in broken_rules(typed)}
     in_cel = {(found.rule.message, found.field, found.sentence) for found in cel_broken(document)}
+    assert said_by_the_embedded_server(document) == expected_of_it(cel_broken(document)), document
     # A server does not know what the controllers fill in, so it may find less in what is wrong anyway.
     assert in_cel <= in_python, document
     assert bool(in_cel) == bool(in_python), document
@@ -78,7 +80,8 @@ def test_they_agree_about_changes(seed: int) -> None:
         except ApiError:
             continue
         in_python = {(found.rule.message, found.field) for found in broken_update_rules(before, after)}
-        in_cel = {(found.rule.message, found.field) for found in cel_broken(document, old)}
+        in_cel = {(found.rule.message, found.field) for found in cel_broken(document, old) if found.rule.on_update}
+        assert said_by_the_embedded_server(document, old) == expected_of_it(cel_broken(document, old)), document
         assert in_cel == in_python, document
         changed += bool(in_cel)
     assert changed > 25

@@ -16,6 +16,7 @@ from typing import Final
 
 from stromboli.files import private_folder
 
+from .admission import PARTS
 from .http import HttpServer, LogSource, Service, load_token, server_identity, write_kubeconfig
 from .server import ApiServer
 from .store import SqliteBackend, Store
@@ -67,8 +68,9 @@ class EmbeddedCluster(Service):
         token = load_token(self.folder)
         tokens = {"users": token, "parts": self.parts_token}
         self._server = HttpServer(
-            api, Upkeep(api), tokens=tokens, ssl_context=identity.context, logs=self._logs, names=hosts
-        )
+            api, Upkeep(api), tokens=tokens, users={"parts": PARTS}, ssl_context=identity.context, logs=self._logs,
+            names=hosts,
+        )  # fmt: skip
         await self._server.start(self._host, self._port)
         shown = self._host if self._host not in ("0.0.0.0", "::") else LOOPBACK
         self.url = f"https://{f'[{shown}]' if ':' in shown else shown}:{self._server.port}"

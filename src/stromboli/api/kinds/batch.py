@@ -168,8 +168,8 @@ class DependsOn(ApiStruct):
 
 
 class PartitionPolicy(ApiStruct):
-    total_partitions: int = 0
-    partition_size: int = 0
+    total_partitions: int
+    partition_size: int
     min_partitions: int | None = None
     network_topology: NetworkTopology | None = None
 

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from stromboli.embedded.admission import ADMINISTRATOR, User
 from stromboli.embedded.server import (
     ApiServer,
     LogResponse,
@@ -84,16 +85,19 @@ class HttpServer:
         upkeep: Upkeep,
         *,
         tokens: Mapping[str, str],
+        users: Mapping[str, User] | None = None,
         ssl_context: SSLContext | None,
         logs: LogSource | None = None,
         names: tuple[str, ...] = (),
         limits: Limits = API_LIMITS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`tokens` by the name of who has each: limits are for each of them. `names`: those of this server."""
+        """`tokens` by the name of who has each: limits are for each of them. `users`: who they are for policies, if not
+        the administrator. `names`: those of this server."""
         self._api = api
         self._upkeep = upkeep
         self._access = Access(tokens, names)
+        self._users = dict(users or {})
         self._limits = limits
         self._refusals = RefusalLog("api-server")
         self._streams: Counter[str] = Counter()  # by the name of the token
@@ -178,7 +182,7 @@ class HttpServer:
             if not connection.trust(holder):
                 raise too_many_requests(_MANY_CONNECTIONS, seconds=1, causes=[])
             await connection.turn()
-            request = await self._read(received)
+            request = await self._read(received, self._users.get(holder, ADMINISTRATOR))
         except StatusError as error:
             if connection.holder is None:
                 await connection.turn()
@@ -216,7 +220,7 @@ class HttpServer:
             raise head_too_large()
         return holder
 
-    async def _read(self, received: web.BaseRequest) -> Request:
+    async def _read(self, received: web.BaseRequest, user: User) -> Request:
         url = received.rel_url
         raw = url.raw_path
         if len(raw) > _LONGEST_PATH:
@@ -242,7 +246,7 @@ class HttpServer:
             name.lower(): value if value.isascii() else value.encode("utf-8", "replace").decode()
             for name, value in received.headers.items()
         }
-        return Request(received.method, "/".join(segments), query, headers, body)
+        return Request(received.method, "/".join(segments), query, headers, body, user)
 
     async def _stream(self, received: web.BaseRequest, outcome: Outcome) -> web.StreamResponse:
         if isinstance(outcome, WatchResponse):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -125,12 +126,12 @@ def defined_types(definition: Object) -> list[ResourceType]:
     for version in spec["versions"]:
         if not version.get("served"):
             continue
-        schema = _object_schema(version)
         has_status = isinstance(dig(version, "subresources", "status"), dict)
         strategy = CustomStrategy(
             group=spec["group"], version=version["name"], kind=defined["kind"], has_status=has_status,
             columns=_columns(version),
         )  # fmt: skip
+        schema = _object_schema(version, strategy.known_rules)
         types.append(
             ResourceType(
                 group=spec["group"],
@@ -154,8 +155,8 @@ def defined_types(definition: Object) -> list[ResourceType]:
     return types
 
 
-def _object_schema(version: Object) -> Schema:
-    schema = custom_schema(dig(version, "schema", "openAPIV3Schema", default={}))
+def _object_schema(version: Object, known_rules: Collection[str]) -> Schema:
+    schema = custom_schema(dig(version, "schema", "openAPIV3Schema", default={}), without=known_rules)
     whole = with_metadata(schema)
     # A definition may restrict names, and nothing else of the metadata.
     return whole if schema.properties or schema.open else with_metadata(ANY)

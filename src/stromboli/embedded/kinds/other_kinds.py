@@ -212,3 +212,7 @@ class StorageClassStrategy(Strategy):
 
 class PlainStrategy(Strategy):
     counts_generations = False
+
+
+class RoleStrategy(PlainStrategy):
+    name_rule = staticmethod(names.path_segment)

@@ -98,6 +98,10 @@ class Strategy:
     def validate(self, obj: Object) -> list[FieldError]:
         return []
 
+    def is_judged_again(self, obj: Object, old: Object) -> bool:
+        """Whether a change is one of what `validate` looks at."""
+        return True
+
     def validate_update(self, obj: Object, old: Object) -> list[FieldError]:
         return []
 

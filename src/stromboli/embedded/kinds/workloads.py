@@ -106,6 +106,32 @@ class ReplicaSetStrategy(Strategy):
         return _immutable(obj, old, "selector")
 
 
+class DeploymentStrategy(ReplicaSetStrategy):
+    """Stored, and nobody makes pods for it."""
+
+    columns = (
+        NAME,
+        Column("Ready", lambda obj, now: f"0/{dig(obj, 'spec', 'replicas', default=0)}"),
+        Column("Up-to-date", _count("status", "updatedReplicas"), type="integer"),
+        Column("Available", _count("status", "availableReplicas"), type="integer"),
+        AGE,
+        Column("Containers", _containers("name"), priority=1),
+        Column("Images", _containers("image"), priority=1),
+        Column("Selector", _selector, priority=1),
+    )
+    selectable: Mapping[str, tuple[str, ...]] = {}
+
+    def default(self, obj: Object) -> None:
+        super().default(obj)
+        strategy = dig(obj, "spec", "strategy")
+        if isinstance(strategy, dict) and strategy.get("type") == "RollingUpdate":
+            given = strategy.get("rollingUpdate") or {}
+            strategy["rollingUpdate"] = {"maxUnavailable": "25%", "maxSurge": "25%"} | given
+
+    def before_create(self, obj: Object, context: Context) -> None:
+        obj["status"] = {}
+
+
 def _completions(job: Object, now: float) -> str:
     done, wanted = dig(job, "status", "succeeded", default=0), dig(job, "spec", "completions")
     if wanted is None:

@@ -54,7 +54,7 @@ def apply(
             previous, previous_time = entry.fields, entry.time
         else:
             others.append(entry)
-    merged: dict[str, Any] = _merge(live, applied, schema)
+    merged: dict[str, Any] = merge_applied(live, applied, schema)
     given_up = difference(previous, wanted)
     if given_up:
         owned: FieldSet = {}
@@ -82,12 +82,13 @@ def _resolve(others: list[Entry], changed: FieldSet, removed: FieldSet, *, force
     return kept
 
 
-def _merge(live: Any, applied: Any, schema: Schema) -> Any:
+def merge_applied(live: Any, applied: Any, schema: Schema) -> Any:
+    """What is there, with what is applied on top."""
     if isinstance(live, dict) and isinstance(applied, dict) and not schema.atomic:
         merged = dict(live)
         for name, part in applied.items():
             inner = schema.child(name) or ANY
-            merged[name] = _merge(merged[name], part, inner) if name in merged and inner is not ANY else part
+            merged[name] = merge_applied(merged[name], part, inner) if name in merged and inner is not ANY else part
         return merged
     if isinstance(live, list) and isinstance(applied, list) and schema.is_merged_list:
         places = {step_of(item, schema): at for at, item in enumerate(live)}
@@ -97,7 +98,7 @@ def _merge(live: Any, applied: Any, schema: Schema) -> Any:
             if at is None:
                 items.append(item)
             elif schema.keys:
-                items[at] = _merge(items[at], item, schema.items or ANY)
+                items[at] = merge_applied(items[at], item, schema.items or ANY)
         return items
     return applied
 

@@ -6,6 +6,7 @@ from .decoder import DecodeError, decode
 from .defaults import apply_defaults
 from .field_errors import FieldError
 from .protobuf import ProtobufError, decode_protobuf
+from .rules import rule_errors
 from .schema import ANY, MISSING, Json, Schema
 from .unknown_fields import prune
 from .validation import validate_builtin, validate_custom
@@ -27,6 +28,7 @@ __all__ = [
     "definition",
     "object_schema",
     "prune",
+    "rule_errors",
     "to_openapi",
     "validate_builtin",
     "validate_custom",

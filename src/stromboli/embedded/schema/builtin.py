@@ -14,7 +14,7 @@ from .schema import Schema
 def builtin_types() -> dict[str, Schema]:
     folder = files(__package__)
     types: dict[str, Schema] = {}
-    for name in ("core.schema", "groups.schema"):
+    for name in ("core.schema", "groups.schema", "policies.schema"):
         types = parse_types(folder.joinpath(name).read_text(encoding="utf-8"), types)
     return types
 
@@ -43,4 +43,5 @@ def with_metadata(schema: Schema) -> Schema:
         values=schema.values,
         open=schema.open,
         facets=schema.facets,
+        rules=schema.rules,
     )

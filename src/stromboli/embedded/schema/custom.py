@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
+from .rules import Rule, RuleError, read_rule, unreadable
 from .schema import MISSING, Json, Schema
 
 _FACETS: Final = (
@@ -22,36 +23,65 @@ class SchemaError(Exception):
         self.problem = problem
 
 
-def custom_schema(written: Json, path: str = "openAPIV3Schema", *, typed: bool = False) -> Schema:
-    """Our schema for an OpenAPI v3 schema; raises SchemaError. `typed`: everything must have a type, as in a
-    definition; the parts of `anyOf` and the like need none."""
+def custom_schema(
+    written: Json,
+    path: str = "openAPIV3Schema",
+    *,
+    typed: bool = False,
+    without: Collection[str] = (),
+    is_correlated: bool = True,
+) -> Schema:
+    """Our schema for an OpenAPI v3 schema; raises SchemaError. `typed`: it is that of a definition, which somebody
+    writes: everything must have a type, and every rule must make sense; the parts of `anyOf` and the like need none.
+    `without`: rules that somebody else checks. `is_correlated`: rules may compare with the value before."""
     if not isinstance(written, Mapping):
         raise SchemaError(path, "must be an object")
     properties = _mapping(written, "properties", path)
     values = written.get("additionalProperties")
     is_open = bool(written.get("x-kubernetes-preserve-unknown-fields")) or values is True
-    return Schema(
+    keys = tuple(str(name) for name in written.get("x-kubernetes-list-map-keys") or ())
+
+    def inner(part: Json, at: str, *, correlated: bool = True) -> Schema:
+        is_here = is_correlated and correlated
+        return custom_schema(part, f"{path}.{at}", typed=typed, without=without, is_correlated=is_here)
+
+    schema = Schema(
         type=_type(written, path, typed=typed),
         description=str(written.get("description", "")),
-        properties={
-            str(name): custom_schema(part, f"{path}.properties[{name}]", typed=typed)
-            for name, part in properties.items()
-        },
-        values=custom_schema(values, f"{path}.additionalProperties", typed=typed)
-        if isinstance(values, Mapping)
-        else None,
-        items=custom_schema(written["items"], f"{path}.items", typed=typed) if "items" in written else None,
+        properties={str(name): inner(part, f"properties[{name}]") for name, part in properties.items()},
+        values=inner(values, "additionalProperties") if isinstance(values, Mapping) else None,
+        items=inner(written["items"], "items", correlated=bool(keys)) if "items" in written else None,
         required=tuple(str(name) for name in written.get("required") or ()),
         default=written.get("default", MISSING),
         nullable=bool(written.get("nullable")),
         enum=tuple(written.get("enum") or ()),
         open=is_open,
         atomic="atomic" in (written.get("x-kubernetes-map-type"), written.get("x-kubernetes-list-type")),
-        keys=tuple(str(name) for name in written.get("x-kubernetes-list-map-keys") or ()),
+        keys=keys,
         is_set=written.get("x-kubernetes-list-type") == "set",
         is_embedded=bool(written.get("x-kubernetes-embedded-resource")),
         facets={name: written[name] for name in _FACETS if name in written},
     )
+    if "x-kubernetes-validations" in written:
+        schema.rules = tuple(_rules(written, schema, path, typed=typed, without=without, is_correlated=is_correlated))
+    return schema
+
+
+def _rules(
+    written: Mapping[str, Any], schema: Schema, path: str, *, typed: bool, without: Collection[str], is_correlated: bool
+) -> Iterator[Rule]:
+    for index, one in enumerate(written["x-kubernetes-validations"] or ()):
+        at = f"{path}.x-kubernetes-validations[{index}]"
+        if not isinstance(one, Mapping):
+            raise SchemaError(at, "must be an object")
+        if one.get("rule") in without:
+            continue
+        try:
+            yield read_rule(one, schema, is_correlated=is_correlated)
+        except RuleError as error:
+            if typed:
+                raise SchemaError(f"{at}.{error.field}", error.problem) from None
+            yield unreadable(one, error.problem)
 
 
 def _mapping(written: Mapping[str, Any], name: str, path: str) -> Mapping[str, Any]:

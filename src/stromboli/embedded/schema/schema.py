@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from .rules import Rule
 
 Json = Any
 MISSING: Final = object()
@@ -42,6 +45,9 @@ class Schema:
     is_embedded: bool = False  # a whole object, with apiVersion, kind and metadata
     number: tuple[int, ...] = ()  # of the field in protobuf; several if it is inside embedded messages
     facets: Mapping[str, Json] = field(default_factory=dict)  # minimum, pattern and so on, as in OpenAPI
+    rules: tuple[Rule, ...] = ()  # that values must follow beside all this
+    rules_below: bool | None = None  # whether it, or anything inside, has rules; found out when it is needed
+    seen_as_it_is: bool | None = None  # whether rules see values as JSON has them; likewise
     defaults_below: bool | None = None  # whether anything inside has a default; found out when it is needed
 
     def child(self, name: str) -> Schema | None:

@@ -13,6 +13,7 @@ from random import Random
 from typing import Final
 
 from stromboli import __version__
+from stromboli.embedded.admission import Admission
 from stromboli.embedded.kinds import dig
 from stromboli.embedded.status import StatusError, bad_request, method_not_allowed, not_found, not_stored, unknown_path
 from stromboli.embedded.store import ObjectKey, StorageError, Store
@@ -47,11 +48,12 @@ class ApiServer:
         random = random or Random()
         self.store = store
         self.catalog = Catalog(store)
-        self.writer = Writer(store, random, scheduler_name)
-        self.deleter = Deleter(store, self.writer)
+        self.admission = Admission(store, find_kind=self.catalog.by_kind, versions=self.catalog.versions_of)
+        self.writer = Writer(store, self.admission, random, scheduler_name)
+        self.deleter = Deleter(store, self.writer, self.admission)
         self._reader = Reader(store, random)
         self._patcher = Patcher(store, self.writer)
-        self._subresources = Subresources(store, self.writer, self.deleter)
+        self._subresources = Subresources(store, self.writer, self.deleter, self.admission)
         self._openapi = OpenApi(self.catalog)
         self._errors = RefusalLog("api-server")
         self._handlers: dict[tuple[str, str], Handler] = self._subresource_handlers()

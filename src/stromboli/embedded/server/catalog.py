@@ -47,6 +47,10 @@ class Catalog:
     def in_group(self, group: str, version: str) -> list[ResourceType]:
         return [one for one in self.types() if (one.group, one.version) == (group, version)]
 
+    def versions_of(self, type: ResourceType) -> list[str]:
+        """The versions of a resource that are served."""
+        return [one.version for one in self.types() if one.resource == type.resource]
+
     def by_resource(self, resource: str) -> ResourceType | None:
         """The type of a stored resource, in the version that it is stored in."""
         found = [one for one in self.types() if one.resource == resource]

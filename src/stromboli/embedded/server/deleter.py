@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
+from stromboli.embedded.admission import Admission, Review
 from stromboli.embedded.kinds import Object, ResourceType
 from stromboli.embedded.status import conflict, not_found, success
 from stromboli.embedded.store import ObjectKey, Record, Store
@@ -21,10 +22,17 @@ ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 
 
+class Deleted(NamedTuple):
+    answer: Any
+    status: int
+    warnings: tuple[str, ...] = ()
+
+
 class Deleter:
-    def __init__(self, store: Store, writer: Writer) -> None:
+    def __init__(self, store: Store, writer: Writer, admission: Admission) -> None:
         self._store = store
         self._writer = writer
+        self._admission = admission
 
     def handle(self, route: Route, request: Request, now: float) -> Outcome:
         options = self._options(request)
@@ -45,12 +53,26 @@ class Deleter:
 
     @staticmethod
     def _options(request: Request) -> DeleteOptions:
-        return delete_options(read_body(request) if request.body else None, request.query)
+        return delete_options(read_body(request) if request.body else None, request.query, request.user)
 
-    def delete(self, type: ResourceType, record: Record, options: DeleteOptions, now: float) -> tuple[Any, int]:
-        """Delete an object, or begin to. Returns the answer and its HTTP status."""
+    def _admit(self, type: ResourceType, record: Record, options: DeleteOptions) -> tuple[str, ...]:
+        """Warnings of admission policies. Raises a StatusError to keep the object."""
+        if not self._admission.validates:
+            return ()
+        key, old = record.key, record.value() | {"apiVersion": type.api_version}
+        review = Review(
+            operation="DELETE", type=type, namespace=key.namespace, name=key.name, user=options.user,
+            dry_run=options.dry_run, old=old,
+        )  # fmt: skip
+        return tuple(self._admission.validate(review))
+
+    def delete(
+        self, type: ResourceType, record: Record, options: DeleteOptions, now: float, *, is_eviction: bool = False
+    ) -> Deleted:
+        """Delete an object, or begin to. Policies have been asked about an eviction, and are not asked again."""
         self._check_preconditions(type, record, options)
         type.strategy.may_delete(record, self._writer.context(now))
+        warnings = () if is_eviction else self._admit(type, record, options)
         value = record.value()
         before = record.value()
         self._set_finalizers(type, value, options)
@@ -59,11 +81,12 @@ class Deleter:
             if not options.dry_run:
                 record = self._store.delete(record.key, value)
             if type.strategy.returns_deleted:
-                return (record.data if not options.dry_run else value), 200
-            return success(type.resource, record.key.name, record.metadata.uid), 200
+                return Deleted(record.data if not options.dry_run else value, 200, warnings)
+            return Deleted(success(type.resource, record.key.name, record.metadata.uid), 200, warnings)
         if value != before and not options.dry_run:
             record = self._store.put(record.key, value)
-        return (record.data if not options.dry_run else value), 202 if options.orphan is False else 200
+        status = 202 if options.orphan is False else 200
+        return Deleted(record.data if not options.dry_run else value, status, warnings)
 
     def _check_preconditions(self, type: ResourceType, record: Record, options: DeleteOptions) -> None:
         pairs = (("UID", options.uid, record.metadata.uid), ("ResourceVersion", options.version, str(record.version)))

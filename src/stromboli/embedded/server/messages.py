@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stromboli.embedded.admission import ADMINISTRATOR, User
 from stromboli.embedded.status import StatusError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     """Names in lower case."""
     body: bytes = b""
+    user: User = ADMINISTRATOR
 
 
 @dataclass(frozen=True, slots=True)

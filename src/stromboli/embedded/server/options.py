@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stromboli.embedded.admission import ADMINISTRATOR, User
 from stromboli.embedded.schema.field_errors import forbidden, invalid, not_supported, required
 from stromboli.embedded.status import bad_request
 from stromboli.embedded.status import invalid as invalid_object
@@ -46,6 +47,7 @@ class WriteOptions:
     dry_run: bool
     validation: str  # Ignore, Warn or Strict
     force: bool = False
+    user: User = ADMINISTRATOR
 
 
 def write_options(request: Request, kind: str, *, is_apply: bool = False) -> WriteOptions:
@@ -67,7 +69,7 @@ def write_options(request: Request, kind: str, *, is_apply: bool = False) -> Wri
     if not manager:
         # As Kubernetes does: the name of the program, without its version.
         manager = request.headers.get("user-agent", "").partition("/")[0][:128] or "unknown"
-    return WriteOptions(manager, is_dry_run(query.get("dryRun", ""), kind), validation, force)
+    return WriteOptions(manager, is_dry_run(query.get("dryRun", ""), kind), validation, force, request.user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +80,10 @@ class DeleteOptions:
     version: str = ""
     dry_run: bool = False
     orphan: bool | None = None
+    user: User = ADMINISTRATOR
 
 
-def delete_options(body: Any, query: Mapping[str, str]) -> DeleteOptions:
+def delete_options(body: Any, query: Mapping[str, str], user: User = ADMINISTRATOR) -> DeleteOptions:
     """From the body, or from the query if there is no body."""
     if body is not None and not isinstance(body, dict):
         raise bad_request("the object provided is unrecognized: DeleteOptions must be an object")
@@ -108,4 +111,5 @@ def delete_options(body: Any, query: Mapping[str, str]) -> DeleteOptions:
         version=str(preconditions.get("resourceVersion") or ""),
         dry_run=is_dry_run(body.get("dryRun") or query.get("dryRun", ""), "DeleteOptions"),
         orphan=orphan if isinstance(orphan, bool) else None,
+        user=user,
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from stromboli.api.timestamps import format_timestamp
+from stromboli.embedded.admission import Admission, Review
 from stromboli.embedded.kinds import Object, ResourceType, dig
 from stromboli.embedded.schema import DecodeError, decode, object_schema
 from stromboli.embedded.schema.field_errors import invalid as field_invalid
@@ -23,14 +24,33 @@ from .routes import Route
 from .writer import Writer, Written, is_finished
 
 BUDGETS: Final = "poddisruptionbudgets.policy"
+_KINDS: Final = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
 _CREATED: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
 class Subresources:
-    def __init__(self, store: Store, writer: Writer, deleter: Deleter) -> None:
+    def __init__(self, store: Store, writer: Writer, deleter: Deleter, admission: Admission) -> None:
         self._store = store
         self._writer = writer
         self._deleter = deleter
+        self._admission = admission
+
+    def _admit(self, route: Route, request: Request, body: Object, *, dry_run: bool) -> None:
+        """Raises a StatusError if an admission policy refuses what is created for a pod."""
+        kind = _KINDS[route.subresource]
+        self._admission.validate(
+            Review(
+                operation="CREATE",
+                type=route.type,
+                namespace=route.namespace,
+                name=route.name,
+                user=request.user,
+                subresource=route.subresource,
+                dry_run=dry_run,
+                object=body,
+                kind=kind,
+            )
+        )
 
     def _record(self, route: Route) -> Record:
         record = self._store.get(route.key)
@@ -86,7 +106,9 @@ class Subresources:
         if target.get("kind") not in (None, "", "Node"):
             problem = field_invalid("target.kind", target["kind"], 'must be "Node" or empty')
             raise invalid("", "Binding", name, [problem])
-        record = self._record(Route(route.type, route.namespace, name))
+        binding = Route(route.type, route.namespace, name, "binding")
+        record = self._record(binding)
+        self._admit(binding, request, body, dry_run=options.dry_run)
         self._bind(record, node, metadata, options, now)
         return json_response(_CREATED, 201)
 
@@ -129,11 +151,12 @@ class Subresources:
         value = record.value()
         if options_query.dry_run:
             options = replace(options, dry_run=True)
+        self._admit(route, request, body, dry_run=options.dry_run)
         # A pod that does not run yet, or no longer, disrupts nothing.
         is_running = dig(value, "status", "phase") not in ("Succeeded", "Failed", "Pending")
         if is_running and record.metadata.deletion_timestamp is None:
             self._take_from_budget(record, value, now, dry_run=options.dry_run)
-        self._deleter.delete(route.type, record, options, now)
+        self._deleter.delete(route.type, record, options, now, is_eviction=True)
         return json_response(_CREATED, 201)
 
     def _take_from_budget(self, pod: Record, pod_value: Object, now: float, *, dry_run: bool) -> None:

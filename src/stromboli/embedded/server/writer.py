@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import msgspec
 
 from stromboli.api.timestamps import format_timestamp
 from stromboli.embedded import names
+from stromboli.embedded.admission import Admission, Review
 from stromboli.embedded.kinds import Context, Object, ResourceType, dig
 from stromboli.embedded.patches import Manager, record_update
 from stromboli.embedded.schema import (
@@ -20,6 +21,7 @@ from stromboli.embedded.schema import (
     builtin_types,
     decode,
     prune,
+    rule_errors,
     validate_builtin,
     validate_custom,
 )
@@ -50,8 +52,9 @@ class Written:
 
 
 class Writer:
-    def __init__(self, store: Store, random: Random, scheduler_name: str = "") -> None:
+    def __init__(self, store: Store, admission: Admission, random: Random, scheduler_name: str = "") -> None:
         self._store = store
+        self._admission = admission
         self._random = random
         self._scheduler_name = scheduler_name
 
@@ -116,10 +119,7 @@ class Writer:
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"):
             metadata.pop(field, None)
         metadata.pop("uid", None)
-        apply_defaults(value, type.schema)
-        strategy.default(value)
-        metadata["uid"] = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
-        metadata["creationTimestamp"] = format_timestamp(int(now))
+        self._fill_in(type, value)
         if managed:
             # Before the server adds anything of its own: that belongs to nobody.
             metadata.pop("managedFields", None)
@@ -127,17 +127,51 @@ class Writer:
             status = {"status": value.pop("status")} if type.has_status and "status" in value else {}
             record_update(None, value, type.schema, manager, format_timestamp(int(now)))
             value |= status
+        value = self._mutated(route, options, value, None)
+        metadata = value["metadata"]
+        metadata["uid"] = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        metadata["creationTimestamp"] = format_timestamp(int(now))
         if strategy.counts_generations:
             metadata["generation"] = 1
         strategy.before_create(value, self.context(now))
         errors = _metadata_errors(type, metadata) + _schema_errors(type, value)
-        errors = errors or strategy.validate(value)
+        warnings: list[str] = []
+        if not errors:
+            errors, warnings = _rule_errors(type, value)
+            errors += strategy.validate(value)
         if errors:
             raise invalid(type.group, type.kind, metadata.get("name", ""), errors)
         key = ObjectKey(type.resource, route.namespace, metadata["name"])
         if self._store.get(key) is not None:
             raise already_exists(type.resource, key.name)
-        return self._store_value(key, value, type, options, created=True)
+        warnings += self._admission.validate(_review("CREATE", route, options, value, None))
+        written = self._store_value(key, value, type, options, created=True)
+        return replace(written, warnings=(*written.warnings, *warnings))
+
+    @staticmethod
+    def _fill_in(type: ResourceType, value: Object) -> None:
+        apply_defaults(value, type.schema)
+        type.strategy.default(value)
+
+    def _mutated(self, route: Route, options: WriteOptions, value: Object, old: Object | None) -> Object:
+        """As admission policies change it."""
+        if not self._admission.mutates:
+            return value
+
+        def reread(changed: Object) -> Object:
+            unknown: list[str] = []
+            try:
+                made = self.decode(route.type, changed, unknown)
+            except DecodeError as error:
+                raise _unreadable(route.type, str(error)) from None
+            if unknown and not route.type.is_custom:
+                problems = ", ".join(f'unknown field "{path}"' for path in unknown[:10])
+                raise _unreadable(route.type, f"strict decoding error: {problems}")
+            self._fill_in(route.type, made)
+            return made
+
+        operation = "CREATE" if old is None else "UPDATE"
+        return self._admission.mutate(_review(operation, route, options, value, old), reread)
 
     def _set_names(self, route: Route, metadata: Object) -> None:
         given = metadata.get("namespace", "")
@@ -190,23 +224,26 @@ class Writer:
         if route.namespace:
             metadata["namespace"] = route.namespace
         if route.subresource != "status":
-            apply_defaults(value, type.schema)
-            strategy.default(value)
+            self._fill_in(type, value)
         if managed:
             manager = Manager(options.manager, "Update", type.api_version, route.subresource)
             record_update(old, value, type.schema, manager, format_timestamp(int(now)))
+        value = self._mutated(route, options, value, old)
+        metadata = value["metadata"]
         if route.subresource != "status":
             strategy.before_update(value, old, self.context(now))
             if strategy.counts_generations and _spec(type, value) != _spec(type, old):
                 metadata["generation"] = metadata.get("generation", 0) + 1
-        self._validate_update(route, value, old)
+        warnings = self._validate_update(route, value, old)
+        warnings += self._admission.validate(_review("UPDATE", route, options, value, old))
         if value == old:
-            return Written(old, record=record)
+            return Written(old, warnings=tuple(warnings), record=record)
         if is_finished(value):
             if not options.dry_run:
                 self._store.delete(record.key, value)
-            return Written(value)
-        return self._store_value(record.key, value, type, options)
+            return Written(value, warnings=tuple(warnings))
+        written = self._store_value(record.key, value, type, options)
+        return replace(written, warnings=(*written.warnings, *warnings))
 
     def _check_identity(self, route: Route, record: Record, metadata: Object) -> None:
         type = route.type
@@ -231,16 +268,23 @@ class Writer:
             problem_text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.metadata.uid}"
             raise conflict(type.resource, route.name, problem_text)
 
-    def _validate_update(self, route: Route, value: Object, old: Object) -> None:
+    def _validate_update(self, route: Route, value: Object, old: Object) -> list[str]:
+        """Warnings. Raises StatusError."""
         type, strategy = route.type, route.type.strategy
         errors = _metadata_errors(type, value["metadata"]) + _schema_errors(type, value, old)
-        if not errors and route.subresource == "status":
-            errors = strategy.validate_status(value, old)
-        elif not errors:
-            errors = strategy.validate(value) + strategy.validate_update(value, old)
+        warnings: list[str] = []
+        if not errors:
+            errors, warnings = _rule_errors(type, value, old)
+            if route.subresource == "status":
+                errors += strategy.validate_status(value, old)
+            else:
+                if strategy.is_judged_again(value, old):
+                    errors += strategy.validate(value)
+                errors += strategy.validate_update(value, old)
         errors += _finalizer_errors(value["metadata"], old["metadata"])
         if errors:
             raise invalid(type.group, type.kind, route.name, errors)
+        return warnings
 
     def _store_value(
         self, key: ObjectKey, value: Object, type: ResourceType, options: WriteOptions, *, created: bool = False
@@ -283,6 +327,25 @@ def _schema_errors(type: ResourceType, value: Object, old: Object | None = None)
         errors = validate_builtin(changed, type.schema)
         return [error for error in errors if error.field not in value or error.field in changed]
     return validate_custom({name: part for name, part in value.items() if name != "metadata"}, type.schema)
+
+
+def _rule_errors(type: ResourceType, value: Object, old: Object | None = None) -> tuple[list[FieldError], list[str]]:
+    """What breaks a rule of the definition, and warnings of what did so before."""
+    return rule_errors(value, type.schema, old) if type.is_custom else ([], [])
+
+
+def _review(operation: str, route: Route, options: WriteOptions, value: Object, old: Object | None) -> Review:
+    return Review(
+        operation=operation,
+        type=route.type,
+        namespace=route.namespace,
+        name=value["metadata"].get("name", ""),
+        user=options.user,
+        subresource=route.subresource,
+        dry_run=options.dry_run,
+        object=value,
+        old=old,
+    )
 
 
 def _spec(type: ResourceType, value: Object) -> Any:

@@ -7,6 +7,7 @@ import hashlib
 from typing import Any, Final
 
 from stromboli.api.timestamps import format_timestamp
+from stromboli.embedded.admission import CONTROLLERS
 from stromboli.embedded.kinds import Object
 from stromboli.embedded.server import ApiServer
 from stromboli.embedded.server.options import DeleteOptions, WriteOptions
@@ -14,7 +15,7 @@ from stromboli.embedded.server.routes import Route
 from stromboli.embedded.status import StatusError
 from stromboli.embedded.store import ObjectKey, Record
 
-_OPTIONS: Final = WriteOptions(manager="stromboli-apiserver", dry_run=False, validation="Ignore")
+_OPTIONS: Final = WriteOptions(manager="stromboli-apiserver", dry_run=False, validation="Ignore", user=CONTROLLERS)
 
 
 class Writes:
@@ -88,6 +89,8 @@ class Writes:
         if record is None or type is None:
             return
         try:
-            self._server.deleter.delete(type, record, DeleteOptions(uid=uid, propagation=propagation), now)
+            self._server.deleter.delete(
+                type, record, DeleteOptions(uid=uid, propagation=propagation, user=CONTROLLERS), now
+            )
         except StatusError:
             return

@@ -12,7 +12,7 @@ from stromboli.embedded.server.content import negotiate
 from stromboli.embedded.server.messages import JSON, Request, Response, json_response
 from stromboli.embedded.status import unknown_path
 
-VERSION: Final = (1, 32)
+VERSION: Final = (1, 36)
 """The Kubernetes version whose API this is like."""
 
 _SHAPE: Final = "APIGroupDiscoveryList"

@@ -1,0 +1,65 @@
+"""What the API server fills in by itself, with every process of ours down. See door_story.py for the fixtures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kube.client import Client, eventually
+from stromboli.api import Job, decode
+from stromboli.api.names import QUEUE_NAME, SUBMITTER
+from stromboli.controllers.job.plugins import plugins_of
+from validation.door_story import GROUPS, JOBS, PODS, group, job, pod
+
+
+def dry_run(client: Client, path: str, document: dict[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = client.create(f"{path}?dryRun=All", document)
+    return made
+
+
+def user_of(document: dict[str, Any]) -> str:
+    return str(document["metadata"].get("annotations", {}).get(SUBMITTER, ""))
+
+
+@pytest.mark.parametrize("plugins", [{}, {"mpi": []}, {"tensorflow": []}, {"pytorch": [], "env": []}, {"ssh": ["--x"]}])
+def test_the_server_fills_in_what_controllers_would(plugins: dict[str, Any], server: Client, namespace: str) -> None:
+    written = job("j", plugins=plugins)
+    first, second = written["spec"]["tasks"][0], dict(written["spec"]["tasks"][0])
+    del first["name"]
+    second |= {"replicas": 5, "minAvailable": 1, "name": "b"}
+    written["spec"]["tasks"].append(second)
+    made = dry_run(server, JOBS.format(namespace), written)
+    expected = decode(written)
+    assert isinstance(expected, Job)
+    assert made["spec"]["minAvailable"] == expected.spec.min_available == 3
+    assert [task["name"] for task in made["spec"]["tasks"]] == [task.name for task in expected.spec.tasks]
+    assert (made["spec"]["queue"], made["spec"]["schedulerName"]) == (expected.spec.queue, expected.spec.scheduler_name)
+    if plugins != {"ssh": ["--x"]}:
+        assert set(made["spec"].get("plugins", {})) == set(plugins_of(expected))
+    else:
+        assert made["spec"]["plugins"] == plugins
+
+
+def test_what_is_given_is_kept(server: Client, namespace: str) -> None:
+    given = {"minAvailable": 1, "plugins": {"mpi": [], "svc": ["--publish-not-ready-addresses=true"], "ssh": []}}
+    made = dry_run(server, JOBS.format(namespace), job("j", **given))
+    assert {name: made["spec"][name] for name in given} == given
+
+
+def test_a_group_gets_the_queue_of_its_namespace(server: Client, namespace: str) -> None:
+    path = GROUPS.format(namespace)
+    assert dry_run(server, path, group("g"))["spec"]["queue"] == "default"
+    server.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"annotations": {QUEUE_NAME: "theirs"}}})
+    eventually(lambda: dry_run(server, path, group("g"))["spec"]["queue"] == "theirs")
+    assert dry_run(server, path, group("g", queue="other"))["spec"]["queue"] == "other"
+
+
+def test_who_created_it_is_written_on_it(server: Client, namespace: str) -> None:
+    made = [
+        dry_run(server, path.format(namespace), document)
+        for path, document in ((JOBS, job("j")), (GROUPS, group("g")), (PODS, pod({})))
+    ]
+    assert {user_of(one) for one in made} == {"admin"}
+    others = dry_run(server, PODS.format(namespace), pod({}, schedulerName="default-scheduler"))
+    assert user_of(others) == "", "pods of other schedulers are left alone"
