@@ -120,7 +120,7 @@ def _work(dice: Random, nodes: dict[str, int]) -> list[Step]:
         }))  # fmt: skip
     if dice.random() < 0.15:
         at = _when(dice)
-        steps.append(Step(at, "bad-job", {"name": "wrong"}))
+        steps.append(Step(at, "bad-job", {"name": "wrong", "bad": dice.choice(("queue", "cpu"))}))
         steps.append(Step(round(at + dice.uniform(0.2, 8), 2), "correct-job", {"name": "wrong"}))
     for _ in range(dice.choice((0, 0, 1, 1, 2))):
         steps += _node_trouble(dice, sorted(nodes))

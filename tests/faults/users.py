@@ -23,6 +23,7 @@ class Users:
         self.commands = 0
         self.refused: list[str] = []
         self.meetings = Meetings(self)
+        self._bad: set[str] = set()  # jobs that cannot run until they are corrected
 
     def do(self, step: Step) -> None:
         self.world.say("STEP", f"{step.do} {' '.join(f'{name}={value}' for name, value in step.arguments.items())}")
@@ -55,10 +56,14 @@ class Users:
         policies = [{"event": "PodEvicted", "action": restarts}] if restarts else None
         self.attempt("POST", make.JOBS, make.job(name, queue, replicas, least, cpu, policies=policies, **given))
 
-    def do_bad_job(self, name: str) -> None:
-        self.attempt("POST", make.JOBS, make.job(name, "q-missing", 1, 1, 1, run=5.0))
+    def do_bad_job(self, name: str, bad: str) -> None:
+        """It names a queue that does not exist, or requests more than any node has."""
+        queue, cpu = ("q-missing", 1) if bad == "queue" else ("q-a", 99)
+        self.attempt("POST", make.JOBS, make.job(name, queue, 1, 1, cpu, run=5.0))
+        self._bad.add(name)
 
     def do_correct_job(self, name: str) -> None:
+        self._bad.discard(name)
         self.attempt("DELETE", f"{make.JOBS}/{name}")
         self.attempt("POST", make.JOBS, make.job(name, "q-a", 1, 1, 1, run=5.0))
 
@@ -239,6 +244,8 @@ class Users:
             process.owner.disarm()
             process.thaw()
             process.start()
+        for name in sorted(self._bad):
+            self.do_correct_job(name)
         for name in world.nodes:
             self.do_create_node(name)
             self.do_return(name)

@@ -193,6 +193,22 @@ def test_a_job_with_too_many_replicas_is_refused_and_others_go_on() -> None:
     play(story)
 
 
+def test_after_a_pass_that_was_suspended_it_goes_on_at_once() -> None:
+    """It rests after a pass by what that used of a processor. Time in which the machine did not run it is no use: a
+    leader that was stopped for a quarter of a minute would do nothing for a whole one."""
+
+    async def story(scene: Scene) -> None:
+        assert scene._process is not None
+        clock = iter(range(0, 1_000_000_000, 1000))
+        scene._process._loop_time = lambda: float(next(clock))  # type: ignore[method-assign]
+        scene.submit("first")
+        await scene.until(lambda: scene.state("first").get("phase") == "Pending")
+        scene.submit("second")
+        await scene.until(lambda: scene.state("second").get("phase") == "Pending")
+
+    play(story)
+
+
 def test_it_stops_writing_when_nothing_changes() -> None:
     async def story(scene: Scene) -> None:
         job = scene.submit(plugins={"svc": []})

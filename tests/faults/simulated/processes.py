@@ -212,7 +212,7 @@ def controllers(configuration: str) -> Callable[[Process, Client, asyncio.Event]
             client, leadership=context.leadership("controllers"), scheduler_name="volcano", bucket=context.bucket,
             metrics=ControllerMetrics(context.metrics),
             lock_rules=ConfigurationFile(None, lambda text, where: rules, built_in=lambda: rules),
-            clock=context.wall_clock,
+            clock=context.wall_clock, processor_time=context.processor_time,
         )  # fmt: skip
         await _run(process, context, component, stop)
 

@@ -424,4 +424,5 @@ def controllers_component(
         reservation_retention=reservation_retention,
         request_timeout=context.request_timeout,
         clock=context.wall_clock,
+        processor_time=context.processor_time,
     )

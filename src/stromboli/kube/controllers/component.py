@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -91,7 +92,7 @@ _log = Log("controllers")
 T = TypeVar("T")
 
 MIN_PAUSE: Final = 0.1  # seconds between two passes
-PAUSE_FACTOR: Final = 4.0  # the pause after a pass is at least this many times as long as the pass
+PAUSE_FACTOR: Final = 4.0  # the pause after a pass is at least this many times the processor time that it used
 SYNC_LOG_EVERY: Final = 10.0  # seconds between two log lines about what the start waits for
 RETRY: Final = 0.5  # seconds until the next pass after an incomplete one
 STANDBY_PERIOD: Final = 1.0  # seconds between two batches of events while another replica leads
@@ -118,11 +119,12 @@ class ControllersComponent:
         reservation_retention: float = DEFAULT_RETENTION,
         request_timeout: float = REQUEST_TIMEOUT,
         clock: Callable[[], float] = time.time,
+        processor_time: Callable[[], float] = time.thread_time,
     ) -> None:
         """`bucket` creates a rate limit for one kind of write. `lock_rules`: what the scheduler's configuration says
         about nodes that are locked for queues; without it there are none. `reservation_retention`: after how many
         seconds Reservations that have ended are deleted; 0 means never. `request_timeout` limits a write; it must not
-        be longer than a lease outlives its fence."""
+        be longer than a lease outlives its fence. `processor_time`: of the thread that calls it."""
         self._lock_rules = lock_rules
         self._relock_period = relock_period
         self._reservation_retention = reservation_retention
@@ -134,6 +136,8 @@ class ControllersComponent:
         self._metrics = metrics
         self._clock = clock
         self._loop_time = asyncio.get_running_loop().time
+        self._processor_time = processor_time
+        self._used = 0.0  # processor time of the last pass; one that was suspended took longer, and may go on at once
         self._is_outdated = False  # the controllers may not have seen all events
         self._containment = ObjectContainment(metrics.contained_errors(self.name), clock)
         self._cache = Cache(KINDS)
@@ -215,7 +219,7 @@ class ControllersComponent:
     async def _sync(self, stop: asyncio.Event) -> None:
         logged_at = self._loop_time() - SYNC_LOG_EVERY + 1.0  # the first line after a second
         while (missing := self.not_ready_reason()) is not None and not stop.is_set():
-            await self._sleep(stop, 0.05)
+            await _wait(stop, 0.05)
             if self._loop_time() - logged_at > SYNC_LOG_EVERY:
                 await self._log_what_is_missing(missing)
                 logged_at = self._loop_time()
@@ -239,9 +243,9 @@ class ControllersComponent:
                 await self._take_over(stop)
                 continue
             self._wake.clear()
-            again, took = await self._pass(self._controllers)
-            await self._sleep(stop, max(MIN_PAUSE, PAUSE_FACTOR * took))
-            await self._wait_for_event(again)
+            again = await self._pass(self._controllers)
+            await _wait(stop, max(MIN_PAUSE, PAUSE_FACTOR * self._used))
+            await _wait(self._wake, again)
 
     async def _stand_by(self) -> None:
         if self._controllers is not None:
@@ -257,7 +261,7 @@ class ControllersComponent:
 
     async def _take_over(self, stop: asyncio.Event) -> None:
         if isinstance(self._leadership, LeaderElector):
-            await self._sleep(stop, SETTLE)
+            await _wait(stop, SETTLE)
         await self._apply_pending()
         self._command_queue.clear()
         self._deleted_pods.clear()
@@ -282,8 +286,8 @@ class ControllersComponent:
 
     # -- passes -------------------------------------------------------------------------------------------------
 
-    async def _pass(self, controllers: ControllerManager) -> tuple[float | None, float]:
-        """Run a pass and write its changes. Returns when the next one is due without an event, and how long it took."""
+    async def _pass(self, controllers: ControllerManager) -> float | None:
+        """Run a pass and write its changes. Returns when the next one is due without an event."""
         await self._apply_pending()
         claimed_all = await self._command_queue.claim(self._cache, self._foreign, self._clock())
         now = self._clock()
@@ -295,10 +299,9 @@ class ControllersComponent:
             self._crashes += 1
             _log.exception("a pass of the controllers failed; starting again from the state of the API server")
             self._controllers = None
-            return RETRY, self._loop_time() - started
+            return RETRY
         self._crashes = 0
-        took = self._loop_time() - started
-        self._metrics.pass_done(self.name, took, changes)
+        self._metrics.pass_done(self.name, self._loop_time() - started, changes)
         self._metrics.observe(self._cache.list(Queue))
         outcome = await self._writer.write(changes, self._cache)
         for change in outcome.undone:
@@ -308,7 +311,7 @@ class ControllersComponent:
         self._command_queue.mark_executed(outcome.executed)
         left_to_do = (outcome.incomplete, outcome.failed_writes, self._command_queue, controllers.unfinished)
         incomplete = any(left_to_do) or not claimed_all
-        return self._next_pass(controllers, now, incomplete), took
+        return self._next_pass(controllers, now, incomplete)
 
     async def _contained(
         self, controllers: ControllerManager, objects: Objects, now: float
@@ -320,7 +323,7 @@ class ControllersComponent:
         for attempt in range(MOST_ERRORS):
             visible = self._containment.visible(objects)
             try:
-                return controllers, await self._in_thread(partial(_reconcile, controllers, visible, now))
+                return controllers, await self._in_thread(partial(self._reconcile, controllers, visible, now))
             except Exception as error:
                 charged = self._containment.charge(error)
                 if charged is None or attempt + 1 == MOST_ERRORS:
@@ -328,6 +331,13 @@ class ControllersComponent:
                 self._say_hidden(charged)
             controllers = self._controllers = self._new_controllers()
         raise AssertionError("the last attempt returns or raises")
+
+    def _reconcile(self, controllers: ControllerManager, objects: Objects, now: float) -> list[Change]:
+        started = self._processor_time()
+        changes = controllers.reconcile(objects, now)
+        garbage_collection.collect_if_due()
+        self._used = self._processor_time() - started
+        return changes
 
     def _say_hidden(self, ref: ObjectRef) -> None:
         kind = next((kind for kind in KINDS if kind.__name__ == ref.kind), None)
@@ -348,19 +358,6 @@ class ControllersComponent:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    async def _sleep(self, stop: asyncio.Event, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(stop.wait(), seconds)
-        except TimeoutError:
-            return
-
-    async def _wait_for_event(self, seconds: float | None) -> None:
-        """Wait for an event, or for the timeout."""
-        try:
-            await asyncio.wait_for(self._wake.wait(), seconds)
-        except TimeoutError:
-            return
 
     # -- events -------------------------------------------------------------------------------------------------
 
@@ -441,7 +438,7 @@ class ControllersComponent:
             self._controllers.pod_deleted(after, now, evicted=False)
 
 
-def _reconcile(controllers: ControllerManager, objects: Objects, now: float) -> list[Change]:
-    changes = controllers.reconcile(objects, now)
-    garbage_collection.collect_if_due()
-    return changes
+async def _wait(event: asyncio.Event, seconds: float | None) -> None:
+    """Until it is set, but no longer."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
