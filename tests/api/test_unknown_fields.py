@@ -84,7 +84,7 @@ def test_unknown_fields_of_a_pod_are_ignored() -> None:
         (QUEUE, "spec.weight", 3, []),
         (QUEUE, "spec.type", "leaf", ["spec.type"]),
         (QUEUE, "spec.extendClusters", [{"name": "a"}], ["spec.extendClusters"]),
-        (GROUP, "spec.networkTopology", {"mode": "hard"}, ["spec.networkTopology"]),
+        (GROUP, "spec.networkTopology", {"mode": "hard"}, []),
         (GROUP, "metadata.annotations", {"volcano.sh/sla-waiting-time": "1h"},
          ["metadata.annotations[volcano.sh/sla-waiting-time]"]),
         (JOB, "spec.tasks.0.topologyPolicy", "none", []),

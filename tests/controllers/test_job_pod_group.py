@@ -9,7 +9,16 @@ from msgspec.structs import replace
 
 from builders import priority_class
 from controllers.fake_cluster import FakeCluster, job, task
-from stromboli.api import NetworkTopology, PodGroup, is_generated_group, names
+from stromboli.api import (
+    LabelSelector,
+    NetworkTopology,
+    PartitionPolicy,
+    Pod,
+    PodGroup,
+    SubGroupPolicy,
+    is_generated_group,
+    names,
+)
 from stromboli.controllers.job.pod_group import minimum_resources
 
 # A master asks for 10 cores and a worker for 1, so that the sum tells who was counted:
@@ -90,6 +99,40 @@ def test_the_group_says_what_is_coming_before_there_are_pods() -> None:
     assert said[names.ESTIMATE] == "1h30m"
     assert said[names.PREEMPTABLE] == "true"
     assert names.SIM_UNTIL not in said
+
+
+def test_partitions_are_sub_groups_of_the_group() -> None:
+    """Six workers in three partitions of two, of which two must start; the master is in none."""
+    rack = NetworkTopology(mode="hard", highest_tier_name="rack")
+    parts = PartitionPolicy(total_partitions=3, partition_size=2, min_partitions=2, network_topology=rack)
+    cluster, group = made_for(master(1, None), task("worker", 6, partition_policy=parts))
+    assert group.spec.sub_group_policy == [
+        SubGroupPolicy(
+            name="worker",
+            label_selector=LabelSelector(match_labels={names.TASK_SPEC: "worker"}),
+            match_label_keys=["volcano.sh/partition-id"],
+            sub_group_size=2,
+            min_sub_groups=2,
+            network_topology=rack,
+        )
+    ]
+    assert (group.spec.min_member, group.spec.min_task_member) == (5, {"master": 1, "worker": 4})
+    cluster.enqueue()
+    cluster.settle()
+    labels = {pod.metadata.name: pod.metadata.labels.get("volcano.sh/partition-id") for pod in cluster.list(Pod)}
+    assert labels == {
+        "j-master-0": None,
+        **{f"j-worker-{index}": str(index // 2) for index in range(6)},
+    }
+
+
+def test_a_job_without_partitions_leaves_the_sub_groups_of_its_group_alone() -> None:
+    cluster, group = made_for(worker(2, 2))
+    policies = [SubGroupPolicy(name="a", match_label_keys=["b"])]
+    cluster.put(replace(group, spec=replace(group.spec, sub_group_policy=policies)))
+    cluster.settle()
+    (group,) = cluster.list(PodGroup)
+    assert group.spec.sub_group_policy == policies
 
 
 def test_the_group_follows_the_job() -> None:

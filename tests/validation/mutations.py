@@ -51,7 +51,7 @@ BASES: tuple[Document, ...] = (
             "tasks": [
                 _task("a", minAvailable=1, policies=[{"event": "TaskCompleted", "action": "CompleteJob"}]),
                 _task("b", dependsOn={"name": ["a"], "iteration": "any"}),
-                _task("c", partitionPolicy={"totalPartitions": 2, "partitionSize": 1}),
+                _task("c", partitionPolicy={"totalPartitions": 2, "partitionSize": 1, "minPartitions": 1}),
             ],
         },
     },
@@ -95,6 +95,8 @@ _EXTRAS: dict[str, tuple[tuple[tuple[str, ...], Any], ...]] = {
         (("spec", "plugins", "magic"), []), 
         (("spec", "policies"), [{"event": event, "action": "AbortJob"} for event in ("*", "PodFailed")]),
         (("spec", "queue"), "j" * 64), (("spec", "queue"), "root"), (("metadata", "name"), "j" * 64),
+        (("spec", "tasks"), [_task("a", minAvailable=2, partitionPolicy={
+            "totalPartitions": 2, "partitionSize": 1, "minPartitions": 1})]),
         (("spec", "ttlSecondsAfterFinished"), -1), (("spec", "tasks"), [_task("a", dependsOn={"name": ["a"]})]),
     ),
     "PodGroup": (

@@ -8,7 +8,7 @@ them twice changes nothing.
 from __future__ import annotations
 
 from .kinds import CLUSTER_SCOPED, KObject
-from .kinds.batch import Job, PodGroup, Queue, Reservation
+from .kinds.batch import Job, PodGroup, Queue, Reservation, TaskSpec
 from .kinds.core import Node, ReplicaSet, StatefulSet
 from .kinds.pods import Pod, PodSpec
 from .names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, DEFAULT_SCHEDULER
@@ -69,10 +69,20 @@ def _job(job: Job) -> None:
     for index, task in enumerate(spec.tasks):
         task.name = task.name or f"default{index}"
         task.max_retry = task.max_retry or MAX_RETRY
-        task.min_available = task.replicas if task.min_available is None else task.min_available
+        task.min_available = task_minimum(task)
         total += task.min_available
         _pod_spec(task.template.spec)
     spec.min_available = total if spec.min_available is None else spec.min_available
+
+
+def task_minimum(task: TaskSpec) -> int:
+    """How many pods of a task start together: all, or those of so many partitions, unless it says so."""
+    if task.min_available is not None:
+        return task.min_available
+    partitions = task.partition_policy
+    if partitions is not None and partitions.min_partitions:
+        return partitions.min_partitions * partitions.partition_size
+    return task.replicas
 
 
 def _reservation(reservation: Reservation) -> None:

@@ -30,6 +30,7 @@ JOB_QUEUE = "volcano.sh/queue-name"
 JOB_VERSION = "volcano.sh/job-version"
 JOB_RETRY_COUNT = "volcano.sh/job-retry-count"
 TASK_INDEX = "volcano.sh/task-index"
+PARTITION_ID = "volcano.sh/partition-id"
 TEMPLATE_UID = "volcano.sh/template-uid"
 VOLCANO_PREFIX = "volcano.sh/"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from stromboli.api.kinds.batch import Job, JobSpec, JobVolume, TaskSpec
+from stromboli.api.kinds.batch import Job, JobSpec, JobVolume, PartitionPolicy, TaskSpec
 from stromboli.api.names import ROOT_QUEUE
 
 from .rule import Door, Rule, given, text, unless
@@ -84,6 +84,19 @@ def _partitions(task: TaskSpec) -> str:
     )
 
 
+def _least_partitions(parts: PartitionPolicy) -> str:
+    least, total = parts.min_partitions or 0, parts.total_partitions
+    return unless(least <= total, f"{_LEAST_MUST} ({total}), not {least}")
+
+
+def _pods_of_least_partitions(task: TaskSpec) -> str:
+    parts = task.partition_policy
+    if parts is None or not parts.min_partitions or task.min_available is None:
+        return ""
+    pods = parts.min_partitions * parts.partition_size
+    return unless(task.min_available == pods, f"{_PODS_MUST} ({pods}), not {task.min_available}")
+
+
 def _itself(task: TaskSpec) -> str:
     holds = task.depends_on is None or not task.name or task.name not in task.depends_on.name
     return unless(holds, "must not lead back to the task itself")
@@ -93,6 +106,8 @@ def _same_tasks(new: JobSpec, old: JobSpec) -> str:
     return unless(len(new.tasks) == len(old.tasks), _TASKS_MUST)
 
 
+_LEAST_MUST: Final = "must be at most totalPartitions"
+_PODS_MUST: Final = "must be minPartitions × partitionSize"
 _UNNAMED: Final = "default[0-9]+"  # what a task without a name is called once its defaults are set
 _TASKS_MUST: Final = "must not gain or lose tasks: only their replicas and minAvailable can change"
 _SUM: Final = "self.tasks.map(t, has(t.replicas) ? t.replicas : 0).sum()"
@@ -105,10 +120,10 @@ _STRANGE: Final = (
 _REPEATED: Final = (
     f"self.tasks.filter(t, {given('t.name')} && !self.tasks.exists_one(o, has(o.name) && o.name == t.name))"
 )
-_PRODUCT: Final = (
-    "(has(self.partitionPolicy.totalPartitions) ? self.partitionPolicy.totalPartitions : 0)"
-    " * (has(self.partitionPolicy.partitionSize) ? self.partitionPolicy.partitionSize : 0)"
-)
+_TOTAL: Final = "(has({0}.totalPartitions) ? {0}.totalPartitions : 0)"
+_SIZE: Final = "(has(self.partitionPolicy.partitionSize) ? self.partitionPolicy.partitionSize : 0)"
+_PRODUCT: Final = f"{_TOTAL.format('self.partitionPolicy')} * {_SIZE}"
+_LEAST_PODS: Final = f"self.partitionPolicy.minPartitions * {_SIZE}"
 
 RULES: Final = (
     Rule(
@@ -171,6 +186,17 @@ RULES: Final = (
         cel=f"!has(self.partitionPolicy) || {_PRODUCT} == (has(self.replicas) ? self.replicas : 0)",
         says="'must have totalPartitions × partitionSize = replicas ('"
         f" + string(has(self.replicas) ? self.replicas : 0) + '), not ' + string({_PRODUCT})",
+    ),
+    Rule(
+        on=PartitionPolicy, field="minPartitions", must=_LEAST_MUST, broken=_least_partitions,
+        cel=f"!has(self.minPartitions) || self.minPartitions <= {_TOTAL.format('self')}",
+        says=f"'{_LEAST_MUST} (' + string({_TOTAL.format('self')}) + '), not ' + string(self.minPartitions)",
+    ),
+    Rule(
+        on=TaskSpec, field="minAvailable", must=_PODS_MUST, broken=_pods_of_least_partitions,
+        cel="!has(self.minAvailable) || !has(self.partitionPolicy) || !has(self.partitionPolicy.minPartitions)"
+        f" || self.partitionPolicy.minPartitions == 0 || self.minAvailable == {_LEAST_PODS}",
+        says=f"'{_PODS_MUST} (' + string({_LEAST_PODS}) + '), not ' + string(self.minAvailable)",
     ),
     Rule(
         on=TaskSpec, field="dependsOn", must="must not lead back to the task itself", broken=_itself,

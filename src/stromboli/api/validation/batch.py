@@ -175,6 +175,9 @@ def _task(task: TaskSpec, at: str) -> None:
     _policies(task.policies, f"{at}.policies")
     partition = task.partition_policy
     if partition is not None:
+        rules.at_least(partition.total_partitions, 1, f"{at}.partitionPolicy.totalPartitions")
+        rules.at_least(partition.partition_size, 1, f"{at}.partitionPolicy.partitionSize")
+        rules.at_least(partition.min_partitions or 0, 0, f"{at}.partitionPolicy.minPartitions")
         _network_topology(partition.network_topology, f"{at}.partitionPolicy.networkTopology")
     check_template(task.template, f"{at}.template")
 

@@ -33,13 +33,9 @@ def fields_without_effect(obj: KObject) -> list[str]:
     match obj:
         case Queue():
             paths += _of_queue(obj.spec)
-        case PodGroup():
-            paths += _given(
-                ("spec.networkTopology", obj.spec.network_topology), ("spec.subGroupPolicy", obj.spec.sub_group_policy)
-            )
         case Job():
             paths += _of_job(obj)
-        case Pod():
+        case PodGroup() | Pod():
             pass
         case _:
             return []
@@ -62,19 +58,12 @@ def _of_queue(spec: QueueSpec) -> Iterator[str]:
 
 
 def _of_job(job: Job) -> Iterator[str]:
-    yield from _given(("spec.networkTopology", job.spec.network_topology))
     yield from _of_policies(job.spec.policies, "spec.policies")
     for index, task in enumerate(job.spec.tasks):
         at = f"spec.tasks[{index}]"
         yield from _of_policies(task.policies, f"{at}.policies")
         if task.topology_policy not in ("", "none"):
             yield f"{at}.topologyPolicy"
-        partition = task.partition_policy
-        if partition is not None:
-            yield from _given(
-                (f"{at}.partitionPolicy.minPartitions", partition.min_partitions),
-                (f"{at}.partitionPolicy.networkTopology", partition.network_topology),
-            )
 
 
 def _of_policies(policies: Sequence[LifecyclePolicy], at: str) -> Iterator[str]:

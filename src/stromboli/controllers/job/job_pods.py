@@ -17,9 +17,8 @@ from operator import itemgetter
 from msgspec.structs import replace
 
 from stromboli.api import Job, ObjectMeta, Pod, PodTemplateSpec, TaskSpec, names
+from stromboli.api.defaults import task_minimum
 from stromboli.controllers.pod_owners import controlling_reference, is_terminating, owner_reference_to
-
-from .state_machine import task_minimum
 
 _INHERITED_ANNOTATIONS = (
     names.PREEMPTABLE,
@@ -136,6 +135,12 @@ def _annotations_of(template: PodTemplateSpec) -> dict[str, str]:
     return {name: value for name, value in template.metadata.annotations.items() if name != names.SUBMITTER}
 
 
+def _partition_of(task: TaskSpec, index: int) -> str:
+    """The number of the pod's partition, which is the value of a label."""
+    size = task.partition_policy.partition_size if task.partition_policy is not None else 0
+    return str(index // size if size else 0)
+
+
 def new_pod(job: Job, task: TaskSpec, index: int) -> Pod:
     template = task.template
     identity = {
@@ -145,13 +150,14 @@ def new_pod(job: Job, task: TaskSpec, index: int) -> Pod:
         names.TASK_SPEC: task.name,
         names.TASK_INDEX: str(index),
     }
+    partition = {} if task.partition_policy is None else {names.PARTITION_ID: _partition_of(task, index)}
     job_annotations = job.metadata.annotations
     inherited = {name: job_annotations[name] for name in _INHERITED_ANNOTATIONS if name in job_annotations}
     return Pod(
         metadata=ObjectMeta(
             name=f"{job.metadata.name}-{task.name}-{index}",
             namespace=job.metadata.namespace,
-            labels={**template.metadata.labels, **identity},
+            labels={**template.metadata.labels, **identity, **partition},
             annotations={
                 **inherited,
                 **_annotations_of(template),

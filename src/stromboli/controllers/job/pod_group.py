@@ -8,27 +8,32 @@ that make up the job's minimum:
     1. of each task its own minimum, until the job's minimum is reached
     2. if that was not enough, the tasks' other replicas, in the same order
 
+Tasks with a `partitionPolicy` are divided into partitions, which are sub-groups of the group.
+
 The group of an older version of the job (see pods) is outdated and is deleted as its pods are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
 
 from stromboli.api import (
     Job,
+    LabelSelector,
     Namespace,
     ObjectMeta,
     PodGroup,
     PodGroupSpec,
     PriorityClass,
     ResourceList,
+    SubGroupPolicy,
     TaskSpec,
     names,
 )
+from stromboli.api.defaults import task_minimum
 from stromboli.api.namespace_queue import queue_in_namespace
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import format_amount, format_duration, parse_duration
@@ -38,7 +43,7 @@ from stromboli.controllers.pod_owners import owner_reference_to
 
 from .job_pods import group_name, version_of
 from .job_record import JobRecord
-from .state_machine import job_minimum, task_minimum
+from .state_machine import job_minimum
 
 _SCENARIO_PREFIX = "sim.stromboli.io/"
 
@@ -63,8 +68,8 @@ def reconcile_group(job: Job, group: PodGroup | None, record: JobRecord, objects
         desired,
         # A group stays in the queue that its namespace had when it was made.
         queue=group.spec.queue if desired.queue == names.DEFAULT_QUEUE else desired.queue,
-        sub_group_policy=group.spec.sub_group_policy,
-        network_topology=group.spec.network_topology,
+        sub_group_policy=desired.sub_group_policy or group.spec.sub_group_policy,
+        network_topology=desired.network_topology or group.spec.network_topology,
         migration_info=group.spec.migration_info,
     )
     return [Update(replace(group, spec=spec))] if spec != group.spec else []
@@ -128,7 +133,22 @@ def _spec(job: Job, priorities: Mapping[str, int]) -> PodGroupSpec:
         priority_class_name=job.spec.priority_class_name,
         min_resources=minimum_resources(job, priorities),
         network_topology=job.spec.network_topology,
+        sub_group_policy=list(_partitions(job)),
     )
+
+
+def _partitions(job: Job) -> Iterator[SubGroupPolicy]:
+    """Each partition of a task is a sub-group: its pods have the number of their partition as a label."""
+    for task in job.spec.tasks:
+        if task.partition_policy is not None:
+            yield SubGroupPolicy(
+                name=task.name,
+                label_selector=LabelSelector(match_labels={names.TASK_SPEC: task.name}),
+                match_label_keys=[names.PARTITION_ID],
+                sub_group_size=task.partition_policy.partition_size,
+                min_sub_groups=task.partition_policy.min_partitions or 0,
+                network_topology=task.partition_policy.network_topology,
+            )
 
 
 def _priorities(job: Job, objects: Objects) -> dict[str, int]:

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from stromboli.api import Job, TaskSpec
-from stromboli.api.defaults import MAX_RETRY
+from stromboli.api import Job
+from stromboli.api.defaults import MAX_RETRY, task_minimum
 from stromboli.grammar import plural
 
 PENDING = "Pending"
@@ -86,10 +86,6 @@ class Transition:
 class PhaseResult:
     phase: str
     message: str = ""
-
-
-def task_minimum(task: TaskSpec) -> int:
-    return task.replicas if task.min_available is None else task.min_available
 
 
 def job_minimum(job: Job) -> int:

@@ -188,7 +188,7 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
     },
     PartitionPolicy: {
         "required": ["totalPartitions", "partitionSize"],
-        "properties": {"totalPartitions": _between(0), "partitionSize": _between(0), "minPartitions": _between(0)},
+        "properties": {"totalPartitions": _between(1), "partitionSize": _between(1), "minPartitions": _between(0)},
     },
     LifecyclePolicy: {
         "required": ["action"],
