@@ -68,6 +68,8 @@ class Framework(ExtensionPoints):
         self.drained_for: Job | None = None
         # While a group is placed that must be close together: the domain that its nodes must be in.
         self.domain: Domain | None = None
+        # By row: what is added to the score of a node there, so that its parts are filled one after the other.
+        self.fill_order: cb.Scores | None = None
         # Since when jobs wait, as their groups say. They do not change during a session, and this is needed often.
         self.waiting_times: dict[JobKey, float] = {}
         # While decisions are made permanent. An error in between cannot be undone.
@@ -91,13 +93,15 @@ class Framework(ExtensionPoints):
         return (*[key(job) for key in self.points.job_order.calls], job.created, job.key)
 
     @contextmanager
-    def inside(self, domain: Domain | None) -> Iterator[None]:
-        """Look at the nodes of a domain only; None: at all nodes."""
-        before, self.domain = self.domain, domain
+    def inside(self, domain: Domain | None, fill_order: cb.Scores | None = None) -> Iterator[None]:
+        """Look at the nodes of a domain only; None: at all nodes. `fill_order`: by row, what is added to the score of a
+        node in it."""
+        before = self.domain, self.fill_order
+        self.domain, self.fill_order = domain, fill_order
         try:
             yield
         finally:
-            self.domain = before
+            self.domain, self.fill_order = before
 
     def divide(self) -> None:
         """Find out what there is for queues to divide: before plugins are opened, and after features have given back

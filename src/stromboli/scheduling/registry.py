@@ -44,6 +44,7 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "conformance": "stromboli.scheduling.plugins.conformance:Conformance",
     "drf": "stromboli.scheduling.plugins.drf:Drf",
     "gang": "stromboli.scheduling.plugins.gang:Gang",
+    "network-topology-aware": "stromboli.scheduling.plugins.network_topology_aware:NetworkTopologyAware",
     "node_reservation": "stromboli.scheduling.plugins.node_reservation:NodeReservation",
     "nodeorder": "stromboli.scheduling.plugins.nodeorder:Nodeorder",
     "overcommit": "stromboli.scheduling.plugins.overcommit:Overcommit",

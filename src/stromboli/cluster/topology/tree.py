@@ -60,6 +60,10 @@ class Tree:
         )
         tiers_of = np.array([domain.tier for domain in self.domains], dtype=np.int64)
         self._indices: dict[int, Rows] = {tier: np.flatnonzero(tiers_of == tier) for tier in self.tiers}
+        self._parts: dict[int, list[Domain]] = {}
+        for domain in self.domains:
+            if domain.parent >= 0:
+                self._parts.setdefault(domain.parent, []).append(domain)
         self.by_name = {domain.name: domain for domain in self.domains}
 
     def __bool__(self) -> bool:
@@ -91,6 +95,10 @@ class Tree:
     def tier_named(self, name: str) -> int | None:
         """The tier of this name; None if there is none. If several have it, the lowest."""
         return next((domain.tier for domain in self.domains if domain.tier_name == name), None)
+
+    def parts_of(self, domain: Domain) -> list[Domain]:
+        """The widest domains inside this one."""
+        return self._parts.get(domain.index, [])
 
     def above(self, domain: Domain) -> list[Domain]:
         """The domains around this one, from the narrowest to the widest."""

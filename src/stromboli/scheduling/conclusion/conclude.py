@@ -32,9 +32,12 @@ from stromboli.scheduling.gang import holds_nodes, reached_minimum
 from stromboli.scheduling.reservations import still_waits
 from stromboli.scheduling.session import Session
 
+from .close_fit import unclear
 from .explainer import Explainer
 from .held_binds import HeldBinds
 from .namespace_standings import Standings
+from .scattered_groups import REASON as SEVERAL_DOMAINS
+from .scattered_groups import SCATTERED, TreesSeen, may_be_scattered, scattered
 
 _WAITS = frozenset({Status.PENDING, Status.PIPELINED, Status.CONDITIONAL, Status.RESERVED, Status.ALLOCATED})
 """Statuses of tasks that are not bound at the end of a cycle."""
@@ -54,11 +57,12 @@ def conclude(session: Session) -> None:
     jobs.sort(key=lambda job: job.key)
     explanations = session.cycle.reasons = _explain(session, jobs)
     session.cycle.asks_again = session.asks_every_task and bool(explanations)
-    changed = session.ledger.changed_jobs
+    changed, moved = session.ledger.changed_jobs, session.memory(TreesSeen).renew(session)
     for job in session.turns.each(jobs):
         explanation = explanations.get(job.key)
         assert job.object is not None
-        if explanation is not None or job.key in changed or job.phase != job.object.status.phase:
+        is_due = job.key in changed or job.phase != job.object.status.phase or may_be_scattered(job, moved)
+        if explanation is not None or is_due:
             _conclude_job(session, job, explanation)
     session.ledger.all_recorded()
     for job in session.turns.each(session.snapshot.stand_ins):
@@ -175,6 +179,15 @@ def _evicted_whole(session: Session, job: Job) -> str:
 
 def _conditions(session: Session, job: Job, unschedulable: Explanation | None) -> tuple[PodGroupCondition, ...]:
     """`unschedulable`: why, if it is."""
+    found = _conditions_of_pods(session, job, unschedulable)
+    if job.layout is None:
+        return found
+    apart = scattered(session, job)
+    also = [_condition(session, job, SCATTERED, SEVERAL_DOMAINS, apart)] if apart else []
+    return (*(one for one in found if one.type != SCATTERED), *also)
+
+
+def _conditions_of_pods(session: Session, job: Job, unschedulable: Explanation | None) -> tuple[PodGroupCondition, ...]:
     if unschedulable is not None:
         return _conditions_of_waiting(session, job, unschedulable)
     if job.tasks and job.ready_count - job.held >= max(1, job.min_available):
@@ -318,4 +331,4 @@ def _explain_each(session: Session, job: Job, explanation: Explanation) -> dict[
     if job.gated:
         gated = Explanation(Code.SCHEDULING_GATED, reasons.gated())
         found |= {key: gated for key in found if tasks[key].gated}
-    return found
+    return found | unclear(job)

@@ -20,6 +20,7 @@ from stromboli.scheduling.explanation import Code, JobNote, reasons
 from stromboli.scheduling.gang import missing_pods
 from stromboli.scheduling.session import Session
 
+from .close_fit import CloseFit, asks_for_domains, close_fit, unclear, without_domains
 from .final_books import FinalBooks
 from .gang_fit import gang_fit
 from .held_binds import HeldBinds
@@ -31,6 +32,7 @@ _SAID_FIRST = (
     Code.CONDITIONALLY_READY, Code.NOT_REACHED,
 )  # fmt: skip
 _REFUSED_FIRST = (Code.QUEUE_CLOSED, Code.NO_PRIORITY_CLASS, *reasons.OF_CLAIMS)
+_TOO_FEW = (Code.NOT_ENOUGH_PODS, Code.NOT_ENOUGH_SUB_GROUPS)
 _SUMS = frozenset({Code.QUEUE_OVER_QUOTA, Code.INSUFFICIENT_NODE})
 
 
@@ -95,18 +97,28 @@ class Explainer:
         refusal = self._refusal(job, tasks[:missing])
         if refusal is not None:
             found.append(self._said(refusal))
-        fit, survey = self.fit(job)
+        close = self._close(job, tasks, missing)
+        fit, survey = self.fit(job) if close is None else (close.fit, close.survey)
+        if close is not None:
+            found.append(close.explanation)
+        elif fit < min(missing, len(tasks)) and missing > 1 and fit:
+            found.append(Explanation(Code.GANG_SHORT, reasons.gang_short(fit, missing, len(job.tasks), "")))
         if fit < min(missing, len(tasks)):  # if all fit that there are, the others are what it lacks
-            if missing > 1 and fit:
-                found.append(Explanation(Code.GANG_SHORT, reasons.gang_short(fit, missing, len(job.tasks), "")))
             for (code, phrase), number in survey.ranked:
-                found.append(Explanation(code, reasons.some_nodes(number, survey.nodes, phrase)))
+                found.append(Explanation(code, reasons.some_nodes(number, survey.nodes, phrase, survey.domain)))
         return found
+
+    def _close(self, job: Job, tasks: list[Task], missing: int) -> CloseFit | None:
+        return close_fit(self._session, self._surveys, job, tasks, missing) if asks_for_domains(job) else None
 
     def fit(self, job: Job) -> tuple[int, NodeSurvey]:
         """How many of these fit now, and the nodes, for the first one that does not. The job must have pods that
-        wait."""
-        return gang_fit(self._session, self._surveys, job, self._session.pending_tasks(job), missing_pods(job))
+        wait. Of a group that must be close together, in the domain that comes closest."""
+        tasks, missing = self._session.pending_tasks(job), missing_pods(job)
+        close = self._close(job, tasks, missing)
+        if close is not None:
+            return close.fit, close.survey
+        return gang_fit(self._session, self._surveys, job, tasks, missing)
 
     def _first(self, job: Job, note: JobNote) -> Explanation | None:
         """What is looked at before the queue's limits and the nodes."""
@@ -114,7 +126,7 @@ class Explainer:
         for refusal in note.refusals:
             if refusal.code in _REFUSED_FIRST:
                 return self._said(refusal)
-            if refusal.code == Code.NOT_ENOUGH_PODS:
+            if refusal.code in _TOO_FEW:
                 return self._said(session.job_valid(job) or refusal)
         if (held := self._held.explain_job(job)) is not None:
             return held
@@ -124,6 +136,8 @@ class Explainer:
         for code in _SAID_FIRST:
             if code in note.said:
                 return Explanation(code, note.said[code])
+        if (nowhere := without_domains(session, job)) is not None:
+            return nowhere
         if job.phase == "Pending" and self._admits:
             return self._admission(job, note)
         return None
@@ -160,6 +174,8 @@ class Explainer:
         if found is not None:
             return found
         tasks = self._session.pending_tasks(job)
+        if len(tasks) < missing_pods(job) and (refused := unclear(job)):
+            return Finding(next(iter(refused.values())))
         if not tasks:
             gated = job.gated and Explanation(Code.SCHEDULING_GATED, reasons.gated())
             return Finding(gated or Explanation(Code.NOT_TRIED, reasons.not_considered()))
@@ -223,6 +239,8 @@ class Explainer:
         return session.pre_filter(needed[0]) or session.may_start(job.queue, request)
 
     def _nodes(self, job: Job, tasks: list[Task], missing: int, never: str, *, gang: bool) -> Finding:
+        if (close := self._close(job, tasks, missing)) is not None:
+            return Finding(close.explanation, never or close.never, close.survey)
         found, survey = gang_fit(self._session, self._surveys, job, tasks, missing)
         if found >= missing:
             return Finding(Explanation(Code.NOT_TRIED, reasons.not_tried_again(survey.sentence())))

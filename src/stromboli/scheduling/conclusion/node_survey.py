@@ -22,6 +22,7 @@ from stromboli.scheduling.explanation.node_reasons import (
     kept_for,
     released_to,
 )
+from stromboli.scheduling.explanation.topology_reasons import domain_name
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
@@ -34,12 +35,13 @@ _PLACES = frozenset({Status.PIPELINED, Status.ALLOCATED, Status.RESERVED})
 
 @dataclass(frozen=True, slots=True)
 class NodeSurvey:
-    nodes: int  # the number of all nodes
+    nodes: int  # the number of all nodes, or of those of one domain
     available: int  # nodes with room for a pod
     counts: dict[tuple[str, str], int]  # the others by (code, phrase)
     fit_now: int  # how many pods of this kind have room together
     # Available nodes that filters reject for the next pod of a gang once the others are placed, by (code, phrase).
     for_the_next: dict[tuple[str, str], int] = field(default_factory=dict)
+    domain: str = ""  # what users call the domain; "" for all nodes
 
     @property
     def dominant(self) -> str:
@@ -59,7 +61,9 @@ class NodeSurvey:
     def sentence(self, *, gang: bool = False) -> str:
         counts = [(phrase, number) for (_, phrase), number in self.counts.items()]
         then = [(phrase, number) for (_, phrase), number in self.for_the_next.items()]
-        return reasons.node_counts(self.nodes, self.available, counts, gang=gang, for_the_next=then)
+        return reasons.node_counts(
+            self.nodes, self.available, counts, gang=gang, for_the_next=then, domain=self.domain
+        )  # fmt: skip
 
 
 def _rank(code: str) -> int:
@@ -68,8 +72,8 @@ def _rank(code: str) -> int:
 
 
 class NodeSurveys:
-    """The surveys of a session, one for each kind of task. The ledger must not change meanwhile, but for trials that
-    are undone."""
+    """The surveys of a session, one for each kind of task; of all nodes, or of the domain that is looked at. The ledger
+    must not change meanwhile, but for trials that are undone."""
 
     def __init__(self, session: Session, books: FinalBooks) -> None:
         self._session = session
@@ -81,7 +85,9 @@ class NodeSurveys:
         job = task.job
         # Jobs with reserved room see more than others do, and room that is promised to a job is its own.
         holder = job.key if job is not None and (job.counts[Status.RESERVED] or job.waiting_count) else None
-        key = (self._session.placement.key(task), holder)
+        domain = self._session.domain
+        inside = None if domain is None else (domain.tier, domain.name)
+        key = (self._session.placement.key(task), holder, inside)
         survey = self._known.get(key)
         if survey is None:
             survey = self._known[key] = self._survey(task)
@@ -125,11 +131,13 @@ class NodeSurveys:
             names, own = self._owners(kept, task)
             counts[kept_for(names, own=own)] = int(kept.sum())
         left &= ~kept
+        domain = session.domain
         return NodeSurvey(
-            nodes=len(left),
+            nodes=len(left) if domain is None else len(domain.rows),
             available=int(left.sum()),
             counts=counts,
             fit_now=_number(fitting, room, left),
+            domain="" if domain is None else domain_name(domain),
         )
 
     def _owners(self, rows: Mask, task: Task) -> tuple[list[str], bool]:
@@ -147,9 +155,10 @@ class NodeSurveys:
 
 
 def rejected(session: Session, fitting: Fitting) -> dict[tuple[str, str], int]:
-    """Nodes that a filter rejects, by (code, phrase)."""
+    """Nodes that a filter rejects, by (code, phrase), in the domain that is looked at."""
     counts: dict[tuple[str, str], int] = {}
-    ids, numbers = np.unique(fitting.reasons[fitting.reasons > 0], return_counts=True)
+    found = fitting.reasons if session.domain is None else fitting.reasons[session.domain.rows]
+    ids, numbers = np.unique(found[found > 0], return_counts=True)
     for reason_id, number in zip(ids.tolist(), numbers.tolist(), strict=True):
         reason = session.node_reasons[reason_id - 1]
         pair = (reason.code, reason.text)

@@ -52,11 +52,14 @@ _OFF_UNLESS_SET: Final = frozenset({"hierarchy", "clusterOrder"})
 _DEFAULT_ACTIONS: Final = ("enqueue", "reclaim", "allocate", "preempt", "reserve", "backfill")
 _DEFAULT_TIERS: Final = (
     ("priority", "gang", "conformance", "pdb"),
-    ("overcommit", "drf", "predicates", "proportion", "nodeorder", "node_reservation", "reservation"),
-)
+    ("overcommit", "drf", "predicates", "proportion", "nodeorder", "network-topology-aware", "node_reservation",
+     "reservation"),
+)  # fmt: skip
 # Preemption inside a queue follows priority alone. If drf could permit it as well, two jobs of one queue could evict
 # each other again and again.
 _DEFAULT_SWITCHES: Final[Mapping[str, Mapping[str, bool]]] = {"drf": {"preemptable": False}}
+# More than nodeorder's preference for empty nodes, which would break large domains.
+_DEFAULT_ARGUMENTS: Final[Mapping[str, Mapping[str, object]]] = {"network-topology-aware": {"weight": 10}}
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,7 @@ def default_configuration(*, actions: Collection[str], plugins: Collection[str])
                 PluginOption(
                     name,
                     enabled=_DEFAULT_SWITCHES.get(name, {}),
-                    arguments=Arguments(owner=f"plugin {quoted(name)}"),
+                    arguments=Arguments(_DEFAULT_ARGUMENTS.get(name, {}), owner=f"plugin {quoted(name)}"),
                 )
                 for name in names
                 if name in plugins

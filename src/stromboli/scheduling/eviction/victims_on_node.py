@@ -123,17 +123,13 @@ class Planner:
         """Single tasks of one node that may go, and whole gangs; least valuable first."""
         units: list[EvictionUnit] = []
         together: dict[JobKey, list[Task]] = {}
-        spared: set[SubGroup] = set()
         for task in tasks:
             if self._session.may_evict(self._kind, evictor, task):
                 units.append(self._unit([task], [task], whole=False))
-            elif (group := self._sub_group(evictor, task)) is not None:
-                if group not in spared:
-                    spared.add(group)
-                    units.append(self._sub_group_unit(group, task))
             elif task.job is not None:
                 together.setdefault(task.job.key, []).append(task)
-        for here in together.values():
+        units += self._sub_group_units(evictor, together)
+        for here in filter(None, together.values()):
             assert here[0].job is not None
             members = self._gang(evictor, here[0].job)
             # As a whole it goes because its members may not go one by one. Where one of them could, but nobody permits
@@ -149,15 +145,19 @@ class Planner:
             units = sorted([unit for _, unit in in_order], key=_harm)
         return units
 
-    def _sub_group(self, evictor: Task, task: Task) -> SubGroup | None:
-        """That of a task, if it may go whole and its gang can go on without it."""
-        job = task.job
-        if job is None or job.layout is None or job is evictor.job or job.goes_whole:
-            return None
-        group = sub_groups(job).of_task.get(task.key)
-        if group is None or not can_spare(job, group):
-            return None
-        return group if self._all_may_go(evictor, group.tasks) else None
+    def _sub_group_units(self, evictor: Task, together: dict[JobKey, list[Task]]) -> list[EvictionUnit]:
+        """Whole sub-groups without which their gangs can go on. Their tasks are taken out of `together`."""
+        units: list[EvictionUnit] = []
+        for here in together.values():
+            job = here[0].job
+            if job is None or job.layout is None or job is evictor.job or job.goes_whole:
+                continue
+            groups = {group: task for task in here if (group := sub_groups(job).of_task.get(task.key)) is not None}
+            for group, task in groups.items():
+                if can_spare(job, group) and self._all_may_go(evictor, group.tasks):
+                    units.append(self._sub_group_unit(group, task))
+                    here[:] = [one for one in here if sub_groups(job).of_task.get(one.key) is not group]
+        return units
 
     def _sub_group_unit(self, group: SubGroup, task: Task) -> EvictionUnit:
         members = sorted((one for one in group.tasks if one.node is not None), key=lambda member: member.key)

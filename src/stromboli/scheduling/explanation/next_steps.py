@@ -24,6 +24,11 @@ _STEPS = {
     Code.CONDITIONALLY_READY: "Nothing: it starts when the pods on lent resources are gone.",
     Code.STARVING_RESERVED: "Nothing: its nodes are reserved, and it starts when the pods there finish.",
     Code.GANG_SHORT: "Lower minAvailable, request less for each pod, or wait until pods finish.",
+    Code.DOMAIN_SHORT: "Request less, allow a higher tier, or wait until pods in one domain finish.",
+    Code.NO_DOMAIN: "Create HyperNodes or label nodes, or correct the tier that the group names.",
+    Code.SUB_GROUP_SHORT: "Lower minSubGroups, request less for each pod, or wait until pods finish.",
+    Code.NOT_ENOUGH_SUB_GROUPS: "Create the missing pods with the labels of the policy, or lower minSubGroups.",
+    Code.SUB_GROUP_UNCLEAR: "Change the labels of the pod, or the policies of its group.",
     Code.SCHEDULING_GATED: "Have the owner of the scheduling gates remove them.",
     Code.QUEUE_FIRST_IN_LINE: "Look at the reason of the first job of the queue.",
     Code.BIND_REFUSED: "Do what the message of the API server says; the pod is tried again.",
@@ -56,6 +61,8 @@ _STEPS = {
 _STEPS_IF_NEVER = {
     Code.INSUFFICIENT_NODE: "Request less, or add nodes that are large enough.",
     Code.GANG_SHORT: "Lower minAvailable, request less for each pod, or add nodes.",
+    Code.DOMAIN_SHORT: "Request less, allow a higher tier, or add nodes to a domain.",
+    Code.SUB_GROUP_SHORT: "Lower minSubGroups, request less for each pod, or add nodes to a domain.",
     Code.QUEUE_OVER_QUOTA: "Request less, or raise the capability of the queue.",
 }
 """Waiting does not help."""

@@ -24,6 +24,7 @@ from .sub_group_line import (
     STARTED,
     can_spare,
     is_whole,
+    lacking_groups,
     missing_members,
     needed_groups,
     next_groups,
@@ -31,7 +32,7 @@ from .sub_group_line import (
     waiting_members,
     whole_groups,
 )
-from .task_placement import alike, allowed_by_queue, missing_tasks
+from .task_placement import alike, allowed_by_queue, missing_tasks, place_on_open_nodes
 from .tentative_places import TentativePlaces
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "is_eligible",
     "is_half_gang",
     "is_whole",
+    "lacking_groups",
     "missing_members",
     "missing_pods",
     "missing_tasks",
@@ -62,6 +64,7 @@ __all__ = [
     "next_groups",
     "place_afresh",
     "place_gang",
+    "place_on_open_nodes",
     "placed_rows",
     "promise_rooms",
     "promised_first",

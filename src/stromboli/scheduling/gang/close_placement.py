@@ -17,11 +17,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from stromboli.cluster import Job, Status, Task
+from stromboli.cluster import OCCUPYING, Job, Status, Task
 from stromboli.cluster.topology import Closeness, Domain, SubGroup, sub_groups
+from stromboli.scheduling.callbacks import Scores
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.statement import Statement
-from stromboli.scheduling.topology import Wanted, domains_to_try
+from stromboli.scheduling.statement import ALLOCATE, Statement
+from stromboli.scheduling.topology import Wanted, domains_to_try, fill_order, tree_for
 
 from .kept_places import largest_first
 from .readiness import conditionally_ready
@@ -93,7 +94,7 @@ class _Attempt:
         session, statement, before = self._session, self._statement, len(self._statement)
         best: tuple[Level, Domain | None] = ((_NOTHING, 0), None)
         for domain in self._domains(closeness, wanted):
-            with session.inside(domain):
+            with session.inside(domain, self._fill_order(closeness, wanted, domain)):
                 level = place()
             if level[0] == _READY:
                 return
@@ -102,8 +103,17 @@ class _Attempt:
                 best = (level, domain)
         # What is not enough is kept only if others may borrow it.
         if best[0][0] > _NOTHING or (best[0][1] and session.points.fallback_possible):
-            with session.inside(best[1]):
+            with session.inside(best[1], self._fill_order(closeness, wanted, best[1])):
                 place()
+
+    def _fill_order(self, closeness: Closeness, wanted: Wanted, domain: Domain | None) -> Scores | None:
+        """Which parts of a domain are filled first; where a group is there already, that is up to the scores."""
+        session = self._session
+        if domain is None or len(wanted.kinds) != 1 or wanted.placed:
+            return None
+        ((first, number),) = wanted.kinds
+        places = session.placement.fitting(first).places_by_row(session.placement.room_now(self._job))
+        return fill_order(tree_for(session, closeness), domain, places, number)
 
     def _domains(self, closeness: Closeness, wanted: Wanted) -> Iterator[Domain | None]:
         """Those where the tasks can start now come first, then those where they wait for others to leave."""
@@ -268,11 +278,28 @@ class _Attempt:
                         session, statement, self._job, deque(order),
                         lending=self._lending, conditionally=self._conditionally, together=len(order),
                     )  # fmt: skip
-                if all(task.status in PLACED for task in tasks):
+                if all(task.status in PLACED for task in tasks) and self._starts_together(tasks, before):
                     yield
                     statement.discard(down_to=before)
                     break
                 statement.discard(down_to=before)
+
+    def _starts_together(self, tasks: Sequence[Task], before: int) -> bool:
+        """Where some of a sub-group wait for others to leave, all of it waits: it is promised its places. Not if some
+        would use what is kept for them, which nobody can promise."""
+        statement = self._statement
+        if all(task.status in OCCUPYING for task in tasks):
+            return True
+        placed = [operation for operation in statement.operations[before:] if operation.task.status in OCCUPYING]
+        if any(operation.kind is not ALLOCATE for operation in placed):
+            return False
+        for operation in placed:
+            node = operation.task.node
+            assert node is not None
+            statement.take_back(operation)
+            if not statement.pipeline(operation.task, node):
+                return False
+        return True
 
     def _orders(self, tasks: list[Task]) -> list[list[Task]]:
         by_size = largest_first(self._session, tasks) if len(tasks) > 1 else tasks

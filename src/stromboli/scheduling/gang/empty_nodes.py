@@ -69,6 +69,13 @@ class EmptyNodes:
             known = self._rooms[task.shape] = self._look(task)
         return known
 
+    def places_by_row(self, task: Task) -> npt.NDArray[np.int64]:
+        """How many tasks like this one each node has room for, if it is empty."""
+        usable, columns = ~self._ruled_out(task), np.flatnonzero(task.request)
+        each = (self._session.nodes.allocatable[:, columns] // task.request[columns]).min(axis=1)
+        places: npt.NDArray[np.int64] = np.where(usable, np.maximum(each, 0), 0).astype(np.int64)
+        return places
+
     def is_hopeless(self, job: Job) -> bool:
         """Whether the pods of a job cannot reach its minimum on these nodes, even if they were empty. Of a job without
         pods nothing is known."""

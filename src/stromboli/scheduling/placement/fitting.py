@@ -263,10 +263,14 @@ class Fitting:
         if not mask.any():
             return []
         nodes, score = self.session.nodes, self.score[rows]
+        base, order = self._base[rows], self.session.fill_order
+        if order is not None:
+            score += order[rows]
+            base += order[rows]
         out = np.empty(count, dtype=np.int64)
         placed = self._kernels.place(
             count, mask, self._within_counts(count, room)[rows], self.request, self.columns, score,
-            nodes.used[rows], nodes.allocatable[rows], self._base[rows], *self._terms, out,
+            nodes.used[rows], nodes.allocatable[rows], base, *self._terms, out,
         )  # fmt: skip
         chosen: list[int] = rows[out[:placed]].tolist()
         return chosen

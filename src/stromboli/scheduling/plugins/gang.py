@@ -16,13 +16,15 @@ All counts are those of the session at that moment, without the victims chosen s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from stromboli.cluster import Job, Task
-from stromboli.cluster.topology import sub_groups
+from stromboli.cluster.topology import SubGroupPolicy, sub_groups
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.explanation import Code
+from stromboli.scheduling.explanation.topology_reasons import too_few_sub_groups
 from stromboli.scheduling.gang import STARTED, HalfGangs, can_spare, is_whole, sub_groups_reach
 from stromboli.scheduling.half_gangs import read_deadlock_timeout
 from stromboli.scheduling.plugin import Plugin
@@ -61,6 +63,18 @@ def _missing_pods(job: Job) -> Refusal | None:
                 return Refusal(
                     Code.NOT_ENOUGH_PODS, need=minimum, have=have, subject=role or '""', creator=_creator(job)
                 )
+    return None if job.layout is None else _missing_sub_groups(job, job.layout.policies)
+
+
+def _missing_sub_groups(job: Job, policies: Sequence[SubGroupPolicy]) -> Refusal | None:
+    """Too few sub-groups have all their pods."""
+    for policy in policies:
+        have = sum(0 < one.size <= one.members for one in sub_groups(job).of_policy(policy) if not one.is_too_large)
+        if have < policy.least:
+            unclear = sub_groups(job)
+            beside = next(iter([*unclear.refused.values(), *unclear.reported.values()]), "")
+            said = too_few_sub_groups(policy, have, beside, _creator(job))
+            return Refusal(Code.NOT_ENOUGH_SUB_GROUPS, need=policy.least, have=have, subject=said)
     return None
 
 

@@ -95,6 +95,15 @@ class ReservedRoom:
             return [one for one in choices.best if one.held.node.name == task.nominated]
         return choices.best
 
+    def rows(self, tasks: Sequence[Task]) -> dict[int, int]:
+        """By row, how many of these tasks of a job could use Reservations there at most."""
+        kinds = {(id(self._matches.of(task)), task.shape.id, task.nominated): task for task in tasks}
+        pods: dict[int, int] = {}
+        for task in kinds.values():
+            for choice in self.usable(task):
+                pods[choice.held.node.row] = pods.get(choice.held.node.row, 0) + choice.pods
+        return pods
+
     def slots(self, tasks: Sequence[Task]) -> int:
         """How many of these tasks of a job could use Reservations at most."""
         if tasks and tasks[0].job is not None and self._matches.of_job(tasks[0].job) is not None:

@@ -42,6 +42,7 @@ def open_reservations(session: Session) -> None:
         session.points.remark.add(mismatches.remark)
         session.points.close.add(mismatches.tell_reservations)
         session.points.kept_places.add(room.find)
+        session.points.kept_rows.add(room.rows)
         session.points.kept_place.add(room.place)
         session.points.kept_places_of_many.add(room.place_many)
         session.points.admission_credit.add(session.state(HeldForJobs).credit)

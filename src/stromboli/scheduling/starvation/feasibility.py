@@ -1,126 +1,19 @@
-"""Rule 3. Who can be served.
-
-A job is placed as a whole, in a statement that may be discarded. Siblings that were given a place count as neighbours
-already. So two pods that may not be in one zone are never promised the same zone, nor two that use one host port the
-same node. Pods without requests get no reservation, but need a slot.
-"""
+"""Rule 3. Who can be served: jobs that can be placed as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from stromboli.cluster import Job, JobKey, Status, Task
-from stromboli.cluster.topology import Domain, SubGroup
+from stromboli.cluster import Job, JobKey, Status
 from stromboli.scheduling.callbacks import Horizon
-from stromboli.scheduling.explanation.topology_reasons import no_domain
-from stromboli.scheduling.gang import condition_ready, missing_members, needed_groups, reserved_tasks, waiting_members
-from stromboli.scheduling.operations.set_aside import give_up, set_aside
+from stromboli.scheduling.gang import reserved_tasks
+from stromboli.scheduling.operations.set_aside import give_up
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.statement import Statement
 
-from .close_nodes import domains_for
 from .drained_room import needed, over_quota
 from .holders import holders, is_known_not_to_start
 from .node_choice import NodeChoice
 from .node_index import NodeOrder, NodeOwners
 from .reserve_arguments import Starvation
-
-
-@dataclass(slots=True)
-class Attempt:
-    statement: Statement
-    complete: bool  # with what was set aside, the job can start
-    found: int  # tasks that have or would get a place
-    missing: int  # tasks that must start together and have none yet
-    over_limit: int = 0  # for how many tasks only the limit on nodes stood in the way
-    short: str = ""  # why the first task that found no node found none
-    domain: Domain | None = None  # that it is in, if the job must be in one
-
-
-def place_as_a_whole(session: Session, job: Job, statement: Statement, choice: NodeChoice) -> Attempt:
-    """A hard group gets all nodes in one domain."""
-    missing = max(0, job.min_available - job.ready_count)
-    closeness = None if job.layout is None else job.layout.closeness
-    if closeness is None or not closeness.hard:
-        return _place_here(session, job, statement, choice, missing)
-    tasks = [task for task in session.pending_tasks(job) if not task.best_effort]
-    domains = domains_for(session, job, closeness, list(job.tasks.values()), tasks, min(missing, len(tasks)))
-    before, mark = len(statement), choice.mark()
-    best = Attempt(statement, False, 0, missing, short=no_domain(closeness) if not domains else "")
-    for domain in domains:
-        with session.inside(domain):
-            attempt = _place_here(session, job, statement, choice, missing)
-        attempt.domain = domain
-        if attempt.complete:
-            return attempt
-        statement.discard(down_to=before)
-        choice.go_back(mark)
-        if not best.found or attempt.found > best.found:
-            best = attempt
-    return best
-
-
-def _place_here(session: Session, job: Job, statement: Statement, choice: NodeChoice, missing: int) -> Attempt:
-    attempt = Attempt(statement, False, 0, missing)
-    without_requests = []
-    if job.layout is not None and job.layout.policies:
-        for group in needed_groups(job, session.pending_tasks(job)):
-            _place_sub_group(session, job, statement, choice, group)
-    for task in session.pending_tasks(job):
-        if task.best_effort:
-            without_requests.append(task)
-            continue
-        if condition_ready(job):
-            break
-        if task.status is Status.RESERVED:
-            continue
-        row, limited = choice.row_for(task)
-        if row is None:
-            attempt.over_limit += limited
-            if not attempt.short and not limited:
-                attempt.short = choice.why_not(task)
-            continue
-        set_aside(statement, task, session.nodes.nodes[row])
-        choice.take(row)
-    attempt.found = job.counts[Status.RESERVED]
-    attempt.complete = condition_ready(job)
-    lacking = without_requests[: max(0, attempt.missing - attempt.found - job.waiting_count)]
-    if attempt.complete and lacking and not choice.has_slots(lacking):
-        attempt.complete, attempt.short = False, choice.why_not(lacking[0])
-    if attempt.complete:
-        reserved = [task.request for task in job.tasks.values() if task.status is Status.RESERVED]
-        attempt.complete = over_quota(session, job, sum(reserved, start=session.axis.zeros())) is None
-    return attempt
-
-
-def _place_sub_group(session: Session, job: Job, statement: Statement, choice: NodeChoice, group: SubGroup) -> bool:
-    """All of a sub-group or nothing; in one domain, if it is hard."""
-    tasks = waiting_members(group, session.pending_tasks(job))[: missing_members(group)]
-    closeness = group.policy.closeness
-    domains: list[Domain | None] = [session.domain]
-    if closeness is not None and closeness.hard:
-        domains = [*domains_for(session, job, closeness, group.tasks, tasks, len(tasks))]
-    before, mark = len(statement), choice.mark()
-    for domain in domains:
-        with session.inside(domain):
-            if _all_have_a_node(session, statement, choice, tasks):
-                return True
-        statement.discard(down_to=before)
-        choice.go_back(mark)
-    return False
-
-
-def _all_have_a_node(session: Session, statement: Statement, choice: NodeChoice, tasks: Sequence[Task]) -> bool:
-    for task in tasks:
-        if task.status is Status.RESERVED:
-            continue
-        row, _ = choice.row_for(task)
-        if row is None:
-            return False
-        set_aside(statement, task, session.nodes.nodes[row])
-        choice.take(row)
-    return True
+from .whole_placement import place_as_a_whole
 
 
 class Feasibility:

@@ -29,7 +29,6 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 from .drained_room import DrainedRoom, needed, over_quota
-from .feasibility import Attempt, place_as_a_whole
 from .holders import (
     FEATURE,
     STARVING,
@@ -46,6 +45,7 @@ from .node_index import NodeOrder, NodeOwners
 from .queue_holds import QueueHolds
 from .reserve_arguments import ReserveRules, Starvation
 from .turn_length import is_stuck
+from .whole_placement import Attempt, place_as_a_whole
 
 _Answer = Callable[[Job], None]
 """Says to a job why nothing was set aside for it, if there is more to say than that it waits in line."""

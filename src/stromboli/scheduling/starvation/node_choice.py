@@ -14,6 +14,7 @@ from stromboli.cluster.topology import Domain
 from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.explanation.node_reasons import TOO_MANY_PODS, insufficient
 from stromboli.scheduling.explanation.reasons import node_counts
+from stromboli.scheduling.explanation.topology_reasons import domain_name
 from stromboli.scheduling.placement import Fitting
 from stromboli.scheduling.session import Session
 
@@ -99,9 +100,11 @@ class NodeChoice:
         return self._session.placement.fitting(task, horizon=self._horizon, without=(FEATURE,))
 
     def why_not(self, task: Task) -> str:
-        """Why a task finds no node, as a sentence."""
+        """Why a task finds no node, as a sentence; in the domain that is looked at, if one is."""
         session, fitting, room = self._session, self._fitting(task), self._left_over()
-        ids, numbers = np.unique(fitting.reasons[fitting.reasons > 0], return_counts=True)
+        domain = session.domain
+        found = fitting.reasons if domain is None else fitting.reasons[domain.rows]
+        ids, numbers = np.unique(found[found > 0], return_counts=True)
         counts: Counter[str] = Counter()
         for reason_id, number in zip(ids.tolist(), numbers.tolist(), strict=True):
             counts[session.node_reasons[reason_id - 1].text] += number
@@ -114,7 +117,8 @@ class NodeChoice:
                 pair = TOO_MANY_PODS if column == PODS else insufficient(*task.shape.shown(name, column), most)
                 counts[pair[1]] = int(short.sum())
                 left &= ~short
-        return node_counts(len(left), int(left.sum()), counts.items())
+        nodes, name = (len(left), "") if domain is None else (len(domain.rows), domain_name(domain))
+        return node_counts(nodes, int(left.sum()), counts.items(), domain=name)
 
     def has_slots(self, tasks: Sequence[Task]) -> bool:
         """Whether nodes take so many more pods, each of which requests nothing."""

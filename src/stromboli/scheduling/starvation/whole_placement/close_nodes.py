@@ -18,8 +18,8 @@ from stromboli.scheduling.gang import PLACED
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.topology import domains_to_clear
 
-from .drained_room import DrainedRoom
-from .holders import FEATURE
+from ..drained_room import DrainedRoom
+from ..holders import FEATURE
 
 
 def domains_for(
