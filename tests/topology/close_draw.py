@@ -23,11 +23,11 @@ HIGH = 100
 
 def draw(seed: int) -> CloseWorld:
     dice = Random(seed)
-    world = CloseWorld(by_labels=dice.random() < 0.3, binpack=dice.random() < 0.4)
+    world = CloseWorld(by_labels=dice.random() < 0.3, binpack=dice.random() < 0.4, is_full=dice.random() < 0.4)
     _nodes(world, dice)
     _tree(world, dice)
     _settings(world, dice)
-    for number in range(dice.randint(0, 6)):
+    for number in range(dice.randint(4, 12) if world.is_full else dice.randint(0, 6)):
         world.singles.append(_single(world, dice, f"s{number}"))
     for number in range(dice.randint(1, 4)):
         world.groups.append(_group(world, dice, f"g{number}"))
@@ -85,10 +85,10 @@ def _move_node(world: CloseWorld, dice: Random, racks: list[DomainFact]) -> None
 
 def _settings(world: CloseWorld, dice: Random) -> None:
     actions = ["allocate"]
-    if dice.random() < 0.35:
+    if dice.random() < (0.2 if world.is_full else 0.35):
         world.queues = {"left": dice.choice((1, 2)), "right": 1}
         actions.insert(0, "reclaim")
-    if dice.random() < 0.6:
+    if dice.random() < (0.95 if world.is_full else 0.6):
         actions.append("preempt")
     if dice.random() < 0.2:
         actions.insert(0, "enqueue")
@@ -103,7 +103,7 @@ def _queue(world: CloseWorld, dice: Random) -> str:
 def _single(world: CloseWorld, dice: Random, name: str) -> PodFact:
     queue, grace = _queue(world, dice), dice.choice((0, 0, 1, 3))
     run = dice.choice((3, 6, 12, FOREVER, FOREVER))
-    if dice.random() < 0.5:
+    if dice.random() < (0.9 if world.is_full else 0.5):
         node = dice.choice(world.nodes)
         used = sum(pod.cpu for pod in world.singles if pod.node == node.name)
         if node.cpu > used:
@@ -123,7 +123,7 @@ def _close(world: CloseWorld, dice: Random, *, at_most: int | None = None) -> Cl
 
 def _group(world: CloseWorld, dice: Random, name: str) -> GroupFact:
     queue, grace = _queue(world, dice), dice.choice((0, 0, 1, 3))
-    priority = HIGH if dice.random() < 0.35 else 0
+    priority = HIGH if dice.random() < (0.7 if world.is_full else 0.35) else 0
     base = PodFact(
         "", dice.choice((1, 1, 2, 2, 3)), dice.randint(0, ARRIVALS_END), dice.choice((5, 9, FOREVER, FOREVER)), grace,
         name, priority=priority, queue=queue,

@@ -115,6 +115,7 @@ class CloseWorld:
     actions: tuple[str, ...] = ("allocate",)
     binpack: bool = False
     by_labels: bool = False
+    is_full: bool = False  # most of it is in use, by pods that may be preempted
     restarts: str = ""  # the component that restarts in every second
     documents: list[Document] = field(default_factory=list)
 
