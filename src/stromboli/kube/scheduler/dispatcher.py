@@ -121,6 +121,11 @@ def _annotations(bind: Bind, pod: KObject) -> dict[str, str]:
     return {}
 
 
+def _bind_request(bind: Bind, pod: KObject) -> BindRequest:
+    changes = isinstance(pod, Pod) and is_marked_lent(pod) != bind.backfill
+    return BindRequest(bind.task, pod.metadata.uid, bind.node, bind.backfill, changes, _annotations(bind, pod))
+
+
 def _keep(writes: dict[str, list[asyncio.Task[bool]]], key: str, write: asyncio.Task[bool]) -> None:
     """Until it is done."""
 
@@ -163,13 +168,10 @@ class Dispatcher:
             match entry.decision:
                 case Bind() as bind if target is not None:
                     self._status_writer.cancel_pod(bind.task)
-                    annotations = _annotations(bind, target)
                     if bind.reservation:
                         place = (bind.reservation, bind.node)
                         uses.setdefault(place, []).append(user_reference(target.metadata))
-                    changes = isinstance(target, Pod) and is_marked_lent(target) != bind.backfill
-                    uid = target.metadata.uid
-                    requests.append(BindRequest(bind.task, uid, bind.node, bind.backfill, changes, annotations))
+                    requests.append(_bind_request(bind, target))
                 case Evict() as evict if target is not None:
                     requests.append(
                         EvictRequest(evict.task, target.metadata.uid, evict.node, evict.reason, evict.message)
@@ -198,11 +200,7 @@ class Dispatcher:
                 case _:
                     pass  # the object was deleted in the meantime
         before = self._write_users(drops, uses)
-        for request in requests:
-            if isinstance(request, BindRequest):
-                first = [*self._removals.get(request.uid, ()), *self._giving_way.get(request.node, ())]
-                if first:
-                    before[request.uid] = [*before.get(request.uid, ()), *first]
+        self._add_writes_under_way(requests, before)
         self._binder.submit([request for request in requests if request.uid not in before])
         self._submit_later([request for request in requests if request.uid in before], before)
 
@@ -232,6 +230,14 @@ class Dispatcher:
             for user in users:
                 before.setdefault(user.uid, []).append(written)
         return before
+
+    def _add_writes_under_way(self, requests: Iterable[Request], before: dict[str, list[asyncio.Task[bool]]]) -> None:
+        """What earlier cycles have sent that concerns these pods, or their nodes."""
+        for request in requests:
+            if isinstance(request, BindRequest):
+                first = [*self._removals.get(request.uid, ()), *self._giving_way.get(request.node, ())]
+                if first:
+                    before[request.uid] = [*before.get(request.uid, ()), *first]
 
     def _submit_later(self, requests: list[Request], before: dict[str, list[asyncio.Task[bool]]]) -> None:
         """Send these when what comes before them is written. What is written at once is sent at once."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from stromboli.cluster import Job, Status, Task, TaskKey
 from stromboli.cluster.topology import Closeness, Domain, SubGroup, SubGroupPolicy, sub_groups
 from stromboli.scheduling.decisions import Explanation
-from stromboli.scheduling.explanation import Code, reasons, topology_reasons
+from stromboli.scheduling.explanation import Code, gang_reasons, topology_reasons
 from stromboli.scheduling.gang import (
     PLACED,
     complete_with_best_effort,
@@ -202,7 +202,7 @@ class _Search:
         """All sub-groups fit that have their pods. Those that are needed besides have pods that may not be placed."""
         for policy in self._policies:
             if lacking_groups(self._job, policy) > 0:
-                why = reasons.some_gated(self._job.gated) if self._job.gated else ""
+                why = gang_reasons.some_gated(self._job.gated) if self._job.gated else ""
                 survey = self._surveys.of(self._tasks[0])
                 return CloseFit(self._said(policy, fit.get(id(policy), 0), why), 0, survey)
         return None

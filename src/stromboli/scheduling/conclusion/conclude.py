@@ -223,7 +223,7 @@ def _conditions_of_waiting(session: Session, job: Job, explanation: Explanation)
     if job.tasks:
         missing = max(0, job.min_available - _started(job))
         wanted = max(len(job.tasks), job.min_available)  # some of them may not exist yet
-        message = reasons.gang_unschedulable(missing, wanted, message)
+        message = gang_reasons.gang_unschedulable(missing, wanted, message)
     conditions = [_condition(session, job, UNSCHEDULABLE, "NotEnoughResources", message)]
     conditions.append(_clock(session, job))
     if _was_scheduled(job):
@@ -329,6 +329,6 @@ def _explain_each(session: Session, job: Job, explanation: Explanation) -> dict[
         held = session.state(HeldBinds).explain_tasks(job)
         found.update(zip(held.keys, held.whys, strict=True))
     if job.gated:
-        gated = Explanation(Code.SCHEDULING_GATED, reasons.gated())
+        gated = Explanation(Code.SCHEDULING_GATED, gang_reasons.gated())
         found |= {key: gated for key in found if tasks[key].gated}
     return found | unclear(job)

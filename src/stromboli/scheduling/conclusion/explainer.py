@@ -16,7 +16,7 @@ from stromboli.cluster import Job, Status, Task, Vector
 from stromboli.scheduling.attempt import JobKinds
 from stromboli.scheduling.callbacks import Refusal
 from stromboli.scheduling.decisions import Explanation
-from stromboli.scheduling.explanation import Code, JobNote, reasons
+from stromboli.scheduling.explanation import Code, JobNote, gang_reasons, reasons
 from stromboli.scheduling.gang import missing_pods
 from stromboli.scheduling.session import Session
 
@@ -81,7 +81,7 @@ class Explainer:
         if job.phase == "Pending" and self._admits and note.refusals:
             found.insert(0, self._admission(job, note))
         if job.gated:
-            found.append(Explanation(Code.SCHEDULING_GATED, reasons.gated()))
+            found.append(Explanation(Code.SCHEDULING_GATED, gang_reasons.gated()))
         tasks = self._session.pending_tasks(job)
         if tasks:
             found += self._blockers_of_tasks(job, tasks)
@@ -102,7 +102,7 @@ class Explainer:
         if close is not None:
             found.append(close.explanation)
         elif fit < min(missing, len(tasks)) and missing > 1 and fit:
-            found.append(Explanation(Code.GANG_SHORT, reasons.gang_short(fit, missing, len(job.tasks), "")))
+            found.append(Explanation(Code.GANG_SHORT, gang_reasons.gang_short(fit, missing, len(job.tasks), "")))
         if fit < min(missing, len(tasks)):  # if all fit that there are, the others are what it lacks
             for (code, phrase), number in survey.ranked:
                 found.append(Explanation(code, reasons.some_nodes(number, survey.nodes, phrase, survey.domain)))
@@ -131,8 +131,7 @@ class Explainer:
         if (held := self._held.explain_job(job)) is not None:
             return held
         if job.waiting_count and job.is_pipelined:
-            nodes = [t.node.name for t in job.tasks.values() if t.status is Status.PIPELINED and t.node is not None]
-            return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(nodes, job.stands_for))
+            return _waits_for_others_to_leave(job)
         for code in _SAID_FIRST:
             if code in note.said:
                 return Explanation(code, note.said[code])
@@ -177,7 +176,7 @@ class Explainer:
         if len(tasks) < missing_pods(job) and (refused := unclear(job)):
             return Finding(next(iter(refused.values())))
         if not tasks:
-            gated = job.gated and Explanation(Code.SCHEDULING_GATED, reasons.gated())
+            gated = job.gated and Explanation(Code.SCHEDULING_GATED, gang_reasons.gated())
             return Finding(gated or Explanation(Code.NOT_TRIED, reasons.not_considered()))
         found = self._of_tasks(job, note, tasks)
         if like is not None:
@@ -247,10 +246,15 @@ class Explainer:
         if gang and found:
             why = survey.sentence(gang=True)
             if len(tasks) < missing and found == len(tasks):
-                why = reasons.some_gated(job.gated)
-            sentence = reasons.gang_short(found, missing, len(job.tasks), why)
+                why = gang_reasons.some_gated(job.gated)
+            sentence = gang_reasons.gang_short(found, missing, len(job.tasks), why)
             return Finding(Explanation(Code.GANG_SHORT, sentence), never, survey)
         return Finding(Explanation(survey.dominant, survey.sentence()), never, survey)
+
+
+def _waits_for_others_to_leave(job: Job) -> Explanation:
+    nodes = [t.node.name for t in job.tasks.values() if t.status is Status.PIPELINED and t.node is not None]
+    return Explanation(Code.WAITING_FOR_RELEASE, reasons.waiting_for_release(nodes, job.stands_for))
 
 
 def _total_request(session: Session, tasks: Sequence[Task]) -> Vector:

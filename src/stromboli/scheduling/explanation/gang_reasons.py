@@ -1,10 +1,11 @@
-"""What users read about gangs as a whole: that they have their nodes, have lost pods, or gave back a promise."""
+"""What users read about gangs as a whole: how many pods fit, that they have their nodes, lost pods, or gave back a
+promise."""
 
 from __future__ import annotations
 
 from stromboli.api.quantity import format_duration
 from stromboli.api.upstream import plain_name
-from stromboli.grammar import plural
+from stromboli.grammar import have, plural
 
 _SCHEDULED = "All pods that must start together have a node."
 
@@ -71,3 +72,21 @@ def two_groups(volcano: str, upstream: str) -> str:
         f"The pod names two PodGroups: {volcano} in an annotation, and {upstream} in spec.schedulingGroup. It can be "
         "in one: create it without the annotation, or without schedulingGroup."
     )
+
+
+def gang_short(found: int, needed: int, tasks: int, why: str) -> str:
+    """`tasks`: how many pods the group has."""
+    group = f" (of {tasks} in the group)" if tasks > needed else ""
+    return f"Only {found} of the {needed} pods that must start together{group} fit now. {why}".rstrip()
+
+
+def gated() -> str:
+    return "The pod has scheduling gates; it is scheduled once they are removed."
+
+
+def some_gated(number: int) -> str:
+    return f"{number} of the others {have(number)} scheduling gates."
+
+
+def gang_unschedulable(missing: int, tasks: int, why: str) -> str:
+    return f"{missing}/{tasks} tasks in gang unschedulable: {why}"

@@ -88,6 +88,13 @@ _GUARANTEED = "the rest is guaranteed to other queues"
 MOST_NAMES = 3
 
 
+_SAID_BY_SUBJECT = frozenset({
+    Code.NAMESPACE_SHARE_AHEAD, Code.CLAIM_MISSING, Code.CLAIM_UNBOUND, Code.RESOURCE_CLAIMS_UNSUPPORTED,
+    Code.NOT_ENOUGH_SUB_GROUPS,
+})  # fmt: skip
+"""Refusals whose subject is the whole sentence."""
+
+
 def refused(refusal: Refusal, *, guaranteed: bool = False) -> str:
     """The sentence for a refusal. `guaranteed`: the limit of the queue is what guarantees of other queues leave."""
     resource = refusal.resource
@@ -112,9 +119,7 @@ def refused(refusal: Refusal, *, guaranteed: bool = False) -> str:
                 f"{_beside(refusal)}, {total} deserved. It gets more when other queues request less, or with a higher "
                 "weight."
             )
-        case Code.NAMESPACE_SHARE_AHEAD | Code.CLAIM_MISSING | Code.CLAIM_UNBOUND | Code.RESOURCE_CLAIMS_UNSUPPORTED:
-            return subject
-        case Code.NOT_ENOUGH_SUB_GROUPS:
+        case code if code in _SAID_BY_SUBJECT:
             return subject
         case Code.NOT_ENOUGH_PODS:
             what, remedy = (f"pods of role {subject}", "") if subject else ("pods", " or lower minMember")
@@ -357,20 +362,6 @@ def namespace_held(first: str, namespace: str) -> str:
     )
 
 
-def gang_short(found: int, needed: int, tasks: int, why: str) -> str:
-    """`tasks`: how many pods the group has."""
-    group = f" (of {tasks} in the group)" if tasks > needed else ""
-    return f"Only {found} of the {needed} pods that must start together{group} fit now. {why}".rstrip()
-
-
-def some_gated(number: int) -> str:
-    return f"{number} of the others {have(number)} scheduling gates."
-
-
-def gang_unschedulable(missing: int, tasks: int, why: str) -> str:
-    return f"{missing}/{tasks} tasks in gang unschedulable: {why}"
-
-
 def waiting_for_release(nodes: Iterable[str], reservation: str = "") -> str:
     """`reservation`: that is to have them, if it is not a pod."""
     who = f"Reservation {reservation}" if reservation else "this pod"
@@ -433,10 +424,6 @@ def conditionally_ready(pods: Iterable[str]) -> str:
         + ", ".join(sorted(pods))
         + "."
     )
-
-
-def gated() -> str:
-    return "The pod has scheduling gates; it is scheduled once they are removed."
 
 
 def not_considered() -> str:
