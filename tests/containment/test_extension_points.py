@@ -90,6 +90,8 @@ point("allocatable_on_own_rows", lambda queue, request, credit: None)
 point("startable", lambda queue, request: None)
 point("shared_limits", lambda queue, request, credit, kept: None)
 point("kept_places", lambda tasks: [])
+point("kept_rows", lambda tasks: {})
+point("domain_score", lambda tree, domains, tasks: np.zeros(len(domains)))
 point("kept_place", lambda statement, task, promised: False)
 point("kept_places_of_many", lambda statement, tasks: 0)
 point("admission_credit", lambda job, everywhere: None)
@@ -131,6 +133,8 @@ NEVER_ASKED = {
     "withdrawal": "for tasks whose bind waits for volumes",
     "allocatable_on_own_rows": "for queues with nodes of their own, or Reservations",
     "eviction": "no pod of the odd job is evicted",
+    "domain_score": "for groups that must be close together",
+    "kept_rows": "for groups that must be close together",
     "kept_places_of_many": "only about pods for which kept_places found places",
     "fallback_possible": "places are counted only if none are kept for single pods",
     "job_allocatable_differs": "jobs are of a kind only if nobody asks about single pods",

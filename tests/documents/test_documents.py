@@ -207,6 +207,10 @@ class Listening(Arguments):
         self.asked[key] = default
         return super().text(key, default, **limits)
 
+    def texts(self, key: str) -> tuple[str, ...]:
+        self.asked[key] = ""
+        return super().texts(key)
+
     def duration(self, key: str, default: float, **limits: Any) -> float:
         self.asked[key] = default
         return super().duration(key, default, **limits)
