@@ -19,7 +19,8 @@ from stromboli.cluster import Node, Status, Task
 from stromboli.scheduling.backfill import lent_room
 from stromboli.scheduling.operations.lending import count_on_lent
 from stromboli.scheduling.operations.set_aside import set_aside
-from stromboli.scheduling.starvation import feasibility, reservation_release
+from stromboli.scheduling.starvation import reservation_release
+from stromboli.scheduling.starvation.whole_placement import whole_placement
 from stromboli.scheduling.statement import Statement
 
 EXAMPLES = settings(max_examples=60)
@@ -57,7 +58,7 @@ def checked_grants() -> Iterator[None]:
 
     patch = pytest.MonkeyPatch()
     patch.setattr(lent_room, "count_on_lent", checked_condition)
-    for module in (feasibility, reservation_release):
+    for module in (whole_placement, reservation_release):
         patch.setattr(module, "set_aside", checked_reserve)
     patch.setattr(Statement, "allocate_many", checked_allocate)
     yield

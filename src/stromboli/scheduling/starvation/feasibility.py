@@ -1,4 +1,7 @@
-"""Rule 3. Who can be served: jobs that can be placed as a whole."""
+"""Rule 3. Who can be served.
+
+Jobs that can be placed as a whole.
+"""
 
 from __future__ import annotations
 
