@@ -13,7 +13,7 @@ from all_features.amounts import Amounts, total
 from all_features.scenario import NEVER, PodSpec, Scenario
 from all_features.world import Document, Report
 
-BY_SCHEDULER = ("Preempted", "Reclaimed", "GivenBack", "NodeLocked", "GangDeadlock")
+BY_SCHEDULER = ("Preempted", "Reclaimed", "GivenBack", "NodeLocked", "GangDeadlock", "DomainOutgrown")
 MIGRATED = "Migrated"
 BY_US = (*BY_SCHEDULER, MIGRATED)
 LOST = "NodeLost"

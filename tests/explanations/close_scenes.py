@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from starvation.scenes import Document, gang, node
+from starvation.scenes import Document, gang, node, pod
 
 GPU = "nvidia.com/gpu"
 
@@ -54,3 +54,28 @@ def close_gang(
 def policy(name: str, size: int, least: int, topology: Document | None = None) -> Document:
     close = {} if topology is None else {"networkTopology": topology}
     return {"name": name, "matchLabelKeys": ["unit"], "subGroupSize": size, "minSubGroups": least, **close}
+
+
+def gpu_pod(name: str, gpus: int = 1, **options: Any) -> Document:
+    found = pod(name, **options)
+    found["spec"]["containers"][0]["resources"]["requests"] = {GPU: gpus}
+    return found
+
+
+def racks(**gpus: tuple[int, ...]) -> list[Document]:
+    """Racks of these names, of nodes with so many GPUs, in one block."""
+    inside = [("HyperNode", name) for name in gpus]
+    documents = [document for name, each in gpus.items() for document in rack(name, *each)]
+    return [*documents, hyper_node("block", 2, *inside, tier_name="block")]
+
+
+def close_job(name: str, pods: int, topology: Document, *, least: int | None = None, gpus: int = 1) -> Document:
+    """Its controller creates pods anew that are gone."""
+    containers = [{"name": "main", "resources": {"requests": {GPU: gpus}}}]
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name},
+        "spec": {
+            "minAvailable": pods if least is None else least, "schedulerName": "volcano", "networkTopology": topology,
+            "tasks": [{"name": "w", "replicas": pods, "template": {"spec": {"containers": containers}}}],
+        },
+    }  # fmt: skip

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from topology.close_search import Lacks, Nodes, Unit, has_room
 from topology.close_world import FOREVER, UNTIL, CloseWorld, Document, DomainFact, GroupFact, PodFact, Report
 
-BY_SCHEDULER = ("Preempted", "Reclaimed", "GangDeadlock")
+BY_SCHEDULER = ("Preempted", "Reclaimed", "GangDeadlock", "DomainOutgrown")
 
 
 @dataclass

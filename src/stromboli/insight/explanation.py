@@ -18,7 +18,7 @@ from stromboli.scheduling.conclusion import Explainer, NodeSurvey, conclude
 from stromboli.scheduling.containment import CopiedScheduler
 from stromboli.scheduling.cycle import Scheduler, end_actions
 from stromboli.scheduling.decisions import Bind, Cycle, Explanation, PatchGroup, PatchPod
-from stromboli.scheduling.explanation import Code, gang_reasons, orphans, waiting_since
+from stromboli.scheduling.explanation import Code, gang_reasons, orphans, topology_reasons, waiting_since
 from stromboli.scheduling.explanation.display_names import display_name
 from stromboli.scheduling.explanation.next_steps import next_step
 from stromboli.scheduling.explanation.reasons import object_warning
@@ -92,9 +92,10 @@ class JobExplanation:
 
     @property
     def next_step(self) -> str:
-        """About the dominant reason, unless gangs wait for each other: then waiting for what it names is in vain."""
-        deadlock = [reason for reason in self.reasons if reason.code == half_gangs.REASON]
-        return next((reason.next_step for reason in [*deadlock, *self.reasons]), "")
+        """About the dominant reason, unless gangs wait for each other or for a domain that is too small: then to wait
+        for what it names is in vain."""
+        in_vain = [reason for reason in self.reasons if reason.code in (half_gangs.REASON, half_gangs.OUTGROWN)]
+        return next((reason.next_step for reason in [*in_vain, *self.reasons]), "")
 
     @property
     def waits_for(self) -> list[str]:
@@ -213,7 +214,7 @@ def _not_considered(seen: JobPicture, cluster: Cluster, now: float, beside: Sequ
 def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
     explainer = Explainer(session)
     reasons = [Reason(why.code, why.message, next_step(why.code, why.message)) for why in explainer.blockers(job)]
-    reasons = [*_deadlock(session, job), *reasons]
+    reasons = [*_deadlock(session, job), *_outgrown(session, job), *reasons]
     axis = session.axis
     tasks = session.pending_tasks(job)
     missing = missing_pods(job)
@@ -267,6 +268,16 @@ def _deadlock(session: Session, job: Job) -> list[Reason]:
     due = format_timestamp(waiting_since(session, found[0]) + timeout)
     said = gang_reasons.deadlock(leaves, completed, timeout, due)
     return [Reason(half_gangs.REASON, said, gang_reasons.deadlock_next_step(leaves, timeout))]
+
+
+def _outgrown(session: Session, job: Job) -> list[Reason]:
+    """Whether it waits in a domain that could never hold it, and how that ends."""
+    if not half_gangs.leaving_pods(session, job):
+        return []
+    timeout = half_gangs.deadlock_timeout(session.configuration)
+    due = format_timestamp(waiting_since(session, job) + timeout)
+    said = topology_reasons.outgrown_domain(display_name(job), timeout, due)
+    return [Reason(half_gangs.OUTGROWN, said, topology_reasons.outgrown_next_step(timeout))]
 
 
 def _line(session: Session, job: Job) -> list[Job]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stromboli.api.quantity import stated_amount
+from stromboli.api.quantity import format_duration, stated_amount
 from stromboli.cluster.topology import Closeness, Domain, SubGroup, SubGroupPolicy, Tree
 from stromboli.grammar import have, plural
 
@@ -98,6 +98,30 @@ def no_room_at_home(home: Domain, found: int, needed: int, lack: Lack | None, *,
         f"Others of the group are in {where}, and it may not leave it: there is room for {found} of the {needed} pods "
         f"that must start together{_lacks(lack)}."
     )
+
+
+def outgrown(group: str) -> str:
+    """To the pods of a hard group, or sub-group, that lacks pods for which its domain can never have room."""
+    return (
+        f"{group} lacks pods, and the domain of the others could not hold it even if nothing else ran there. They were "
+        "evicted so that all can start in another one."
+    )
+
+
+def outgrown_domain(group: str, timeout: float, due: str) -> str:
+    """`timeout`: seconds that a gang waits in vain; 0 for ever. `due`: when its pods have to go."""
+    said = f"{group} lacks pods, and the domain of the others could not hold it even if nothing else ran there."
+    if not timeout:
+        return f"{said} They are not evicted, because gangDeadlockTimeout of the plugin gang is 0."
+    return (
+        f"{said} They are evicted so that all can start in another one, once it has waited for "
+        f"{format_duration(timeout)} (gangDeadlockTimeout of the plugin gang), at {due}."
+    )
+
+
+def outgrown_next_step(timeout: float) -> str:
+    end = "wait until its pods are evicted" if timeout else "delete its pods, so that all start in another one"
+    return f"Add nodes to its domain, or {end}."
 
 
 def never_in_a_domain(closeness: Closeness, needed: int, most: int | None) -> str:

@@ -24,8 +24,8 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
 REASON = "GangDeadlock"
-_ON_NODES = frozenset({Status.BINDING, Status.BOUND, Status.RUNNING})
-_EVICTABLE = frozenset({Status.BOUND, Status.RUNNING})
+ON_NODES = frozenset({Status.BINDING, Status.BOUND, Status.RUNNING})
+EVICTABLE = frozenset({Status.BOUND, Status.RUNNING})
 
 
 def resolve_deadlock(session: Session, halves: Sequence[Job], timeout: float) -> None:
@@ -64,7 +64,7 @@ def foreseen_deadlock(session: Session, job: Job) -> tuple[Job, Job] | None:
 
 def _stuck(session: Session, halves: Sequence[Job]) -> list[Job]:
     """Who is sent away last comes first: the highest priority, then the one that started first."""
-    stuck = [job for job in halves if _is_stuck(session, job)]
+    stuck = [job for job in halves if is_stuck(session, job)]
     return sorted(stuck, key=lambda job: (-job.priority, _started(job), job.key))
 
 
@@ -77,7 +77,7 @@ def _way_out(session: Session, stuck: Sequence[Job]) -> tuple[Job, Job, Statemen
     return None
 
 
-def _is_stuck(session: Session, job: Job) -> bool:
+def is_stuck(session: Session, job: Job) -> bool:
     """Whether it still lacks pods after all actions, and waits for nothing but room. Nodes that are reserved for it do
     not help while the pods of another such gang are there."""
     if not is_half_gang(job) or job.held or not is_eligible(session, job):
@@ -87,7 +87,7 @@ def _is_stuck(session: Session, job: Job) -> bool:
 
 def _started(job: Job) -> float:
     """When the first of its pods did, of those that are left."""
-    times = [_start_of(task) for task in job.tasks.values() if task.status in _ON_NODES]
+    times = [_start_of(task) for task in job.tasks.values() if task.status in ON_NODES]
     return min(times, default=0.0)
 
 
@@ -102,7 +102,7 @@ def _makes_room(session: Session, leaves: Job, others: Sequence[Job]) -> tuple[J
 
 
 def _room_of(session: Session, leaves: Job, others: Sequence[Job]) -> tuple[Job, Statement] | None:
-    members = [task for _, task in sorted(leaves.tasks.items()) if task.status in _ON_NODES]
+    members = [task for _, task in sorted(leaves.tasks.items()) if task.status in ON_NODES]
     for other in others:
         if not _may_go(session, members, other) or _something_leaves(session, other):
             continue
@@ -119,7 +119,7 @@ def _room_of(session: Session, leaves: Job, others: Sequence[Job]) -> tuple[Job,
 def _may_go(session: Session, members: Sequence[Task], other: Job) -> bool:
     tasks = session.pending_tasks(other)
     return bool(tasks) and all(
-        task.status in _EVICTABLE and not session.protected("reclaimable", tasks[0], task, whole=True)
+        task.status in EVICTABLE and not session.protected("reclaimable", tasks[0], task, whole=True)
         for task in members
     )
 

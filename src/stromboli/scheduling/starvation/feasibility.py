@@ -5,13 +5,16 @@ Jobs that can be placed as a whole.
 
 from __future__ import annotations
 
-from stromboli.cluster import Job, JobKey, Status
+from collections.abc import Sequence
+
+from stromboli.cluster import Job, JobKey, Node, Status, Task
 from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.operations.set_aside import give_up
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.statement import Kind, Operation, Statement
 
-from .drained_room import needed, over_quota
+from .drained_room import DrainedRoom, needed, over_quota
 from .holders import holders, is_known_not_to_start
 from .node_choice import NodeChoice
 from .node_index import NodeOrder, NodeOwners
@@ -41,6 +44,18 @@ class Feasibility:
         """The same for a gang that has pods on nodes: nothing is reserved for it, so no number of nodes limits it."""
         return self._fits(job, len(self._session.nodes))
 
+    def could_start_anew(self, job: Job, tasks: Sequence[Task]) -> bool:
+        """The same if these of its pods were gone and others waited instead."""
+        session, statement = self._session, self._session.statement()
+        for task in tasks:
+            statement.do(Operation(_FORGET, task, (task.status, task.node)))
+            statement.move(task, Status.PENDING, None)
+        session.state(DrainedRoom).look_again()
+        fits = self.could_be_completed(job)
+        statement.discard()
+        session.state(DrainedRoom).look_again()
+        return fits
+
     def _fits(self, job: Job, most: int) -> bool:
         session = self._session
         if over_quota(session, job, needed(job)) is not None:
@@ -55,3 +70,11 @@ class Feasibility:
         fits = place_as_a_whole(session, job, statement, choice).complete
         statement.discard()
         return fits
+
+
+def _forget_again(statement: Statement, operation: Operation, node: Node | None) -> None:
+    statement.do(operation)
+    statement.move(operation.task, Status.PENDING, None)
+
+
+_FORGET = Kind("forget", again=_forget_again)

@@ -149,8 +149,8 @@ class _Counts:
             rows_of = [set(self._tree.domains[index].rows.tolist()) for index in good.tolist()]
             far = np.array([not self._hinted <= rows for rows in rows_of], dtype=np.bool_)
         left = sum(counted.in_domains(good) for counted, _ in self._kinds) - self._total
-        # Where there is too little, the fullest place comes first.
-        rank = np.where(self._places(good) >= self._wanted.needed, left, -left)
+        # Where there is too little for all, that with most room comes first.
+        rank = np.where(left >= 0, left, -left)
         scores = self._session.domain_scores(self._tree, good, self._wanted.kinds)
         in_order: list[int] = good[np.lexsort((good, rank, -scores, far))].tolist()
         return in_order
